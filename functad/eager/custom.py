@@ -11,7 +11,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 
@@ -75,8 +75,9 @@ def custom_gradient(f: Callable[P, Any]) -> Callable[P, Any]:
     @functools.wraps(f)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> Any:
         if args and _is_method_of(args[0], f):  # the instance has no gradient, as in TensorFlow
-            method: Any = functools.partial(f, args[0])
-            return _Call(method, *_bound(method, args[1:], kwargs)).run()
+            given: tuple[Any, ...] = args
+            method = functools.partial(cast("Any", f), given[0])
+            return _Call(method, *_bound(method, given[1:], kwargs)).run()
         bound, rest = _bound(f, args, kwargs)
         return _Call(f, bound, rest).run()
 

@@ -57,10 +57,8 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
     return pushed_along("jvp", f, primals, tangents, has_aux=has_aux)
 
 
-def pushed_along(
-    transform: str, f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], *, has_aux: bool = False
-) -> Any:
-    """Evaluate a function and its tangent, for a transform with the name that the user called."""
+def check_counts(transform: str, f: Callable[..., Any], primals: Any, tangents: Any) -> None:
+    """Raise unless primals and tangents are tuples of the same length."""
     if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
         raise InputError(
             f"{call_of(transform, f)}: primals and tangents are the tuples of all arguments; write {transform}(f, (x,), (t,)) "
@@ -68,6 +66,13 @@ def pushed_along(
         )
     if len(primals) != len(tangents):
         raise StructureError(f"{call_of(transform, f)}: {len(primals)} primals but {len(tangents)} tangents.")
+
+
+def pushed_along(
+    transform: str, f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], *, has_aux: bool = False
+) -> Any:
+    """Evaluate a function and its tangent, for a transform with the name that the user called."""
+    check_counts(transform, f, primals, tangents)
     selection = Selection(transform, f, range(len(primals)))
     recorder = ForwardRecorder(transform, f)
     inputs = enter(recorder, selection, tuple(primals), {})

@@ -32,7 +32,8 @@ from functad.transforms.calling.seeds import check_chunk_size, chunks, identity_
 from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
 from functad.transforms.grad import gradient_function, pulled_back
 from functad.transforms.jacobian import Options, jacobian_function, pushed_size
-from functad.transforms.jvp import pushed_along
+from functad.transforms.jvp import check_counts, pushed_along
+from functad.transforms.linear import LinearFunction
 from functad.transforms.walks.cotangents import zero_tangent
 from functad.transforms.walks.forward import push_through
 from functad.trees.functions import tree_map
@@ -228,10 +229,12 @@ def gauss_newton_product(
         array([2., 3.])
     """
     transform = "gauss_newton_product"
-    value, pushed, *aux = pushed_along(transform, f, primals, tangents, has_aux=has_aux)
+    check_counts(transform, f, primals, tangents)
+    value, pull, *aux = pulled_back(transform, f, tuple(primals), has_aux=has_aux)
+    pushed: Any = LinearFunction(pull)(*tangents)  # from the same trace: `f` runs once
     if loss is not None:
         pushed = _hessian_product(transform, loss, (value,), (pushed,), has_aux=False)
-    return _of_arguments(pulled_back(transform, f, tuple(primals), has_aux=has_aux)[1](pushed), aux)
+    return _of_arguments(pull(pushed), aux)
 
 
 @by_arguments

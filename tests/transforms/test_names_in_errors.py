@@ -120,7 +120,7 @@ def test_tensors_that_escape(name):
     assert f"escaped from {name} of users_function" in str(caught.value)
 
 
-UNHURT = {"deriv", "linearize", "sparse_hessian", "sparse_jacobian", "taylor", "vjp"}
+UNHURT = {"deriv", "gauss_newton_product", "linearize", "sparse_hessian", "sparse_jacobian", "taylor", "vjp"}
 """They keep copies of constants, or compute all that reads them at once, or have run the function for its pattern before."""
 
 

@@ -135,3 +135,19 @@ def test_elementwise_grad():
         functad.elementwise_grad(lambda x: (x, x))(X)
     with pytest.raises(functad.errors.OutputError, match="should be real"):
         functad.elementwise_grad(lambda x: x * 1j)(X)
+
+
+@pytest.mark.parametrize("loss", [None, lambda y: np.sum(np.exp(y))])
+def test_gauss_newton_product_runs_the_function_once(loss):
+    runs = []
+
+    def model(x):
+        runs.append(x)
+        return np.sin(x) * x[::-1]
+
+    x, t = np.array([0.3, -0.7, 1.2]), np.array([1.0, 0.5, -2.0])
+    product = functad.gauss_newton_product(model, (x,), (t,), loss)
+    assert len(runs) == 1
+    jacobian = np.stack([(model(x + 1e-6 * e) - model(x - 1e-6 * e)) / 2e-6 for e in np.eye(3)], axis=1)
+    middle = np.eye(3) if loss is None else np.diag(np.exp(model(x)))
+    np.testing.assert_allclose(product, jacobian.T @ middle @ jacobian @ t, rtol=1e-7)
