@@ -97,8 +97,7 @@ class NumpyProgram:
         exec(compile(self.source, f"<functad.jit {name}>", "exec"), space)  # noqa: S102 - the text was made above
         self._run: Callable[..., tuple[Any, ...]] = space[name]
         self.function = self._run if self._owned else None
-        outputs = [s.value for s in expressions.outputs if isinstance(s, Constant)]
-        self._foreign = {id(root_of(value)) for value in outputs if type(value) is np.ndarray}
+        self._foreign = set() if self._owned else {id(root_of(value)) for value in _constants(own)}
 
     def __call__(self, leaves: Sequence[Any]) -> Sequence[Any]:
         """Return the output leaves for input leaves; arrays among them are nobody else's."""
@@ -107,6 +106,17 @@ class NumpyProgram:
             return out
         known = {id(root_of(value)) for value in leaves if type(value) is np.ndarray}
         return unshared(list(out), known | self._foreign)
+
+
+def _constants(expressions: Expressions) -> list[Any]:
+    """Return the constant arrays of a list and of the lists in it: a loop or a branch may return one as its result."""
+    sources = [*expressions.outputs, *[s for e in expressions.equations for s in e.inputs]]
+    found = [s.value for s in sources if isinstance(s, Constant) and type(s.value) is np.ndarray]
+    for equation in expressions.equations:
+        for value in equation.params.values():
+            lists = [part for part in (value if type(value) is tuple else (value,)) if isinstance(part, Expressions)]
+            found += [constant for inner in lists for constant in _constants(inner)]
+    return found
 
 
 class Form(NamedTuple):

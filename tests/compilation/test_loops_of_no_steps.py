@@ -61,3 +61,14 @@ def test_tangents(loop, argument, backend):
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_body_that_numpy_refuses_is_not_called(backend):
     check(lambda m: functad.fori_loop(0, 0, lambda i, c: -c, m), np.array([True, False]), backend)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_constants_that_a_loop_hands_on_are_copied(backend):
+    def swapped(x):
+        zeros = np.zeros_like(x)
+        return functad.scan(lambda c, _: ((c[1], c[0]), None), (zeros, zeros), None, length=2)[0][1]
+
+    compiled = functad.jit(swapped, backend=backend)
+    compiled(np.ones(3))[...] = 7.0
+    assert compiled(np.ones(3)).tolist() == [0.0, 0.0, 0.0]
