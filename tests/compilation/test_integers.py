@@ -170,6 +170,7 @@ INTEGERS = {
     "negative": (lambda n: -n, INT64[0]),
     "power": (lambda n: n**3, 2**31),
     "remainder": (lambda n: n % 7, 2**65),
+    "argument that nothing reads": (lambda n: 1.5, 2**64),
     "where": (lambda n: np.where(np.array([True, False]), n, 1.0), 2**63),
 }
 

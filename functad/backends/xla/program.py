@@ -163,6 +163,8 @@ class Integers:
         return found
 
     def _holds(self, ranges: Sequence[Range]) -> bool:
+        if not all(INT64[0] <= low <= high <= INT64[1] for low, high in ranges):
+            return False  # JAX takes no such argument, even if nothing reads it
         given: list[Range | None] = [None] * len(self._expressions.inputs)
         for i, each in zip(self._places, ranges, strict=True):
             given[i] = each
