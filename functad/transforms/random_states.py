@@ -184,7 +184,7 @@ def _comparable(state: Any) -> Any:
     """Return a state, nested dictionaries of numbers and arrays, as a value that `==` compares."""
     if isinstance(state, dict):
         return {name: _comparable(value) for name, value in state.items()}
-    return state.tobytes() if isinstance(state, np.ndarray) else state
+    return state.tobytes() if type(state) is np.ndarray else state
 
 
 def _name_of(generator: Any) -> str:

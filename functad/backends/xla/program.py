@@ -11,8 +11,8 @@ from functad.backends.numpy_source import NumpyProgram
 from functad.backends.xla.engine import in_double_precision, jax, readable
 from functad.backends.xla.host import HOST, HostCalls
 from functad.backends.xla.replay import refuse_dtype, replay
-from functad.compilation.integers import INT64, Range, integers_of, results_fit
 from functad.expressions.expressions import Constant, Expressions
+from functad.expressions.integer_ranges import INT64, Range, integers_of, results_fit
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, spec_of
 from functad.forks import cached_property
 from functad.namespaces.array import unwrapped

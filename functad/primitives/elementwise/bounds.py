@@ -111,7 +111,7 @@ def _as_array_first(ufunc: np.ufunc, clipped: Callable[..., Any]) -> tuple[Calla
     def compute(a: Any, *bounds: Any) -> Any:
         if type(a) in PYTHON_SCALARS:
             a = np.asarray(a)[()]  # uint64 for a Python integer beyond int64
-        if int in map(type, bounds) and isinstance(a, (_ndarray, np.generic)) and a.dtype.kind in "iu":
+        if int in map(type, bounds) and issubclass(type(a), (_ndarray, np.generic)) and a.dtype.kind in "iu":
             return clipped(a, *bounds)
         return ufunc(a, *bounds)
 
