@@ -8,6 +8,7 @@ from functad import errors
 from functad.expressions.expressions import Expressions
 from functad.expressions.spec import ArraySpec
 from functad.tracing.tensor import Tensor
+from functad.transforms import contractions as _contractions  # noqa: F401 - enters the primitive that careful passes record
 from functad.transforms.abstract import eval_shape, make_expressions
 from functad.transforms.grad import grad, value_and_grad, vjp
 from functad.transforms.jvp import jvp

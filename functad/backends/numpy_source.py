@@ -15,7 +15,7 @@ import numpy as np
 from functad.backends.array_loops import ArrayLoop
 from functad.backends.block_source import BlockWriter
 from functad.backends.blocks import Block, arranged
-from functad.backends.careful import Careful, nan_test
+from functad.backends.careful import Again, Careful, nan_test
 from functad.backends.columns import Columns
 from functad.backends.factors import by_substitution
 from functad.backends.grams import with_grams
@@ -72,6 +72,7 @@ class NumpyProgram:
         careful: Expressions | None = None,
         checked: Sequence[int] = (),
         finite: bool = False,
+        again: Again | None = None,
     ) -> None:
         """Compile a list.
 
@@ -82,13 +83,14 @@ class NumpyProgram:
             careful: a list of the same inputs and outputs that is computed after all if there is a NaN in a result.
             checked: the positions of these results.
             finite: the other list is computed if there is an infinity, too.
+            again: computes the results after all if there is a NaN in one of them, and in one of the other list.
         """
         own = expressions if exact else with_grams(with_rare_ties(by_substitution(expressions)))
         writer = _Writer(own, name, exact=exact)
         writer.columns = Columns(writer.expressions) if not exact and not writer.blocks else None
         if careful is not None:
-            self.careful = writer.careful = Careful(careful, NumpyProgram)
-            writer.checked, writer.finite = checked, finite
+            self.careful = writer.careful = Careful(careful, NumpyProgram, again)
+        writer.checked, writer.finite, writer.again = checked, finite, again
         self.source = writer.text()
         self.objects = writer.definitions.objects
         self._owned = writer.owned()
@@ -170,6 +172,7 @@ class _Writer:
         self.columns: Columns | None = None
         self.targets: Mapping[int, str] = {}
         self.careful: Careful | None = None
+        self.again: Again | None = None
         self.checked: Sequence[int] = ()
         self.finite = False
         if prefix is None:
@@ -269,7 +272,13 @@ class _Writer:
             form = Form(names, (), f"({', '.join(results)}{',' if len(results) == 1 else ''})")
         else:
             form = form.filled(names, results)
-        lines = [*form.unpacking, *self._first_lines(names), *self.lines, *self._last_lines(names), f"return {form.result}"]
+        lines = [
+            *form.unpacking,
+            *self._first_lines(names),
+            *self.lines,
+            *self._last_lines(names, results),
+            f"return {form.result}",
+        ]
         body = [f"def {self.name}({', '.join(form.parameters)}):", *[f"    {line}" for line in lines]]
         own = self.definitions
         imports = [
@@ -285,16 +294,20 @@ class _Writer:
         careful = self.definitions.object(self.careful, "careful")
         return [f"if {careful}.is_usual:", f"    return {careful}({', '.join(names)})"]
 
-    def _last_lines(self, names: Sequence[str]) -> list[str]:
+    def _last_lines(self, names: Sequence[str], values: Sequence[str]) -> list[str]:
         """Return the lines that compute the results again if there is a NaN in them."""
         results = [self.expressions.outputs[i] for i in self.checked]
         tests = [
             nan_test(self.names[s], self.expressions.specs[s], self.finite) for s in dict.fromkeys(results) if type(s) is int
         ]
-        if self.careful is None or not any(tests):
+        if not any(tests):
             return []
+        head = f"if {' or '.join(filter(None, tests))}:"
+        if self.careful is None:
+            again = self.definitions.object(self.again, "again")
+            return [head, f"    return {again}(({', '.join(values)},), ({', '.join([*names, ''])}))"]
         careful = self.definitions.object(self.careful, "careful")
-        return [f"if {' or '.join(filter(None, tests))}:", f"    return {careful}({', '.join(names)})"]
+        return [head, f"    return {careful}({', '.join(names)})"]
 
     def write(self) -> None:
         """Write the lines of all equations."""

@@ -24,12 +24,13 @@ from functad.compilation.kinds import (
     quick_key,
     shown,
     static_places,
+    without_owner,
 )
 from functad.compilation.lists import CompiledList
 from functad.compilation.lowered import CacheInfo, CompiledFunction, Compiles, Lowered
-from functad.compilation.programs import MAX_ENTRIES, Entry, Programs, let_go_later, without_owner
+from functad.compilation.programs import MAX_ENTRIES, Entry, Programs, let_go_later
 from functad.compilation.simplify import simplified
-from functad.compilation.trace import Trace
+from functad.compilation.trace import Again
 from functad.errors import InputError, RecompileWarning
 from functad.exact_keys import Exact, exact_key
 from functad.expressions.expressions import Constant
@@ -37,13 +38,13 @@ from functad.expressions.spec import PLAIN, PYTHON_SCALARS, is_array, spec_of, t
 from functad.namespaces.array import NamespaceArray, wrapped
 from functad.places import call_of, here, name_of, warn
 from functad.primitives.operands import foreign_rules
-from functad.primitives.safe import STRICT
+from functad.primitives.safe import CAREFUL, STRICT
+from functad.settings import setting
 from functad.tracing.layouts import in_c_order
 from functad.tracing.traces.base import LIVE, WATCHER, Recorded
 from functad.transforms.abstract import input_names
 from functad.transforms.calling.arguments import value_of
 from functad.transforms.calling.decorators import Transformed, decorator
-from functad.transforms.leaves import replaced
 from functad.transforms.outside import Outside
 from functad.transforms.random_states import refuse_generator
 from functad.trees.structure import Structure, flatten, structure_of_call
@@ -232,26 +233,24 @@ class Compiler(Programs):
         places = [i for i, kind in enumerate(kinds) if kind is not STATIC]
         f, names = self.f, input_names(self.f, structure, count)
 
-        def of_leaves(*own: Any) -> Any:
-            args, kwargs = structure.unflatten(replaced(leaves, places, own))
-            return f(*args, **kwargs)
-
         with collector_paused():
             tensors = [i for i, place in enumerate(places) if type(kinds[place]) is tuple and kinds[place][-1] is TENSOR]
-            static = [*[leaf for leaf, kind in zip(leaves, kinds, strict=True) if kind is STATIC], structure]
-            trace = Trace(
-                of_leaves, f, [leaves[i] for i in places], [names[i] for i in places], tensors, static, not self.backend.plain
-            )
+            again = Again(f, structure, leaves, places, names, tensors)
+            trace = again.trace([leaves[i] for i in places], checks=not self.backend.plain)
             if known is not None and not trace.captured:
                 self.hits += 1
                 return known
+            if trace.hides and not STRICT.get():  # a NaN could not be seen in the results
+                with setting(CAREFUL, True):
+                    trace = again.trace([leaves[i] for i in places], checks=not self.backend.plain)
             for equation in trace.expressions.equations:
                 for source in equation.inputs:
                     if isinstance(source, Constant):
                         self._refuse_foreign(source.value)
             own = simplified(trace.expressions, self.exact, fused=self.backend.fuses)
         backend = in_chunks(self.backend, [leaves[i] for i in places], own) or self.backend
-        program = CompiledList(own, backend, f, self.exact, trace.expressions, self.shares)
+        careful = again.expressions if trace.derives and backend is self.backend and not STRICT.get() else None
+        program = CompiledList(own, backend, f, self.exact, trace.expressions, self.shares, careful, trace.checked)
         entry = Entry(trace, program)
         self.misses += 1
         if not trace.captured:  # a list with Tensors of other traces is good for this call alone

@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from functad.backends.backend import Backend
+from functad.backends.careful import Again
+from functad.backends.numpy_source import NumpyProgram
 from functad.compilation.collector import collector_paused
 from functad.compilation.forms import Forms, made
 from functad.compilation.residuals import worth_keeping
@@ -19,8 +21,10 @@ from functad.compilation.unguarded import unguarded
 from functad.expressions.expressions import Expressions, evaluate
 from functad.expressions.records import mark_reached, marks_at
 from functad.expressions.spec import PLAIN, ArraySpec, is_inexact, spec_of
+from functad.primitives.safe import CAREFUL
 from functad.rules.call import apply
 from functad.rules.rules import Rules
+from functad.settings import setting
 from functad.tracing.allocation import Allocation
 from functad.tracing.traces.abstract import AbstractRecorder
 from functad.tracing.traces.base import Recorded
@@ -43,6 +47,9 @@ class CompiledList:
         exact: whether lists that are derived from it are simplified so that no bit of their results changes.
         traced: the list before it was simplified, which says what results of shape `()` are.
         shares: whether the program is kept for other functions with the same list.
+        careful: traces the function again, for a careful pass; computed where a NaN is among the results. `None` if no
+            derivatives are in the list.
+        checked: positions of the results that depend on derivatives.
     """
 
     def __init__(
@@ -53,6 +60,8 @@ class CompiledList:
         exact: bool = False,
         traced: Expressions | None = None,
         shares: bool = False,
+        careful: Callable[[], Expressions] | None = None,
+        checked: Sequence[int] = (),
     ) -> None:
         self.expressions = expressions
         self.forms = Forms(expressions if traced is None else traced)
@@ -60,6 +69,8 @@ class CompiledList:
         self.function = function
         self.exact = exact
         self.shares = shares
+        self._careful = careful
+        self._checked = checked if careful is not None and backend.plain is None else ()
         self._program: Callable[[Sequence[Any]], Sequence[Any]] | None = None
         self._rules: dict[tuple[int, ...], Rules] = {}
         self._splits: dict[tuple[int, ...], Split] = {}
@@ -71,7 +82,7 @@ class CompiledList:
             own = self.expressions
             Allocation.look_at_sizes(spec.size * spec.dtype.itemsize for spec in own.specs[len(own.inputs) :])
             if self.shares:
-                self._program = shared_program(own, self.backend, self.exact, self._compile)
+                self._program = shared_program(own, self.backend, (self.exact, *self._checked), self._compile)
             else:
                 self._program = self._compile()
         return self._program
@@ -79,9 +90,23 @@ class CompiledList:
     def _compile(self) -> Any:
         own = self.expressions
         plain = unguarded(own) if self.backend.name == "numpy" and not self.exact else None
+        watch: dict[str, Any] = {}
+        if self._checked:
+            watch = {"again": Again(self._careful_program), "checked": self._checked}
         if plain is None:
-            return self.backend.compile(own)
-        return self.backend.compile(plain.expressions, careful=own, checked=plain.checked, finite=plain.finite)
+            return self.backend.compile(own, **watch)
+        watch["checked"] = sorted({*plain.checked, *watch.get("checked", ())})
+        return self.backend.compile(plain.expressions, careful=own, finite=plain.finite, **watch)
+
+    def _careful_program(self) -> Callable[[Sequence[Any]], Sequence[Any]] | None:
+        """Return the program of the careful list; `None` if the function, traced again, takes or gives other leaves."""
+        own = self.expressions
+        with collector_paused(), setting(CAREFUL, True):
+            found = self._careful()  # type: ignore[misc]
+        results = found.results
+        if found.specs[: len(found.inputs)] != own.specs[: len(own.inputs)] or results != own.results[: len(results)]:
+            return None
+        return NumpyProgram(self._simplified(found), exact=self.exact)
 
     def __call__(self, arrays: Sequence[Any]) -> Sequence[Any]:
         """Return the results for arrays; with a Tensor among them the call is recorded as one operation."""

@@ -14,6 +14,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from functad.compilation.kinds import Weak
 from functad.compilation.lists import CompiledList
 from functad.compilation.shared import drop_shared_programs
 from functad.compilation.trace import Cell, Trace
@@ -25,36 +26,6 @@ from functad.trees.structure import LEAF
 
 MAX_ENTRIES = 256
 """Programs that are kept for one function, if `max_entries` says nothing else."""
-
-
-class Weak:
-    """A static argument that equals only itself, and that the cache does not keep alive, such as `self` of a method."""
-
-    __slots__ = ("ref",)
-
-    def __init__(self, value: Any) -> None:
-        self.ref = weakref.ref(value)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Weak) and self.ref == other.ref  # a dead reference equals only itself
-
-    def __hash__(self) -> int:
-        return hash(self.ref)  # which the reference remembers when its object is gone
-
-    def __repr__(self) -> str:
-        value = self.ref()
-        return "an object that is gone" if value is None else repr(value)
-
-
-def without_owner(value: Any) -> Any:
-    """Return a static argument as `Weak` if its class compares objects by identity; anything else as it is."""
-    kind: Any = type(value)
-    if kind.__eq__ is object.__eq__ and kind.__hash__ is object.__hash__:
-        try:
-            return Weak(value)
-        except TypeError:  # the class has `__slots__` without `__weakref__`
-            return value
-    return value
 
 
 def weak_in(static: Sequence[Any]) -> list[Weak]:

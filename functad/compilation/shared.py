@@ -38,16 +38,16 @@ _LOCK = renewed(threading.Lock())
 _VALUES = (int, float, complex, str, bytes, type(None), type(Ellipsis), np.dtype, np.generic, np.ufunc, ArraySpec, Structure)
 
 
-def shared_program(expressions: Expressions, backend: Backend, exact: bool, compiled: Callable[[], Any]) -> Any:
+def shared_program(expressions: Expressions, backend: Backend, options: tuple[Any, ...], compiled: Callable[[], Any]) -> Any:
     """Return the program of a list that another function has compiled, or compile it.
 
     Args:
         expressions: the list.
         backend: the backend that compiles it.
-        exact: whether results keep every bit.
+        options: the options of the compilation that make another program of the same list.
         compiled: compiles the list.
     """
-    key = _key(expressions, backend, exact)
+    key = _key(expressions, backend, options)
     if key is None:
         return compiled()
     with _LOCK:
@@ -70,7 +70,7 @@ def drop_shared_programs() -> None:
         _PROGRAMS.clear()
 
 
-def _key(expressions: Expressions, backend: Backend, exact: bool) -> Any:
+def _key(expressions: Expressions, backend: Backend, options: tuple[Any, ...]) -> Any:
     """Return the key of a list; `None` if its program is not shared."""
     if backend.name not in _BACKENDS:
         return None
@@ -83,7 +83,7 @@ def _key(expressions: Expressions, backend: Backend, exact: bool) -> Any:
         return None
     # The digest holds neither memory layouts nor whether a value of shape () is an array.
     layouts = tuple([a.strides for a in constants])
-    return text, layouts, tuple([spec.zero_d for spec in expressions.specs]), backend.name, backend.exact, exact
+    return text, layouts, tuple([spec.zero_d for spec in expressions.specs]), backend.name, backend.exact, options
 
 
 def _is_plain_list(expressions: Expressions, constants: list[np.ndarray[Any, Any]]) -> bool:

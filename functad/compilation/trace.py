@@ -9,18 +9,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
+from functad.compilation.kinds import Weak, without_owner
+from functad.compilation.unguarded import hides_nan
 from functad.eager.models.variable import MAKER, Given, Variable
 from functad.expressions.expressions import Constant, Equation, Expressions
-from functad.expressions.records import mark_needed, marks_at
-from functad.expressions.spec import ArraySpec, spec_of
+from functad.expressions.records import mark_needed, mark_reached, marks_at
+from functad.expressions.spec import ArraySpec, is_inexact, spec_of
 from functad.primitives.operands import innermost, read
 from functad.settings import setting
+from functad.tracing.layouts import in_c_order
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.abstract import AbstractRecorder
+from functad.tracing.traces.abstract import DERIVATIVES, AbstractRecorder
 from functad.tracing.traces.base import Recorded, resolve
 from functad.tracing.traces.idle import idle, is_plain
 from functad.transforms.abstract import listed
 from functad.transforms.closed_lists import close, extract
+from functad.transforms.leaves import replaced
 from functad.transforms.random_states import frozen_in
 from functad.trees.structure import Structure, flatten
 
@@ -113,6 +119,9 @@ class Trace:
         captured: Tensors of other traces.
         wraps: for each leaf of the result, whether the function gave a Tensor that no trace follows.
         variables: the same leaves as Variables, where it gave one; `None` elsewhere.
+        derives: derivatives are computed in it.
+        hides: a NaN in such a derivative may not reach the results.
+        checked: positions of the results that depend on such derivatives.
     """
 
     def __init__(
@@ -138,12 +147,22 @@ class Trace:
             self.wraps = [isinstance(leaf, Recorded) and leaf.recorder.inactive for leaf in map(read, leaves)]
             return out
 
-        with frozen_in("jit", function, [function, *static]), setting(MAKER, cells):
+        derivatives: list[tuple[Expressions, list[int]]] = []
+        with frozen_in("jit", function, [function, *static]), setting(MAKER, cells), setting(DERIVATIVES, derivatives):
             found, _ = listed(recorder, noted, tuple(leaves), {})
+        self.derives = bool(derivatives)
+        self.hides = any(hides_nan(expressions, slots) for expressions, slots in derivatives)
         self.structure: Structure = found.output_structure
         self.cells = list(cells.known.values())
         self.changed = [cell for cell in self.cells if cell.changed]
         outputs = [*found.outputs, *[_source(recorder, cell.value) for cell in self.changed]]
+        marks = mark_reached(marks_at(recorder.derivatives, len(recorder.specs)), found.equations)
+        inner = any(expressions is not found for expressions, _ in derivatives)  # in a list within the list
+        self.checked = [
+            i
+            for i, source in enumerate(outputs)
+            if type(source) is int and (inner or marks[source]) and is_inexact(recorder.specs[source])
+        ]
         kept = dead_checks(found, outputs) if checks and not any(map(_is_lazy, leaves)) else []
         self.checks = len(kept)
         outputs += kept
@@ -151,6 +170,57 @@ class Trace:
         every = [*names, *[_name_of_cell(cell, i) for i, cell in enumerate(self.cells)]]
         whole = extract(found.replace(specs=tuple(recorder.specs)), inputs, outputs, every, _plain)
         [self.expressions], self.captured = close(whole)
+
+
+class Again:
+    """Traces a function for calls of one kind: for the first of them, and for a careful pass later, which keeps no array alive.
+
+    Args:
+        f: the function.
+        structure: the structure of its arguments.
+        leaves: the leaves of the arguments of the first call.
+        places: the places of the leaves that are not static.
+        names: names of these leaves.
+        tensors: places among these leaves of Tensors that no trace follows.
+    """
+
+    def __init__(
+        self,
+        f: Callable[..., Any],
+        structure: Structure,
+        leaves: Sequence[Any],
+        places: Sequence[int],
+        names: Sequence[str],
+        tensors: Sequence[int],
+    ) -> None:
+        self._f, self._structure, self._places, self._tensors = f, structure, places, tensors
+        self._names = [names[i] for i in places]
+        self._static = [without_owner(leaf) for leaf in replaced(leaves, places, [None] * len(places))]
+        self._like = [_like(leaves[i]) for i in places]
+
+    def trace(self, leaves: Sequence[Any], *, checks: bool = False) -> Trace:
+        """Trace the function for the leaves that are not static, or for leaves of the same specs and layouts.
+
+        Args:
+            leaves: the leaves.
+            checks: whether results that nothing needs, and whose computation may raise an error, are among the outputs.
+        """
+        static = [leaf.ref() if type(leaf) is Weak else leaf for leaf in self._static]
+
+        def of_leaves(*own: Any) -> Any:
+            args, kwargs = self._structure.unflatten(replaced(static, self._places, own))
+            return self._f(*args, **kwargs)
+
+        return Trace(of_leaves, self._f, leaves, self._names, self._tensors, [*static, self._structure], checks)
+
+    def expressions(self) -> Expressions:
+        """Return the list of the function, traced again."""
+        return self.trace(self._like).expressions
+
+
+def _like(leaf: Any) -> Any:
+    """Return the spec of a leaf, or an array that lies in memory as the leaf does."""
+    return np.empty_like(leaf) if type(leaf) is np.ndarray and not in_c_order(leaf) else spec_of(leaf)
 
 
 def _source(recorder: AbstractRecorder, value: Any) -> int | Constant:

@@ -58,6 +58,10 @@ _PASSING: dict[Any, Sequence[int]] = {
 """Positions of arguments of which every element that is read, or chosen, makes NaN of NaN."""
 
 
+_CHOOSING = (WHERE, KEPT, DROPPED, GATHER, ADD_PIECE)
+"""Functions among these that do not read every element."""
+
+
 class Unguarded(NamedTuple):
     """A list without guards.
 
@@ -134,6 +138,25 @@ def _spec(source: Any, specs: Sequence[ArraySpec]) -> ArraySpec:
 def _plain(primitive: Any, specs: Sequence[ArraySpec]) -> Expressions:
     """List what a guarded function computes where no NaN arises."""
     return trace("jit", _PLAIN[primitive], tuple(specs), {})
+
+
+def hides_nan(expressions: Expressions, slots: Sequence[int]) -> bool:
+    """Return `True` if a NaN in one of the slots may not reach the results of a list.
+
+    A slot whose elements all reach a result through functions that give NaN for NaN is seen, whatever else reads it.
+    """
+    lost = _lost(expressions, [False] * len(expressions.outputs))
+    seen = [False] * len(expressions.specs)
+    for source in expressions.outputs:
+        if type(source) is int:
+            seen[source] = True
+    for e in reversed(expressions.equations):
+        if e.primitive not in _CHOOSING and any(seen[s] for s in e.outputs):
+            for place in _passing(e, expressions.specs):
+                if type(source := e.inputs[place]) is int:
+                    seen[source] = True
+    used = {s for e in expressions.equations for s in inputs_of(e)}.union(s for s in expressions.outputs if type(s) is int)
+    return any(lost[s] and not seen[s] and s in used for s in slots)
 
 
 def _lost(expressions: Expressions, hidden: Sequence[bool]) -> list[bool]:

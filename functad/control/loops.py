@@ -256,6 +256,8 @@ def _pulled_with_tangents(
     first = len(carry.specs)
     outer = [i for i in by if i >= count]
     once = [i for i in outer if len(_places(arrays[count:], arrays[i])) == len(_places(given[first:], arrays[i])) == 1]
+    if not all(_places([*arrays[count:], *ts[count:]], value) for value in given[first:]):
+        once = []  # a rule computed something from an outer value alone, such as the logarithm of a base
     carried = [i for i in outer if i not in once]
     if carried:  # they are no Tensors, batches of these, not used, or given twice
         given, lists, carry = _with_tangents(ts, arrays, params, carried)

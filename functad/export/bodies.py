@@ -14,6 +14,7 @@ from functad.export.decode import DamagedError
 from functad.expressions.expressions import Constant, Equation, Expressions, inner_lists
 from functad.expressions.spec import ArraySpec, spec_or_none
 from functad.primitives.entry import Primitive
+from functad.transforms.contractions import ZERO_WINS
 
 _PARAMS: dict[Primitive, dict[str, type]] = {
     SCAN: {"carries": int, "rows": int, "length": int, "reverse": bool, "body": Expressions},
@@ -35,6 +36,12 @@ def check_calls(expressions: Expressions) -> None:
         if inner is not None:
             _same(inner.specs[: len(inner.inputs)], specs, "a checkpoint is given other arrays than its list takes")
             check_calls(inner.check())
+        elif equation.primitive is ZERO_WINS:
+            body = equation.params.get("body")
+            if set(equation.params) != {"body"} or type(body) is not Expressions or len(body.outputs) != 1:
+                raise DamagedError("a contraction has no list with one result")
+            _same(body.specs[: len(body.inputs)], specs, "a contraction is given other arrays than its list takes")
+            check_calls(body.check())
         elif equation.primitive in _PARAMS:
             _check_control(equation, specs)
         elif _lists(equation):

@@ -18,7 +18,6 @@ from functad.places import WRITE_INTO, adoption_cure, assigning, here, instructi
 from functad.primitives.entry import ENTRIES
 from functad.primitives.names import is_scipys, shown_name
 from functad.primitives.operands import MASKED, NO_ARRAY, OWN_RULES
-from functad.tracing.lapack import lapack_cure
 
 _STACK = "Use np.stack([t0, t1]), or np.concatenate, which make an array of Tensors."
 _ITSELF = "Use t itself, which is an array already, and np.stack([t0, t1]) for a list of Tensors."
@@ -39,11 +38,7 @@ _NOT_CURED_BY_ADOPTION = (*_INTEGERS, "fromfunction", "range", "dump", "dumps", 
 
 CURES = {
     "array": _STACK + " For t itself no np.array is needed.",
-    "asarray": _ITSELF,
-    "asanyarray": _ITSELF,
-    "ascontiguousarray": _ITSELF,
-    "asfortranarray": _ITSELF,
-    "require": _ITSELF,
+    **dict.fromkeys(("asarray", "asanyarray", "ascontiguousarray", "asfortranarray", "require"), _ITSELF),
     "float64": "Use t itself, or t.astype(np.float64).",
     "float32": "Use t.astype(np.float32).",
     **dict.fromkeys(
@@ -51,14 +46,13 @@ CURES = {
     ),
     "lists": "Use np.stack([t0, t1]) for each list of Tensors, or functions of functad.numpy, which take such lists.",
     "operator": "NumPy's operators convert a list themselves: use np.stack([t0, t1]) for it, as in A @ np.stack([t0, t1]).",
-    "broadcast": ("Use np.broadcast_shapes(t.shape, z.shape) for the shape, or np.broadcast_arrays(t, z) for the elements."),
+    "broadcast": "Use np.broadcast_shapes(t.shape, z.shape) for the shape, or np.broadcast_arrays(t, z) for the elements.",
     "fromiter": "Use np.stack(list(values)).",
     **{
         method: f"Use np.stack for the list: np.add.{method}(np.stack([t0, t1]){more})."
         for method, more in {"reduce": "", "accumulate": "", "reduceat": ", indices"}.items()
     },
-    "full": _FULL,
-    "full_like": _FULL,
+    **dict.fromkeys(("full", "full_like"), _FULL),
     "fill": _FULL,
     "arange": "Use start + step * np.arange(n) with an integer n, or np.linspace(start, stop, n).",
     "range": _COUNT,
@@ -198,11 +192,17 @@ def _cure_of_the_line(wanted: str, *, mask: bool) -> str:
         return "Read from an array that takes Tensors as places: functad.numpy.array(a)[t]."
     if called in _BY_CALL:
         return CURES[called]
-    if lapack := lapack_cure(called):
+    if lapack := _lapack_cure(called):
         return lapack
     if wanted == "float()" and called != "float" and hasattr(math, called):
         return "Use functions of np in place of those of math."
     return "Draw the result of the call, which is a plain array." if _asks_for("matplotlib.") else ""
+
+
+def _lapack_cure(called: str) -> str:
+    from functad.tracing.lapack import lapack_cure  # noqa: PLC0415 - only errors need it
+
+    return lapack_cure(called)
 
 
 def refusal(wanted: str) -> ConversionError:
@@ -217,7 +217,7 @@ def refusal(wanted: str) -> ConversionError:
     called, is_random = _called(snippet)
     if called == "operator" and wanted != "Conversion to an array":
         called = ""
-    lapack = lapack_cure(called)
+    lapack = _lapack_cure(called)
     if assigning():
         of_table = _asks_from(("pandas.", "polars."))
         wanted, cure = "Assignment into a plain array", TABLES if of_table else _ASSIGN + adoption_cure()

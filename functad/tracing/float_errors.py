@@ -1,4 +1,4 @@
-"""NumPy's floating-point warnings inside traced functions, given at the user's line.
+"""NumPy's floating-point warnings: at the user's line inside traced functions, and none inside derivative passes.
 
 NumPy's C code gives a `RuntimeWarning` at the innermost Python frame. Where functad computes the value of a Tensor, that is a
 frame of functad. While a traced function runs, the error mode "warn" is therefore replaced by "log", with an object that gives
@@ -10,14 +10,18 @@ NumPy keeps the modes in a context variable that is not public. Where it is miss
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable
 from types import FrameType
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from functad.places import is_of_numpy, is_own_frame, user_frame, warn_at
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 get_state: Callable[[], Any]
 set_state: Callable[[Any], Any]
@@ -117,3 +121,28 @@ def leave_float_errors(pair: Any) -> None:
         # `np.seterr` has made a new state of the one that was replaced.
         replaced = [kind for kind, mode in np.geterr().items() if mode == "log" and call.modes[kind] == "warn"]
         set_state(_make(**dict.fromkeys(replaced, "warn"), call=call.call))
+
+
+def in_silence(f: Callable[P, R]) -> Callable[P, R]:
+    """Return a function that computes `f` without floating-point warnings, in half the time that `np.errstate` takes.
+
+    The state is restored a second time if anything was raised. An interrupt may arrive just before the first restoration.
+    """
+    if _make is None:
+        return np.errstate(all="ignore")(f)
+    ignored = _make(all="ignore")
+
+    @functools.wraps(f)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        before = get_state()
+        try:
+            try:
+                set_state(ignored)
+                return f(*args, **kwargs)
+            finally:
+                set_state(before)
+        except BaseException:
+            set_state(before)
+            raise
+
+    return call

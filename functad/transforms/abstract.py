@@ -13,7 +13,7 @@ from functad.places import call_of
 from functad.primitives.operands import foreign_rules
 from functad.tracing.layouts import in_c_order
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.abstract import AbstractRecorder
+from functad.tracing.traces.abstract import DERIVATIVES, AbstractRecorder
 from functad.tracing.traces.base import Recorded, new_input
 from functad.tracing.views import memory_of
 from functad.transforms.calling.arguments import check_result, traced
@@ -137,6 +137,8 @@ def listed(
         outputs.append(result.slot if own else Constant(result))
     equations = tuple(equation for equation in recorder.equations if equation is not None)
     expressions = Expressions(tuple(names), equations, tuple(outputs), tuple(recorder.specs), structure, output_structure)
+    if shows and recorder.derivatives and (noted := DERIVATIVES.get()) is not None:
+        noted.append((expressions, recorder.derivatives))
     return expressions, results
 
 

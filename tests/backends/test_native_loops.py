@@ -58,8 +58,8 @@ class TestScan:
     def test_of_any_length_ends_in_the_result(self, length):
         check(lambda s: scan(lambda s, _: (s * 1.5, s[0]), s, length=length), WIDE)
 
-    def test_of_no_steps_is_left_to_numpy(self):
-        check(lambda s, xs: scan(lambda s, x: (s + x, s * x), s, xs), 1.0, np.zeros(0), native=False)
+    def test_of_no_steps_is_no_equation(self):
+        check(lambda s, xs: scan(lambda s, x: (s + x, s * x), s, xs), 1.0, np.zeros(0))
 
     @pytest.mark.parametrize("reverse", [False, True])
     def test_of_no_steps_gives_the_first_carry(self, reverse):

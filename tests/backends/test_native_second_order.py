@@ -51,6 +51,11 @@ PROGRAMS: dict[str, Callable[..., Any]] = {
 }
 
 
+CAREFUL = {"reverse over reverse"}
+"""Programs in which a loop may hide a NaN of an inner gradient. Compiled code always computes their careful list, in which
+products of matrices skip exact zeros, and loops with such products run in Python."""
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_derivatives_of_higher_order_are_native_loops(name: str) -> None:
     f = PROGRAMS[name]
@@ -59,5 +64,7 @@ def test_derivatives_of_higher_order_are_native_loops(name: str) -> None:
         functad.tree_leaves(compiled(X, 0.7, MATRIX)), functad.tree_leaves(f(X, 0.7, MATRIX)), strict=True
     ):
         np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-13)
+    if name in CAREFUL:
+        return
     assert "while_loop_vjp" not in compiled.lower(X, 0.7, MATRIX).source().split("def run")[1]
     assert "native_2" not in compiled.lower(X, 0.7, MATRIX).source()

@@ -23,7 +23,6 @@ SEEDS = {
 
 KNOWN = {
     34: "nothing reads the result of the operation that raises OverflowError, so compiled code leaves it out",
-    42: "reverse mode of 1 / 0 gives NaN where compiled code gives a number, see the page of limits",
 }
 """Seeds of programs whose results differ, and the reason. A seed leaves this table when the difference is gone."""
 

@@ -16,6 +16,9 @@ LOOPS = {
     "map": lambda x: functad.map(lambda row: np.sin(row) ** 2, x),
     "fori_loop": lambda x: functad.fori_loop(0, 3, lambda i, y: np.cos(y) * x, x),
     "while_loop": lambda x: functad.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, np.cos(s[1]) * x), (0, x))[1],
+    "while_loop with powers": lambda x: functad.while_loop(
+        lambda s: s[0] < 3, lambda s: (s[0] + 1, (x * x) ** (0.3 * s[1])), (0, x)
+    )[1],
     "cond": lambda x: functad.cond(np.sum(x) > 0, lambda y: y**3, np.sin, x),
     "in a loop": lambda x: functad.scan(
         lambda c, row: functad.scan(lambda d, other: (d * np.cos(other) + row, d * d), c, x), 0.5, x

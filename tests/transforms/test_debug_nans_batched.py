@@ -97,7 +97,7 @@ def test_under_an_outer_derivative():
     def f(x):
         return np.sqrt(x * x)  # mapped, then differentiated
 
-    text = message(functad.grad(lambda x: np.sum(functad.vmap(f)(x))), np.array([1.0, 0.0]))
+    text = message(functad.strict_derivatives()(functad.grad(lambda x: np.sum(functad.vmap(f)(x)))), np.array([1.0, 0.0]))
     assert_born(text, "the derivative of multiply", "mapped, then differentiated")
     assert "nan in 1 of 2 elements, first at [1]" in text
     text = message(functad.jacobian(functad.vmap(lambda x: np.sqrt(x) - np.sqrt(x))), np.array([1.0, 0.0]))

@@ -204,14 +204,15 @@ class Library:
     tracker: Any
     addresses: dict[str, int]
 
-    def function(self, name: str, *arguments: Any) -> Any:
-        """Return a function without result, called through ctypes and without the GIL.
+    def function(self, name: str, *arguments: Any, result: Any = None) -> Any:
+        """Return a function, called through ctypes and without the GIL.
 
         Args:
             name: the name that it was compiled under.
             arguments: the types of ctypes of its arguments.
+            result: the type of ctypes of its result; `None` if it has none.
         """
-        function = ctypes.CFUNCTYPE(None, *arguments)(self.addresses[name])
+        function = ctypes.CFUNCTYPE(result, *arguments)(self.addresses[name])
         function.library = self  # type: ignore[attr-defined]
         return function
 

@@ -60,11 +60,12 @@ class Code(Body):
             that the handler of a signal raised.
         refuses: something in the outermost function notes the first.
         looks: something in the outermost function notes the second.
+        returned: type and name of the result of the function.
     """
 
     __slots__ = (
         "_journal", "_labels", "_touched", "allocations", "block", "called", "captured", "definitions", "long_functions",
-        "looks", "loops", "outer", "quick", "rare", "refused", "refuses", "remembered", "reserved",
+        "looks", "loops", "outer", "quick", "rare", "refused", "refuses", "remembered", "reserved", "returned",
     )  # fmt: skip
 
     def __init__(self, *, fused: bool, outer: Code | None = None) -> None:
@@ -85,6 +86,7 @@ class Code(Body):
         self.remembered: dict[Any, Any] = {}
         self._journal: list[list[Any]] = [[]]
         self._labels = self._touched = 0
+        self.returned = "void"
 
     # Instructions
 
@@ -333,4 +335,4 @@ class Code(Body):
 
     def text(self, head: str) -> str:
         """Return the whole function, of a first line that names its parameters."""
-        return "\n".join([f"{head} {{", "entry:", *self.allocations, *self.lines, "  ret void", "}"])
+        return "\n".join([f"{head} {{", "entry:", *self.allocations, *self.lines, f"  ret {self.returned}", "}"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,18 +25,19 @@ class Divided:
         expressions: the list.
         module: what native functions belong to.
         steps: those of all lists of a program, to which its own are added.
+        checked: the slots of results in which native functions look for a NaN.
 
     Attributes:
         order: native functions, and equations for NumPy.
     """
 
-    def __init__(self, expressions: Expressions, module: ModuleText, steps: list[Step]) -> None:
+    def __init__(self, expressions: Expressions, module: ModuleText, steps: list[Step], checked: Collection[int] = ()) -> None:
         self.plan = Plan(expressions, outermost=True)
         self.module = module
         self.steps = steps
         self.order: list[Step | Equation] = []
         self._divide()
-        self._write()
+        self._write(checked)
         self._lists = {n: self._lists_of(item) for n, item in enumerate(self.order) if isinstance(item, Equation)}
 
     def _lists_of(self, equation: Equation) -> dict[str, Any]:
@@ -103,7 +104,7 @@ class Divided:
         cost = 1.0 + len(unit.stored) + len(unit.reduced)
         return float(np.prod(unit.domain, dtype=float)) * cost >= SHARED
 
-    def _write(self) -> None:
+    def _write(self, checked: Collection[int]) -> None:
         """Write all steps, the last one first: it is known then what those before must give."""
         plan = self.plan
         wanted = {s for s in plan.expressions.outputs if type(s) is int}
@@ -114,7 +115,7 @@ class Divided:
             given.update(item.makes() if isinstance(item, Step) else item.outputs)
         for item, known in zip(reversed(self.order), reversed(before), strict=True):
             if isinstance(item, Step):
-                item.write(known, wanted)
+                item.write(known, wanted, checked)
                 wanted.update(p.source for p in item.inputs if type(p.source) is int)
             else:
                 wanted.update(inputs_of(item))

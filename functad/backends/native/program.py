@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from functad.backends.careful import Again
 from functad.backends.llvm.module import Machine, host
 from functad.backends.native.called import addresses_of_called
 from functad.backends.native.control.interrupts import python_functions
@@ -26,6 +27,8 @@ class LlvmProgram:
     Args:
         expressions: the list.
         machine: what its code is compiled for: this processor, by default as fast code as there is.
+        again: computes the results after all if there is a NaN in one of them.
+        checked: the positions of these results.
 
     Attributes:
         source: what runs: Python, in which native functions are called, with what each of them does.
@@ -35,17 +38,25 @@ class LlvmProgram:
         strict: the same for arguments just as they were compiled for; others raise `OtherArgumentsError`.
     """
 
-    def __init__(self, expressions: Expressions, machine: Machine | None = None) -> None:
+    def __init__(
+        self,
+        expressions: Expressions,
+        machine: Machine | None = None,
+        again: Again | None = None,
+        checked: Sequence[int] = (),
+    ) -> None:
         self._expressions = expressions
         self._fallback: NumpyProgram | None = None
         self._machine = host() if machine is None else machine
         self._module = ModuleText()
         self._steps: list[Step] = []
-        divided = Divided(expanded(expressions), self._module, self._steps)
+        self._again = again
+        own = expanded(expressions)
+        divided = Divided(own, self._module, self._steps, {s for s in map(own.outputs.__getitem__, checked) if type(s) is int})
         self.text = self._module.text()
         functions = self._compiled()
         listed = divided.listed(lambda step: _call(step, functions[step.name]))
-        self._program = NumpyProgram(listed)
+        self._program = NumpyProgram(listed, again=again, checked=checked)
         alone = len(listed.equations) == 1 and divided.order == self._steps
         self.gives_numbers = alone and self._is_one_call(listed)
         self.function, self.strict = self._program.function, None
@@ -91,7 +102,8 @@ class LlvmProgram:
         [step] = self._steps
         native = self._native[step.name]
         integers = any(parameter.by_value and parameter.number is None for parameter in step.inputs)
-        return step.caller(native, results), None if integers else step.caller(native, results, strict=True)
+        quick = step.caller(native, results, again=self._again)
+        return quick, None if integers else step.caller(native, results, strict=True, again=self._again)
 
     def _compiled(self) -> dict[str, Any]:
         """Compile the module, and return its functions as functions of NumPy's arrays."""
@@ -101,7 +113,7 @@ class LlvmProgram:
         own, machine = self._module.imported, self._machine
         imported = {**addresses_of(own), **python_functions(own), **addresses_of_called(machine, self._module.called)}
         library = loaded(machine, self.text, names, imported)
-        self._native = {step.name: library.function(step.name, *step.types()) for step in self._steps}
+        self._native = {step.name: library.function(step.name, *step.types(), result=step.result) for step in self._steps}
         return {step.name: step.caller(self._native[step.name]) for step in self._steps}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from functad.backends.llvm.values import Value
 from functad.backends.native.arrays import Array, Held, Memory, plain_array
-from functad.backends.native.code import KINDS, Code
+from functad.backends.native.code import KINDS, REALS, Code
 from functad.backends.native.control.interrupts import ROOM, raise_lack_of_memory, raise_noted
 from functad.backends.native.kernel import Nest
 from functad.backends.native.module_text import ModuleText
@@ -113,12 +114,13 @@ class Step:
             found += [*unit.stored, *unit.reduced] if isinstance(unit, Loops) else unit.outputs
         return found
 
-    def write(self, given: Collection[int], wanted: Collection[int]) -> None:
+    def write(self, given: Collection[int], wanted: Collection[int], checked: Collection[int] = ()) -> None:
         """Write the function.
 
         Args:
             given: the slots that there are before it runs.
             wanted: the slots that are needed after it.
+            checked: slots of results in which the function looks for a NaN; it returns whether it found one.
         """
         from functad.backends.llvm.module import host  # noqa: PLC0415 - needs llvmlite
 
@@ -141,6 +143,7 @@ class Step:
             for slot in self.exports:
                 if slot in targets:
                     writer.copy(writer.array(slot), targets[slot])
+            self._search([targets[s] for s in made if s in checked and targets[s].kind in REALS])
         self.inputs.sort(key=lambda p: (0, p.source) if type(p.source) is int else (1, 0))  # those of a call in their order
         head = ["i64 %first", "i64 %stop", "i64 %part"] if self.parallel else []
         parameters = [*head, *(self._unpacked() if self.crowded else [p.text for p in (*self.inputs, *self.outputs)])]
@@ -154,7 +157,29 @@ class Step:
                 "  %refused.all = load ptr, ptr %refused.place",
                 f"  %refused.data = getelementptr i8, ptr %refused.all, i64 {own}",
             ]
-        self.module.function(code, f"define void @{self.name}({', '.join(parameters)}) nounwind")
+        self.module.function(code, f"define {code.returned.partition(' ')[0]} @{self.name}({', '.join(parameters)}) nounwind")
+
+    def _search(self, results: Sequence[Memory]) -> None:
+        """Look for a NaN in results, and return whether there is one: a call that returns a number takes no longer."""
+        code = self.code
+        if not results:
+            return
+        found = code.allocate("i1", 1)
+        code.store(found, 0, Value(code, "0", "i1"))
+        for memory in results:
+            if memory.shape == ():
+                value = code.load(memory.pointer, memory.offset, memory.kind)
+                code.store(found, 0, code.load(found, 0, "i1") | value.is_nan())
+                continue
+            with code.loop(0, math.prod(memory.shape), straight=True) as i:
+                value = code.load(memory.pointer, i, memory.kind)
+                code.store(found, 0, code.load(found, 0, "i1") | value.is_nan())
+        code.returned = f"i8 {code.fresh(f'load i8, ptr {found.name}', 'i8').name}"
+
+    @property
+    def result(self) -> Any:
+        """The type of ctypes of the result; `None` if there is none."""
+        return None if self.code.returned == "void" else ctypes.c_uint8
 
     @property
     def crowded(self) -> bool:
@@ -278,7 +303,11 @@ class Step:
         return [*head, *own, *[ctypes.py_object] * last]
 
     def caller(
-        self, native: Callable[..., None], results: Sequence[int] | None = None, strict: bool = False
+        self,
+        native: Callable[..., Any],
+        results: Sequence[int] | None = None,
+        strict: bool = False,
+        again: Any = None,
     ) -> Callable[..., Any]:
         """Return a function of NumPy's arrays and numbers that allocates results and calls the native one.
 
@@ -286,6 +315,7 @@ class Step:
             native: the native function.
             results: the slots of its results in another order.
             strict: arguments that are not just as the native function reads them raise `OtherArgumentsError`.
+            again: computes the results, given results and arguments, if the native function finds a NaN.
         """
         space: dict[str, Any] = {"call": native, "empty": np.empty, "fitted": fitted, "ndarray": np.ndarray}
         space["OtherArgumentsError"] = OtherArgumentsError
@@ -314,7 +344,12 @@ class Step:
         lines += self._calls(given, space)
         arrays = {p.source: f"o{i}{_as_number(p.spec)}" for i, p in enumerate(self.outputs)}
         values = [self._number(s) if s in self.places else arrays[s] for s in results or self.results]
-        lines.append(f"return ({', '.join(values)}{',' if len(values) == 1 else ''})")
+        result = f"({', '.join(values)}{',' if len(values) == 1 else ''})"
+        if again is not None and self.result is not None:
+            space["again"] = again
+            lines = [f"found = {line}" if line.startswith("call(") else line for line in lines]
+            lines += ["if found:", f"    return again({result}, ({', '.join([*given, ''])}))"]
+        lines.append(f"return {result}")
         text = f"def {self.name}({', '.join(given)}):\n" + "\n".join(f"    {line}" for line in lines)
         exec(compile(text, f"<functad.jit {self.name}>", "exec"), space)  # noqa: S102 - the text was made above
         found: Callable[..., Any] = space[self.name]

@@ -63,6 +63,9 @@ def cotangents_at(
             rest = pull_back(equations, cotangents, stop, consume=consume, guard=guard, observer=observer)
             found |= _those_at(cotangents, inputs, stop)
             cotangents, guard = rest, True
+            for g in rest if sparse else ():
+                if type(g) is RowSum:
+                    g.settle()
         if cotangents[slot] is not None:
             found[slot] = cotangents[slot]
         if slot in cuts:

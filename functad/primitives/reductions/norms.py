@@ -18,7 +18,7 @@ from functad.primitives.linalg.solve import Calls, conjugate, inexact, matrix, r
 from functad.primitives.operands import as_operand
 from functad.primitives.reductions.extremes import MAX, MIN
 from functad.primitives.reductions.sums import SUM, Axes, expand, reduced_axes, reduced_shape, reduced_spec, summed
-from functad.primitives.safe import over_radius, strict
+from functad.primitives.safe import careful_product, over_radius, strict
 
 # The Euclidean norm
 
@@ -33,12 +33,12 @@ def _euclidean_norm(x: Any, *, axis: Axes, keepdims: bool) -> Any:
 
 def _euclidean_vjp(g: Any, x: Any, out: Any, axis: Axes, keepdims: bool) -> Any:
     """`conj(x) g / |x|`."""
-    return conjugate(x) * expand(g * over_radius(out), shape_of(x), axis, keepdims)
+    return careful_product(conjugate(x), expand(careful_product(g, over_radius(out)), shape_of(x), axis, keepdims))
 
 
 def _euclidean_jvp(t: Any, x: Any, out: Any, axis: Axes, keepdims: bool) -> Any:
     """`Re(sum(conj(x) t)) / |x|`."""
-    return (conjugate(x) * t).sum(axis, keepdims=keepdims).real * over_radius(out)
+    return careful_product(careful_product(conjugate(x), t).sum(axis, keepdims=keepdims).real, over_radius(out))
 
 
 EUCLIDEAN = general(

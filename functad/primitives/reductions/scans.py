@@ -21,6 +21,7 @@ from functad.primitives.elementwise.conversion import astype
 from functad.primitives.entry import Primitive
 from functad.primitives.kinds import composite, general, linear
 from functad.primitives.operands import as_operand, refuse_out, stored
+from functad.primitives.safe import careful, careful_product, has_nan, product
 
 _FEW = 16
 """Up to so many steps, a loop over the rows is the fastest way to solve a recurrence."""
@@ -122,8 +123,8 @@ def _exclusive_product(a: Any, *, axis: int, reverse: bool) -> Any:
 
 EXCLUSIVE = general(
     _exclusive_product,
-    lambda g, a, out, axis, reverse: out * RECURRENCE(a, g, axis=axis, reverse=not reverse),
-    jvps=(lambda t, a, out, axis, reverse: RECURRENCE(a, t * out, axis=axis, reverse=reverse),),
+    lambda g, a, out, axis, reverse: careful_product(out, recurrence(a, g, axis=axis, reverse=not reverse)),
+    jvps=(lambda t, a, out, axis, reverse: recurrence(a, careful_product(t, out), axis=axis, reverse=reverse),),
     spec=same_spec,
     samples=lambda array: [
         ((array(*shape),), {"axis": axis, "reverse": reverse})
@@ -154,6 +155,25 @@ def _recurrence(a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
                 np.multiply(a[i - 1], y[i - 1], out=y[i, ...])
                 y[i] += b[i - 1]
     return out
+
+
+def _careful_recurrence(a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
+    """Return the solution of the same recurrence, with products in which an exact zero wins."""
+    out = _recurrence(a, b, axis=axis, reverse=reverse)
+    if not has_nan(out):
+        return out
+    ways = [value.swapaxes(0, axis) for value in (a, b, out)]
+    a, b, y = [value[::-1] for value in ways] if reverse else ways
+    y[:1] = 0
+    for i in range(1, len(y)):
+        y[i, ...] = product(a[i - 1], y[i - 1])
+        y[i, ...] += b[i - 1]
+    return out
+
+
+def recurrence(a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
+    """Return the solution of the recurrence; in a careful pass an exact zero wins."""
+    return (CAREFUL_RECURRENCE if careful() else RECURRENCE)(a, b, axis=axis, reverse=reverse)
 
 
 def _recurrence_by_rows(a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
@@ -193,31 +213,38 @@ def _solve_numbers(a: Any, b: Any, y: Any) -> None:
 
 def _recurrence_vjp(gs: Any, a: Any, out: Any, axis: int, reverse: bool) -> tuple[Any, Any]:
     """The cotangent `n` of b solves the recurrence from the other end; that of a is `n y`."""
-    by_b = RECURRENCE(a, gs, axis=axis, reverse=not reverse)
-    return out * by_b, by_b
+    by_b = recurrence(a, gs, axis=axis, reverse=not reverse)
+    return careful_product(out, by_b), by_b
 
 
-RECURRENCE: Primitive = general(
-    _recurrence,
-    _recurrence_vjp,
-    joint=True,
-    jvps=(
-        lambda t, a, out, axis, reverse: RECURRENCE(a, t * out, axis=axis, reverse=reverse),
-        lambda t, a, axis, reverse: RECURRENCE(a, t, axis=axis, reverse=reverse),
-    ),
-    spec=lambda a, b, **params: ArraySpec(spec_of(b).shape, np.result_type(dtype_of(a), dtype_of(b))),
-    samples=lambda array: [
-        ((array(*shape), array(*shape)), {"axis": axis, "reverse": reverse})
-        for shape, axis in (((4,), 0), ((2, 3), 1), ((3, 1, 2), 0), ((1, 2), 0), ((0,), 0))
-        for reverse in (False, True)
-    ],
-    internal=True,
-    doc="dy[i] = a[i-1] dy[i-1] + y[i-1] da[i-1] + db[i-1], a recurrence again",
-    batch=along_axis,
-    linear_by=lambda params: (1,),
-    dependence="exclusive scan",
-    selects=True,
-)
+def _enter_recurrence(compute: Any, name: str) -> Primitive:
+    """Enter one of the two recurrences; their derivatives are written with `recurrence`."""
+    return general(
+        compute,
+        _recurrence_vjp,
+        joint=True,
+        jvps=(
+            lambda t, a, out, axis, reverse: recurrence(a, careful_product(t, out), axis=axis, reverse=reverse),
+            lambda t, a, axis, reverse: recurrence(a, t, axis=axis, reverse=reverse),
+        ),
+        spec=lambda a, b, **params: ArraySpec(spec_of(b).shape, np.result_type(dtype_of(a), dtype_of(b))),
+        samples=lambda array: [
+            ((array(*shape), array(*shape)), {"axis": axis, "reverse": reverse})
+            for shape, axis in (((4,), 0), ((2, 3), 1), ((3, 1, 2), 0), ((1, 2), 0), ((0,), 0))
+            for reverse in (False, True)
+        ],
+        internal=True,
+        doc="dy[i] = a[i-1] dy[i-1] + y[i-1] da[i-1] + db[i-1], a recurrence again",
+        batch=along_axis,
+        linear_by=lambda params: (1,),
+        dependence="exclusive scan",
+        selects=True,
+        name=name,
+    )
+
+
+RECURRENCE = _enter_recurrence(_recurrence, "recurrence")
+CAREFUL_RECURRENCE = _enter_recurrence(_careful_recurrence, "careful_recurrence")
 
 
 # Products
@@ -226,12 +253,13 @@ RECURRENCE: Primitive = general(
 def _cumprod_vjp(g: Any, a: Any, axis: int) -> Any:
     """The product of what stands before `a[k]`, times `sum_(i>=k) g[i] a[k+1] ... a[i]`."""
     before = EXCLUSIVE(a, axis=axis, reverse=False)
-    return before * (g + RECURRENCE(a, g * a, axis=axis, reverse=True))
+    return careful_product(before, g + recurrence(a, careful_product(g, a), axis=axis, reverse=True))
 
 
 def _cumprod_jvp(t: Any, a: Any, axis: int) -> Any:
     before = EXCLUSIVE(a, axis=axis, reverse=False)
-    return before * t + a * RECURRENCE(a, t * before, axis=axis, reverse=False)
+    behind = recurrence(a, careful_product(t, before), axis=axis, reverse=False)
+    return careful_product(before, t) + careful_product(a, behind)
 
 
 def _cumprod_samples(array: Any) -> Calls:

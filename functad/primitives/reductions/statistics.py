@@ -28,7 +28,7 @@ from functad.primitives.reductions.sums import (
     sum,  # noqa: A004
     summed,
 )
-from functad.primitives.safe import over_radius
+from functad.primitives.safe import careful_product, over_radius
 
 _NoValue = np._NoValue
 _ndarray = np.ndarray
@@ -95,12 +95,14 @@ def _var_vjp(g: Any, a: Any, axis: Axes, keepdims: bool, ddof: float) -> Any:
     """`2 / (n - ddof) conj(a - mean(a)) g`."""
     shape = shape_of(a)
     g = expand(g, shape, axis, keepdims) * _var_factor(shape, axis, ddof)
-    return _conjugate(CENTRED(a, axis=axis)) * g  # in this order NumPy writes a product with a number over its left factor
+    return careful_product(
+        _conjugate(CENTRED(a, axis=axis)), g
+    )  # in this order NumPy writes a product with a number over its left factor
 
 
 def _var_jvp(t: Any, a: Any, axis: Axes, keepdims: bool, ddof: float) -> Any:
     """`2 / (n - ddof) Re(sum(conj(a - mean(a)) t))`."""
-    total = (t * _conjugate(CENTRED(a, axis=axis))).sum(axis, keepdims=keepdims)
+    total = careful_product(t, _conjugate(CENTRED(a, axis=axis))).sum(axis, keepdims=keepdims)
     return total * _var_factor(shape_of(a), axis, ddof)
 
 

@@ -23,6 +23,7 @@ from functad.primitives.entry import Primitive
 from functad.primitives.kinds import constant, general, linear
 from functad.primitives.operands import as_operand, refuse_out, stored
 from functad.primitives.reductions.scans import EXCLUSIVE, summed_dtype
+from functad.primitives.safe import careful_product
 
 Shape = tuple[int, ...]
 Axes = tuple[int, ...] | None
@@ -297,7 +298,7 @@ def number_of(where: Any, a: Any, axis: Axes, keepdims: bool) -> Any:
 
 def others(a: Any, axis: int) -> Any:
     """Return, in place of each element, the product of all others along an axis."""
-    return EXCLUSIVE(a, axis=axis, reverse=False) * EXCLUSIVE(a, axis=axis, reverse=True)
+    return careful_product(EXCLUSIVE(a, axis=axis, reverse=False), EXCLUSIVE(a, axis=axis, reverse=True))
 
 
 def _prod_samples(array: Any) -> Calls:
@@ -342,8 +343,8 @@ def prod(
 
 PROD = general(
     np.prod,
-    lambda g, a, axis, keepdims: expand(g, shape_of(a), (axis,), keepdims) * others(a, axis),
-    jvps=(lambda t, a, axis, keepdims: (t * others(a, axis)).sum(axis, keepdims=keepdims),),
+    lambda g, a, axis, keepdims: careful_product(expand(g, shape_of(a), (axis,), keepdims), others(a, axis)),
+    jvps=(lambda t, a, axis, keepdims: careful_product(t, others(a, axis)).sum(axis, keepdims=keepdims),),
     compute=lambda a, *, axis, keepdims: (
         _multiply_reduce(a, axis, None, None, keepdims) if type(a) in PLAIN else np.prod(a, axis=axis, keepdims=keepdims)
     ),

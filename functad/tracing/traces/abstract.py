@@ -50,11 +50,16 @@ LINES: ContextVar[Lines | None] = context_variable("lines", default=None)
 """Tells the traces that begin now of each equation where it was made; they do without it where nobody looks at the list."""
 
 
+DERIVATIVES: ContextVar[list[tuple[Any, list[int]]] | None] = context_variable("derivatives", default=None)
+"""Takes, for each list that is traced, the list and the slots of the derivatives in it; `None` where nothing asks for them."""
+
+
 class AbstractRecorder(Recorder):
     """A trace without values; shape rules give the results.
 
     Attributes:
         specs: the spec of each slot.
+        derivatives: slots of the derivatives that a quick pass found; NaN among them asks for a careful pass.
         lines: tells where equations are made, if that is wanted.
     """
 
@@ -63,6 +68,7 @@ class AbstractRecorder(Recorder):
     def __init__(self, transform: str, function: object) -> None:
         super().__init__(transform, function)
         self.specs: list[ArraySpec] = []
+        self.derivatives: list[int] = []
         self.lines = LINES.get()
 
     def enter(self, spec: ArraySpec) -> Any:

@@ -40,6 +40,10 @@ class Scattered:
         self.indices: list[Any] = []
         self.pieces: list[Any] = []
 
+    def values(self) -> list[Any]:
+        """Return the whole and the pieces."""
+        return [self.whole, *self.pieces]
+
     def total(self) -> Any:
         """Return the cotangent."""
         if not self.pieces:
@@ -51,10 +55,23 @@ class Scattered:
 class RowSum:
     """What stands for the cotangent of a table from the beginning of a walk, as long as only rows of the table were read."""
 
-    __slots__ = ("_parts",)
+    __slots__ = ("_parts", "_settled")
 
     def __init__(self) -> None:
         self._parts: list[tuple[Any, Any, tuple[int, ...]]] = []
+        self._settled = 0
+
+    def settle(self) -> None:
+        """Keep the pieces found so far: the walk that found them has ended."""
+        self._settled = len(self._parts)
+
+    def forget(self) -> None:
+        """Drop the pieces of the walk that is repeated."""
+        del self._parts[self._settled :]
+
+    def values(self) -> list[Any]:
+        """Return the cotangents of the rows."""
+        return [piece for _, piece, _ in self._parts]
 
     def takes(self, index: Any, piece: Any, shape: tuple[int, ...]) -> bool:
         """Take the cotangent of what was read at an index, if that is one of rows; say whether it is."""

@@ -21,7 +21,8 @@ from functad.primitives.operands import absent, innermost, is_traced
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import Recorded, new_input
 from functad.tracing.traces.concrete import ReverseRecorder
-from functad.transforms.walks.reverse import pull_back, pull_record
+from functad.transforms.walks.one_record import pull_record
+from functad.transforms.walks.reverse import pull_back
 from functad.trees.structure import flatten
 
 

@@ -13,15 +13,19 @@ from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
 from functad.primitives.indexing.write import ADD_TO, is_alone, put
 from functad.primitives.operands import innermost, zeros_for
 from functad.primitives.plan import KEEP_NOTHING, KEEP_ONE, MAPS, PASSES, PRODUCTS, SCALES, SUMS, Plan
-from functad.primitives.safe import has_nan
+from functad.primitives.safe import CAREFUL, strict
+from functad.settings import setting
+from functad.tracing.float_errors import in_silence
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import Recorded, Recorder, new_input
 from functad.tracing.traces.concrete import ReverseRecorder
+from functad.transforms.walks.careful_pass import has_nan_below
 from functad.transforms.walks.cotangents import zero_tangent
 from functad.transforms.walks.degenerate import check_losses, loss_at
 from functad.transforms.walks.observed import Observer, observed_forward
-from functad.transforms.walks.reverse import pull_back, pull_record, seeded
-from functad.transforms.walks.silence import in_silence
+from functad.transforms.walks.one_record import pull_record
+from functad.transforms.walks.reverse import pull_back, seeded
+from functad.transforms.walks.zero_wins import apply_carefully
 
 _END: Any = object()
 
@@ -55,11 +59,13 @@ def push_forward(
     Raises:
         DegenerateError: the tangent of a slot of `outputs` cannot be found from those of equal eigenvalues and their vectors.
     """
-    given = list(tangents) if quick else None
-    losses = push_all(equations, tangents, outputs, quick=quick, frees=frees, observer=observer)
-    if given is not None and _are_nan([tangents[slot] for slot in outputs]):
+    raw = strict()
+    given = list(tangents)
+    losses = push_all(equations, tangents, outputs, quick=quick and not raw, frees=frees, observer=observer)
+    if not raw and not CAREFUL.get() and _are_nan([tangents[slot] for slot in outputs]):
         tangents[:] = given
-        losses = push_all(equations, tangents, outputs, frees=frees)
+        with setting(CAREFUL, True):
+            losses = push_all(equations, tangents, outputs, frees=frees, observer=observer)
     if losses and outputs:
         check_losses(equations, losses, outputs, push_all)
     return tangents
@@ -74,8 +80,8 @@ def push_alone(record: Any, ts: Sequence[Any]) -> list[Any]:
 
 @in_silence
 def _are_nan(ts: Sequence[Any]) -> bool:
-    """Say whether there is a NaN among tangents; of large numbers the search overflows, which is nobody's business."""
-    return any(has_nan(t) if type(t) is np.ndarray else issubclass(type(t), np.generic) and t != t for t in ts)
+    """Return `True` if a NaN is among the tangents. The search may overflow, which gives no warning."""
+    return has_nan_below(ts)
 
 
 @in_silence
@@ -92,10 +98,11 @@ def push_all(
     last = last_readers(equations, outputs) if frees else {}
     written = False
     losses = []
+    careful = CAREFUL.get() and not strict()
     remaining: Iterator[Any] = itertools.islice(equations, len(tangents), None)
     if observer is not None:
         remaining = observed_forward(remaining, tangents, observer)
-    while (equation := next(remaining, _END) if last else _push_run(remaining, tangents, quick)) is not _END:
+    while (equation := next(remaining, _END) if last or careful else _push_run(remaining, tangents, quick)) is not _END:
         index = len(tangents)
         tangents.append(None)
         if equation is None:
@@ -105,7 +112,7 @@ def push_all(
             last = last or last_readers(equations, outputs)
             if push_write(equation, index, tangents, last):
                 continue
-        if lost := _push(equation, index, tangents, quick):
+        if lost := _push(equation, index, tangents, quick, careful):
             losses.append((index, lost))
         if written and equation[0].primitive.views and type(tangents[index]) is np.ndarray:
             tangents[index] = tangents[index].copy()  # what it views can then be written to
@@ -161,17 +168,17 @@ def _push_run(remaining: Iterator[Any], tangents: list[Any], quick: bool) -> Any
     return _END
 
 
-def _push(equation: Any, index: int, tangents: list[Any], quick: bool) -> tuple[bool, ...] | None:
+def _push(equation: Any, index: int, tangents: list[Any], quick: bool, careful: bool) -> tuple[bool, ...] | None:
     plan, _, saved, rest = equation
     if rest is None or rest[0] is None:
-        t = _push_short(equation, tangents, quick)
+        t = _push_short_carefully(equation, tangents) if careful else _push_short(equation, tangents, quick)
         tangents[index] = t if t is None or rest is None else fit(t, rest[1])
         return None
     transposed, specs = rest
     ts = [tangents[slot] for slot in inputs_of(equation)]
     if all(t is None for t in ts):
         return None
-    out = push_transposed(plan, ts, saved, specs) if transposed else push_rules(plan, ts, saved)
+    out = push_transposed(plan, ts, saved, specs) if transposed else push_rules(plan, ts, saved, careful)
     if plan.primitive.multiple:
         for slot, t, spec in zip(results_of(equation, index), out, specs, strict=True):
             tangents[slot] = fit(t, spec)
@@ -202,6 +209,24 @@ def _push_short(equation: Any, tangents: list[Any], quick: bool) -> Any:
     return other if t is None else t + other
 
 
+def _push_short_carefully(equation: Any, tangents: list[Any]) -> Any:
+    """Return the tangent that `_push_short` returns, where an exact zero wins."""
+    plan, slots, saved, _ = equation
+    single = type(slots) is int
+    every = (_arguments(plan, saved),) if single else saved
+    total: Any = None
+    for slot, rule, args, position in zip((slots,) if single else slots, plan.careful, every, plan.active, strict=True):
+        if (t := tangents[slot]) is not None:
+            part = apply_carefully(plan, rule, t, args, position)
+            total = part if total is None else total + part
+    return total
+
+
+def _arguments(plan: Plan, saved: Any) -> tuple[Any, ...]:
+    """Return the arguments of the only rule of a plan."""
+    return (saved,) if plan.keep == KEEP_ONE else () if plan.keep == KEEP_NOTHING else saved
+
+
 def push_write(equation: Any, index: int, tangents: list[Any], last: dict[int, int]) -> bool:
     """Push through a write in place, if nothing else needs the tangent of what was written to; say whether that was so.
 
@@ -223,18 +248,27 @@ def push_write(equation: Any, index: int, tangents: list[Any], last: dict[int, i
     return True
 
 
-def push_rules(plan: Plan, ts: Sequence[Any], saved: Any) -> Any:
-    """Return the sum over the inputs of what the JVP rules give, or what the joint rule gives."""
+def push_rules(plan: Plan, ts: Sequence[Any], saved: Any, careful: bool = False) -> Any:
+    """Return the sum over the inputs of the results of the JVP rules, or the result of the joint rule.
+
+    Args:
+        plan: that of the record.
+        ts: the tangents of the inputs; `None` stands for zero.
+        saved: the values that the rules read.
+        careful: an exact zero wins.
+    """
     if plan.joint:
         return plan.rules[0](ts, *saved)
+    if careful and plan.single is not None:
+        return apply_carefully(plan, plan.single, ts[0], _arguments(plan, saved), plan.active[0])
     if plan.single is not None:
         if plan.keep == KEEP_ONE:
             return plan.single(ts[0], saved)
         return plan.single(ts[0]) if plan.keep == KEEP_NOTHING else plan.single(ts[0], *saved)
     total: Any = None
-    for t, rule, args in zip(ts, plan.rules, saved, strict=True):
+    for t, rule, args, position in zip(ts, plan.rules, saved, plan.active, strict=True):
         if t is not None:
-            part = rule(t, *args)
+            part = apply_carefully(plan, rule, t, args, position) if careful else rule(t, *args)
             if plan.primitive.multiple:
                 total = part if total is None else tuple(a + b for a, b in zip(total, part, strict=True))
             else:

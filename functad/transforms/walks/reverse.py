@@ -10,20 +10,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
+from itertools import compress
 from operator import is_not
 from sys import _getframe
 from typing import Any
 
 import numpy as np
 
-from functad.expressions.records import inputs_of
-from functad.expressions.spec import PLAIN, PYTHON_SCALARS, ArraySpec, dtype_of, shape_of
+from functad.expressions.spec import PLAIN, ArraySpec
 from functad.namespaces.array import NamespaceArray
 from functad.places import place_of, user_frame
-from functad.primitives.arranging.broadcast import unbroadcast
 from functad.primitives.elementwise.arithmetic import MULTIPLY
-from functad.primitives.indexing.write import ADD_TO, as_cotangent, part, put, written
-from functad.primitives.operands import absent
 from functad.primitives.plan import (
     KEEP_GATHER,
     KEEP_NOTHING,
@@ -37,18 +34,21 @@ from functad.primitives.plan import (
     SUMS,
     Plan,
 )
-from functad.primitives.safe import mended, product
+from functad.primitives.safe import CAREFUL, mended, product, strict
 from functad.tracing.allocation import Allocation
 from functad.tracing.engines import derivative_of, lacking
+from functad.tracing.float_errors import in_silence
 from functad.tracing.foreign import overrides
-from functad.tracing.traces.base import OPEN, Recorded, Recorder, resolve
+from functad.tracing.traces.base import OPEN, Recorded, Recorder
+from functad.transforms.walks.careful_pass import FEW, has_nan_below, walk_again
 from functad.transforms.walks.cotangents import Scattered, accumulate, add_piece
 from functad.transforms.walks.observed import Observer, observed_back
-from functad.transforms.walks.silence import in_silence
+from functad.transforms.walks.one_record import fit, pull_several, pull_write
 
 _ndarray = np.ndarray
 _float64 = np.float64
 _LARGE = 1 << 16
+_SMALL = 10_000  # elements up to which the product of two vectors starts no threads
 _NO_SPECS = _NOTHING = itertools.repeat(None)
 
 
@@ -159,7 +159,14 @@ def guard_outer(found: list[Any]) -> None:
 def _walk(
     equations: list[Any], cotangents: list[Any], inputs: int, consume: bool, guard: bool, observer: Observer | None
 ) -> bool:
-    """Pull back through all records; return whether a selection was passed."""
+    """Pull back through all records, and a second time if a NaN comes out; return whether a selection was passed.
+
+    The quick pass multiplies zero by infinity, which gives NaN, unless the zero belongs to an element that was not selected.
+    The careful pass looks at each product, and needs the records again: `consume` drops them at the end.
+    """
+    if CAREFUL.get() and not strict():
+        return walk_again(equations, cotangents, cotangents[:], inputs, consume, observer)
+    given = cotangents[:]
     owned = bytearray(len(cotangents))
     dense = bytearray(len(cotangents)) if guard else owned
     careful = by_array = False  # as long as nothing is guarded
@@ -170,11 +177,13 @@ def _walk(
     for index in order:
         g = cotangents[index]
         equation = equations[index]
-        if consume:
-            equations[index] = None
         if g is None or equation is None:
-            if equation is not None and equation[0].primitive.multiple:
-                _pull_several(equation, index, g, cotangents, owned)
+            if equation is None or not equation[0].primitive.multiple:
+                continue
+            if not guard and equation[0].selects:  # the last of several results, which is not used
+                guard = True
+                dense = bytearray(map(is_not, cotangents, _NOTHING))
+            pull_several(equation, index, g, cotangents, owned)
             continue
         cotangents[index] = None
         if scattered and type(g) is Scattered:
@@ -215,6 +224,7 @@ def _walk(
                     ct, other = rule(g, *read), other_rule(g, *others)
                 accumulate(cotangents, owned, first, ct, plan.fresh)
                 accumulate(cotangents, owned, second, other, plan.fresh)
+                other = None  # frees an array: the records stay, so memory is at its peak in each step
                 continue
         elif (single := plan.single) is None:
             if plan.separate:
@@ -231,7 +241,7 @@ def _walk(
             elif plan.contracts:
                 _pull_product(equation, index, g, cotangents, owned, equations)
             else:
-                _pull_several(equation, index, g, cotangents, owned)
+                pull_several(equation, index, g, cotangents, owned)
             continue
         else:
             keep = plan.keep
@@ -247,28 +257,15 @@ def _walk(
                 args = (saved,) if keep == KEEP_ONE else () if keep == KEEP_NOTHING else saved
                 ct = _pull_fitted(plan, single, g, args, specs, careful)
         accumulate(cotangents, owned, slots, ct, plan.fresh)
+    if inputs == 1 and type(g := cotangents[0]) is _ndarray and g.size <= FEW and g.ndim == 1:  # as `has_nan_below` does
+        again = (total := sum(g.tolist())) != total
+    else:
+        again = has_nan_below(cotangents[:inputs] or compress(cotangents, map(is_not, cotangents, _NOTHING)))
+    if again and not strict():
+        return walk_again(equations, cotangents, given, inputs, consume, observer)
+    if consume:
+        equations[inputs : len(given)] = [None] * (len(given) - inputs)
     return guard
-
-
-def _pull_several(equation: Any, index: int, g: Any, cotangents: list[Any], owned: bytearray) -> None:
-    """Pull back through a record with a joint rule or several results."""
-    plan, _, saved, specs = equation
-    if plan.primitive.multiple:
-        specs, outputs = specs
-        first = index + 1 - len(outputs)
-        parts = [*cotangents[first:index], g]
-        cotangents[first : index + 1] = [None] * len(outputs)
-        if all(part is None for part in parts):
-            return
-        g = tuple([_total(part, shape, dtype) for part, (shape, dtype) in zip(parts, outputs, strict=True)])
-    if len(plan.active) == 1:
-        specs = (specs,)
-    for slot, ct, spec in zip(inputs_of(equation), pull_record(plan, g, saved), specs or _NO_SPECS, strict=False):
-        if ct is None:  # a rule of the user's says that there is no path
-            continue
-        if spec is not None:
-            ct = fit(ct, spec)
-        accumulate(cotangents, owned, slot, ct)
 
 
 def _pull_product(equation: Any, index: int, g: Any, cotangents: list[Any], owned: bytearray, equations: list[Any]) -> None:
@@ -296,43 +293,6 @@ def _pull_product(equation: Any, index: int, g: Any, cotangents: list[Any], owne
         accumulate(cotangents, owned, slot, ct)
 
 
-def pull_write(equation: Any, index: int, g: Any, cotangents: list[Any], owned: bytearray) -> None:
-    """Pull back through a write: take out what belongs to the elements written, and hand the rest on in the same buffer.
-
-    So a loop that writes one element at a time costs time linear in its length, where the rule makes an array for each.
-    """
-    plan, _, (path, where, shapes), specs = equation
-    adds = plan.primitive is ADD_TO
-    number = shape_of(g) == ()
-    known = resolve(g)  # a seed may be a constant Tensor, into which nothing can be written
-    buffer = known if number or (known is g and owned[index]) else known.copy()
-    view = buffer if number else part(buffer, path)
-    copied = path and not isinstance(buffer, Recorded) and not np.may_share_memory(view, buffer)
-    if number or copied:  # the layout of this buffer has no such view
-        buffer, piece = plan.rules[0](buffer, path, where, shapes)
-    else:
-        piece = None
-        if 1 in plan.active:
-            piece = view[where] if adds else written(view, where)
-            piece = piece if issubclass(type(piece), np.generic) else piece.copy()
-            if path:
-                piece = as_cotangent(piece, path)
-        if not adds:
-            if path and isinstance(buffer, Recorded):
-                put(buffer, path, where, 0, adds=False)
-            else:
-                view[where] = 0
-    targets = inputs_of(equation)
-    for position, slot, spec in zip(
-        plan.active, targets, (specs,) if len(targets) == 1 else specs or (None, None), strict=True
-    ):
-        ct = buffer if position == 0 else piece if spec is None else fit(piece, spec)
-        first = cotangents[slot] is None
-        accumulate(cotangents, owned, slot, ct, fresh=True)
-        if first and position == 0 and not number and isinstance(ct, Recorded):
-            owned[slot] = True  # a Tensor in which the walk may go on writing
-
-
 def _sums_over(equation: Any, axis: int) -> bool:
     """Say whether pulling back through a record is to sum over an axis, and to change signs at most."""
     plan, _, saved, specs = equation
@@ -342,26 +302,6 @@ def _sums_over(equation: Any, axis: int) -> bool:
         if spec is None or spec[0] is None or (len(spec[0]) >= -axis and spec[0][axis] != 1):
             return False
     return True
-
-
-def pull_record(plan: Plan, g: Any, saved: Any) -> list[Any]:
-    """Return the cotangents of the differentiated inputs of one record, not yet fitted to these."""
-    if plan.joint:
-        around = OPEN.get()
-        if around is None or around.place is None:
-            found = plan.rules[0](g, *saved)
-        else:  # the rule may be the user's, with lines of its own
-            place, around.place = around.place, None
-            try:
-                found = plan.rules[0](g, *saved)
-            finally:
-                around.place = place
-        return [found[i] for i in plan.active]
-    if plan.single is None:
-        return [rule(g, *args) for rule, args in zip(plan.rules, saved, strict=False)]
-    if plan.keep == KEEP_ONE:
-        return [plan.single(g, saved)]
-    return [plan.single(g) if plan.keep == KEEP_NOTHING else plan.single(g, *saved)]
 
 
 def pull_alone(record: Any, gs: Sequence[Any], *, guard: bool) -> list[Any]:
@@ -376,12 +316,6 @@ def pull_alone(record: Any, gs: Sequence[Any], *, guard: bool) -> list[Any]:
     m = len(plan.active)
     records = [*[None] * (m + len(gs) - 1), (plan, 0 if m == 1 else tuple(range(m)), saved, specs)]
     return pull_back(records, [*[None] * m, *gs], m, consume=False, guard=guard)
-
-
-def _total(part: Any, shape: tuple[int, ...], dtype: Any) -> Any:
-    if part is None:
-        return absent(shape, dtype)
-    return part.total() if type(part) is Scattered else part
 
 
 def _pull_fitted(plan: Plan, rule: Any, g: Any, args: tuple[Any, ...], spec: Any, careful: bool) -> Any:
@@ -399,16 +333,3 @@ def _pull_fitted(plan: Plan, rule: Any, g: Any, args: tuple[Any, ...], spec: Any
     else:
         ct = mended(rule(g, *args), g)
     return ct if spec is None else fit(ct, spec)
-
-
-def fit(ct: Any, spec: tuple[tuple[int, ...] | None, Any]) -> Any:
-    """Bring a cotangent to the shape and dtype of its input: sum over broadcast axes, cast, drop what is imaginary."""
-    shape, dtype = spec
-    if shape is not None and (ct.shape if type(ct) is _ndarray else shape_of(ct)) != shape:
-        ct = unbroadcast(ct, shape)
-    own = ct.dtype if type(ct) is _ndarray else dtype_of(ct)
-    if own is not dtype and own != dtype:
-        if own.kind == "c" and dtype.kind != "c":
-            ct = ct.real
-        ct = dtype.type(ct) if type(ct) in PYTHON_SCALARS else ct.astype(dtype)
-    return ct

@@ -1,0 +1,171 @@
+"""Careful derivatives: an exact zero factor wins over an infinite or NaN factor, in the rule of every primitive.
+
+The quick backward or forward pass multiplies as IEEE arithmetic does: zero times infinity is NaN. If a NaN came out, the
+careful pass runs. It applies the rule of each record by the kind of the primitive:
+
+- elementwise: the Jacobian is diagonal. The rule gives its diagonal for a cotangent of ones, and `product` multiplies.
+- multilinear: each term of the contraction is a product of elements of the operands. A term with an exactly zero factor is
+  zero, whatever the other factors are; `without_zero_terms` computes the sum of the other terms.
+- all others: the rule itself multiplies by `careful_product`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.expressions.spec import PLAIN, dtype_of, shape_of
+from functad.primitives.plan import Plan
+from functad.primitives.safe import mended, product
+
+Contraction = Callable[..., Any]
+"""A function that is linear in each of its arguments."""
+
+
+def apply_carefully(plan: Plan, rule: Callable[..., Any], g: Any, args: tuple[Any, ...], position: int) -> Any:
+    """Return `rule(g, *args)`, where an exact zero wins.
+
+    Args:
+        plan: the plan of the record.
+        rule: a VJP or JVP rule of the primitive.
+        g: the cotangent or the tangent.
+        args: the values that the rule reads.
+        position: the position of the array argument that the rule belongs to.
+    """
+    kind = plan.primitive.kind
+    if kind == "elementwise" and args:
+        if dtype_of(g).kind == "c":  # the derivative may be linear over the real numbers only
+            return mended(rule(g, *args), g)
+        return _times(g, rule(np.ones(shape_of(g), dtype_of(g))[()], *args))
+    if kind == "multilinear":
+        return _contracted(rule, g, args, position)
+    if kind == "general":
+        return of_linear(lambda g: rule(g, *args), g)
+    return rule(g, *args)
+
+
+def _times(g: Any, derivative: Any) -> Any:
+    """Return the product of `g` and a derivative, or the derivatives of several results, where an exact zero wins."""
+    return tuple([product(g, d) for d in derivative]) if type(derivative) is tuple else product(g, derivative)
+
+
+_RECORD: list[Callable[[Contraction, Sequence[Any]], Any]] = []
+
+
+def record_with(record: Callable[[Contraction, Sequence[Any]], Any]) -> None:
+    """Enter the function that records the careful contraction of Tensors; it needs `vmap`, which needs the walks."""
+    _RECORD.append(record)
+
+
+MOST_ROWS = 1_000
+"""The careful pass computes at most so many rows of a Jacobian for one record."""
+
+
+def of_linear(f: Callable[[Any], Any], g: Any) -> Any:
+    """Return `f(g)` for a linear function of which only calls are known, where an exact zero wins.
+
+    A `g` that is zero everywhere gives zero. Each infinite or NaN element of `g` is multiplied with its row of the Jacobian.
+    """
+    if shape_of(g) == () and dtype_of(g).kind == "f":
+        return _times(g, f(np.ones((), dtype_of(g))[()]))
+    ct = f(g)
+    if type(g) is not np.ndarray or type(ct) is not np.ndarray or not np.any(ct != ct):
+        return ct
+    if not np.any(g):
+        return np.zeros_like(ct)
+    infinite = np.argwhere(~np.isfinite(g))
+    if not 0 < len(infinite) <= MOST_ROWS:
+        return ct
+    total = f(np.where(np.isfinite(g), g, g.dtype.type(0)))
+    for place in map(tuple, infinite):
+        row = np.zeros_like(g)
+        row[place] = 1
+        total = total + product(g[place], f(row))
+    return total
+
+
+def _contracted(rule: Callable[..., Any], g: Any, args: tuple[Any, ...], position: int) -> Any:
+    """Return the contraction `rule(g, *args)` of `g` and the arrays among `args`, where an exact zero wins in each term."""
+    places, operands = _operands(args, position)
+
+    def contraction(g: Any, *arrays: Any) -> Any:
+        return rule(g, *_with_operands(args, places, arrays))
+
+    arrays = (g, *operands)
+    if all(type(a) in PLAIN for a in arrays):
+        return without_zero_terms(contraction, arrays)
+    return _RECORD[-1](contraction, arrays)
+
+
+def _operands(args: tuple[Any, ...], position: int) -> tuple[list[Any], list[Any]]:
+    """Return the places of the arrays among the arguments of a rule, and the arrays.
+
+    A tuple holds all array arguments; the rule does not depend on the one at its own position.
+    """
+    places: list[Any] = []
+    found: list[Any] = []
+    for i, arg in enumerate(args):
+        for j, value in enumerate(arg) if type(arg) is tuple else [(None, arg)]:
+            if (
+                j != position
+                and hasattr(type(value), "dtype")
+                and hasattr(type(value), "ndim")
+                and dtype_of(value).kind in "iufc"
+            ):
+                places.append((i, j))
+                found.append(value)
+    return places, found
+
+
+def _with_operands(args: tuple[Any, ...], places: Sequence[Any], arrays: Sequence[Any]) -> list[Any]:
+    """Return the arguments of a rule with other arrays at some places."""
+    result = list(args)
+    for (i, j), value in zip(places, arrays, strict=True):
+        if j is None:
+            result[i] = value
+        else:
+            result[i] = (*result[i][:j], value, *result[i][j + 1 :])
+    return result
+
+
+def without_zero_terms(contraction: Contraction, arrays: Sequence[Any]) -> Any:
+    """Return a contraction of plain arrays, without the terms in which a factor is exactly zero.
+
+    The contraction of the finite elements is right where no infinite or NaN element meets factors that are all nonzero.
+    Contractions of the signs count the terms where one does: `met` counts all, `signed` subtracts the negative ones.
+    """
+    out = contraction(*arrays)
+    if not np.any(unknown := out != out):
+        return out
+    finite = [np.isfinite(a) for a in arrays]
+    whole = [np.where(f, a, a.dtype.type(0)) for a, f in zip(map(np.asarray, arrays), finite, strict=True)]
+    signs = [_sign(np.asarray(a)) for a in arrays]
+    met: Any = 0
+    signed: Any = 0
+    undefined: Any = 0
+    for i, (a, f) in enumerate(zip(arrays, finite, strict=True)):
+        if np.all(f):
+            continue
+        own = np.where(f, 0, signs[i])
+        rest = [s * k for s, k in zip(signs[i + 1 :], finite[i + 1 :], strict=True)]
+        sizes = [np.abs(s) for s in (*signs[:i], own, *rest)]
+        met = met + contraction(*sizes)
+        undefined = undefined + contraction(*[*sizes[:i], sizes[i] * (a != a), *sizes[i + 1 :]])
+        signed = signed + contraction(*signs[:i], own, *rest)
+    with np.errstate(all="ignore"):
+        if out.dtype.kind == "c":
+            infinite: Any = out
+        else:
+            infinite = np.where((undefined == 0) & (np.abs(signed) == met), np.sign(signed) * np.inf, np.nan)
+        finite_terms = contraction(*whole)
+        result = np.where(unknown, np.where(met == 0, finite_terms, infinite), out).astype(out.dtype, copy=False)
+    return result if type(out) is np.ndarray else result[()]
+
+
+def _sign(a: Any) -> Any:
+    """Return the signs of the elements in their dtype: 1 for NaN and for complex elements that are not zero."""
+    if a.dtype.kind == "c":
+        return (a != 0).astype(a.dtype)
+    return np.where(a != a, 1, np.sign(a)).astype(a.dtype, copy=False)
