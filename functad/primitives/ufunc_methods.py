@@ -122,7 +122,7 @@ def _reduce_by_slices(ufunc: np.ufunc, array: Any, axis: Any, keepdims: bool, in
     if flat[0] == 1:
         result = COPY(result)  # so far it is a part of the argument
     if not keepdims:
-        return result
+        return result[()] if type(result) is np.ndarray else result  # no elements: NumPy gives a scalar too
     return RESHAPE(result, shape=tuple([1 if i in axes else n for i, n in enumerate(shape)]))
 
 

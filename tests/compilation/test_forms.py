@@ -89,3 +89,21 @@ def test_variables_as_arguments(backend: str) -> None:
     with functad.GradientTape() as tape:
         out = functad.jit(lambda v: np.sum(v**3), backend=backend)(first)
     np.testing.assert_allclose(tape.gradient(out, first).numpy(), [12.0, 27.0, 48.0])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    ("f", "x"),
+    [
+        (np.logaddexp.reduce, np.zeros(0)),
+        (np.hypot.reduce, np.zeros(0, np.float32)),
+        (np.angle, np.array([1, -2], np.int16)),
+        (np.angle, np.array([1, -2], np.int8)),
+    ],
+    ids=["logaddexp", "hypot", "int16", "int8"],
+)
+def test_results_have_the_type_and_dtype_of_numpy(f, x, backend):
+    found, expected = functad.jit(f, backend=backend)(x), f(x)
+    assert type(found) is type(expected)
+    assert found.dtype == expected.dtype
+    np.testing.assert_array_equal(found, expected)

@@ -114,7 +114,7 @@ def sign(x: Any, /) -> Any:
 )  # fmt: skip
 def angle(z: Any, deg: bool = False) -> Any:
     """Return the argument of a complex number, in radians or degrees."""
-    result = np.arctan2(z.imag, z.real) if dtype_of(z).kind == "c" else np.arctan2(0.0, z)
+    result = np.arctan2(z.imag, z.real) if dtype_of(z).kind == "c" else np.arctan2(0, z)
     return result * (180 / math.pi) if deg else result
 
 
