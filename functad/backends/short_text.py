@@ -62,6 +62,8 @@ def _specs_of(equation: Equation, specs: Sequence[ArraySpec]) -> list[ArraySpec]
 
 
 def _reshape(equation: Equation, given: Sequence[str], own: Sequence[ArraySpec], definitions: Definitions) -> str:
+    if not own[0].shape and own[0].dtype.kind in "iu":  # a Python integer if it has more than 64 bits
+        return f"np.reshape({given[0]}, {definitions.literal(equation.params['shape'])})"
     return f"{given[0]}.reshape({definitions.literal(equation.params['shape'])})"
 
 

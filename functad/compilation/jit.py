@@ -14,12 +14,14 @@ from functad.chunks.program import chunks_of, in_chunks
 from functad.compilation.collector import collector_paused
 from functad.compilation.error_modes import CHECKED, are_heard, modes
 from functad.compilation.kinds import (
+    LARGE,
     SCALAR,
     STATIC,
     TENSOR,
     Same,
     Static,
     is_foreign,
+    is_large,
     likeness_of,
     quick_key,
     shown,
@@ -114,6 +116,8 @@ class Compiler(Programs):
                     self.usual = len(args), entry.strict, entry
                 return entry.direct(*args) if entry.direct is not None else entry(args)
         leaves, structure, key = self.key(args, kwargs)
+        if LARGE in key[1]:
+            return self.f(*args, **kwargs)
         entry = self.entries.get(key)
         if entry is None or (LIVE and self._may_read_tensors(entry, leaves, key)):
             entry = self.compiled(leaves, structure, key, len(args), entry)
@@ -153,7 +157,7 @@ class Compiler(Programs):
             if kind is np.ndarray:
                 kinds.append((leaf.dtype, leaf.shape, leaf.flags.c_contiguous))
             elif kind in PYTHON_SCALARS:
-                kinds.append(kind)
+                kinds.append(LARGE if kind is int and is_large(leaf) else kind)
             else:
                 leaves[i], kind = self._other(leaf, static)
                 kinds.append(kind)

@@ -29,6 +29,8 @@ def quick_key(args: tuple[Any, ...], foreign: set[type]) -> Any:
         if kind is np.ndarray:
             kinds.append((a.dtype, a.shape, a.flags.c_contiguous))
         elif kind in NUMBERS:
+            if kind is int and is_large(a):
+                return None
             kinds.append(kind)
         elif kind in foreign:
             kinds.append((a.dtype, a.shape))
@@ -36,6 +38,14 @@ def quick_key(args: tuple[Any, ...], foreign: set[type]) -> Any:
             return None
     return tuple(kinds)
 
+
+def is_large(number: int) -> bool:
+    """Return `True` if an integer has more than 64 bits with its sign: NumPy makes other arrays of it than int64."""
+    return not -(2**63) <= number < 2**63
+
+
+LARGE = "large integer"
+"""The kind of such an argument. The function itself computes the call."""
 
 NUMBERS = frozenset({float, int, bool, complex, np.float64, np.float32})
 

@@ -100,3 +100,17 @@ def test_one_compilation_takes_integers_of_all_sizes(x, backend):
     for n in (3, 2**31 - 1, 2**31, 2**40, 2**63, 2**64, -(2**63), 5):
         assert outcome(compiled, x, n) == outcome(lambda x, n: x * n, x, n)
     assert compiled.cache_info().misses == 1
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("number", [2**63, 10**30, -(2**63) - 1])
+@pytest.mark.parametrize(
+    "f", [np.zeros_like, lambda n: np.vdot(n, 2), np.multiply.reduce, lambda n: np.stack([n, n]), lambda n: n * n + 1]
+)
+def test_larger_integers_are_those_of_numpy(f, number, backend):
+    compiled = functad.jit(f, backend=backend)
+    compiled(3)
+    found, expected = compiled(number), f(number)
+    assert type(found) is type(expected)
+    assert getattr(found, "dtype", None) == getattr(expected, "dtype", None)
+    assert np.all(found == expected)
