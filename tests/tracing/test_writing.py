@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -348,3 +349,15 @@ def test_filling_a_number_does_nothing_as_in_numpy():
 
     assert f(np.float64(2.0)) == 12.0
     assert functad.grad(f)(np.float64(2.0)) == 12.0
+
+
+@pytest.mark.parametrize("transform", [functad.grad, functad.vmap, functad.make_expressions, functad.jit])
+def test_a_broadcast_array_is_read_only_in_its_own_shape_too(transform: Callable[..., Any]) -> None:
+    def f(x: Any) -> Any:
+        np.broadcast_to(x, x.shape)[0] = 2.0
+        return np.sum(x)
+
+    with pytest.raises(ValueError, match="read-only"):
+        f(np.ones(3))
+    with pytest.raises(ValueError, match="read-only"):
+        transform(f)(np.ones((2, 3)) if transform is functad.vmap else np.ones(3))

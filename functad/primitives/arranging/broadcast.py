@@ -82,8 +82,7 @@ def _broadcast_to_spec(a: Any, *, shape: tuple[int, ...]) -> ArraySpec:
 
 
 def _broadcast_to_front(array: Any, shape: Any, subok: bool = False) -> Any:
-    shape = as_shape(shape)
-    return array if shape and shape_of(array) == shape else BROADCAST_TO(array, shape=shape)
+    return BROADCAST_TO(array, shape=as_shape(shape))  # a read-only view, of an array of this shape too
 
 
 BROADCAST_TO = linear(
@@ -125,4 +124,4 @@ BROADCAST_TO = linear(
 def _broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:
     given = [as_operand(arg) for arg in args]
     shape = np.broadcast_shapes(*map(shape_of, given))
-    return tuple([_broadcast_to_front(a, shape) if is_traced(a) else np.broadcast_to(a, shape) for a in given])
+    return tuple([a if is_traced(a) and shape_of(a) == shape else np.broadcast_to(a, shape) for a in given])
