@@ -47,6 +47,7 @@ from functad.tracing.traces.base import LIVE, WATCHER, Recorded
 from functad.transforms.abstract import input_names
 from functad.transforms.calling.arguments import value_of
 from functad.transforms.calling.decorators import Transformed, decorator
+from functad.transforms.calling.results import own_results
 from functad.transforms.outside import Outside
 from functad.transforms.random_states import refuse_generator
 from functad.trees.structure import Structure, flatten, structure_of_call
@@ -95,8 +96,10 @@ class Compiler(Programs):
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the compiled function, which is compiled first if this kind of arguments is new; or the function itself."""
-        if WATCHER.get() is not None or (modes() is not CHECKED[0] and self.backend.plain is None and are_heard()):
+        if WATCHER.get() is not None:  # observers of operations see them in the function itself
             return self.f(*args, **kwargs)
+        if modes() is not CHECKED[0] and self.backend.plain is None and are_heard():
+            return self._itself(args, kwargs)
         quick = usual = None
         if not kwargs and not LIVE and not STRICT.get():
             if (usual := self.usual) is not None and usual[0] == len(args):
@@ -117,7 +120,7 @@ class Compiler(Programs):
                 return entry.direct(*args) if entry.direct is not None else entry(args)
         leaves, structure, key = self.key(args, kwargs)
         if LARGE in key[1]:
-            return self.f(*args, **kwargs)
+            return self._itself(args, kwargs)
         entry = self.entries.get(key)
         if entry is None or (LIVE and self._may_read_tensors(entry, leaves, key)):
             entry = self.compiled(leaves, structure, key, len(args), entry)
@@ -130,6 +133,12 @@ class Compiler(Programs):
         elif self.backend.plain is not None:  # arrays of the backend's own are arguments of the next calls too
             self.foreign |= {type(a) for a, kind in zip(leaves, key[1], strict=True) if is_foreign(a, kind)}
         return entry([leaf for leaf, kind in zip(leaves, key[1], strict=True) if kind is not STATIC])
+
+    def _itself(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Return the result of the function itself. Its arrays are writable and share no memory, as those of compiled code."""
+        leaves, structure = flatten(self.f(*args, **kwargs))
+        leaves = [leaf.copy() if type(leaf) is np.ndarray and not leaf.flags.writeable else leaf for leaf in leaves]
+        return structure.unflatten(own_results(leaves, flatten((args, kwargs))[0]))
 
     def _may_read_tensors(self, entry: Entry, leaves: Sequence[Any], key: Any) -> bool:
         """Return `True` if the function can reach a Tensor that a trace follows, where the list may hold a plain value."""

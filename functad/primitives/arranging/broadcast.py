@@ -124,4 +124,4 @@ BROADCAST_TO = linear(
 def _broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:
     given = [as_operand(arg) for arg in args]
     shape = np.broadcast_shapes(*map(shape_of, given))
-    return tuple([a if is_traced(a) and shape_of(a) == shape else np.broadcast_to(a, shape) for a in given])
+    return tuple([a if is_traced(a) and shape and shape_of(a) == shape else np.broadcast_to(a, shape) for a in given])
