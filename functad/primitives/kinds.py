@@ -104,7 +104,15 @@ def ufunc_spec(function: np.ufunc, *, keeps_weak: bool) -> Compute:
             if len(known) >= _MOST_KNOWN:
                 known.clear()
             known[key] = found
+        if found.dtype.kind in "iu" and not found.weak and int in map(type, values):
+            refuse_large(found.dtype, values)
         return found
+
+    def refuse_large(dtype: np.dtype[Any], values: Sequence[Any]) -> None:
+        """Raise NumPy's OverflowError if a Python integer does not fit a dtype."""
+        limits = np.iinfo(dtype)
+        if any(type(value) is int and not limits.min <= value <= limits.max for value in values):
+            function(*[value if type(value) is int else np.ones(1, dtype_of(value)) for value in values])
 
     def asked(specs: Sequence[ArraySpec]) -> ArraySpec:
         weak = keeps_weak and all(s.weak for s in specs)

@@ -183,4 +183,5 @@ def test_integers_as_arguments(name, backend):
         expected = outcome(f, (own,))
         found = outcome(compiled, (own,))
         assert same(found, expected), (own, found, expected)
-    assert compiled.cache_info().misses == 1
+    always_raises = name == "literal and integers"  # NumPy raises OverflowError for the literal, so tracing raises it too
+    assert compiled.cache_info().misses == (0 if always_raises else 1)
