@@ -215,7 +215,7 @@ def refusal(wanted: str) -> ConversionError:
 
     snippet = " ".join(running().split())
     called, is_random = _called(snippet)
-    if called == "operator" and wanted != "Conversion to an array":
+    if called == "operator" and (wanted != "Conversion to an array" or _asks_from("numpy.ma.")):
         called = ""
     lapack = _lapack_cure(called)
     if assigning():
