@@ -41,7 +41,7 @@ _ATOMS = (
 )
 """Types of objects that never refer to a Tensor."""
 
-_RUNNING = ("gi", "cr", "ag")
+_RUNNING = ("gi_frame", "cr_frame", "ag_frame")
 """Prefixes of the attributes of generators, coroutines and asynchronous generators."""
 
 _ANY_GLOBAL = frozenset({"globals", "eval", "exec", "locals", "vars", "currentframe", "_getframe"})
@@ -157,8 +157,8 @@ class _Search:
 
     def _add_running(self, value: Any) -> None:
         """Add what the code of a generator or coroutine reads."""
-        for prefix in _RUNNING:
-            frame = getattr(value, f"{prefix}_frame", None) if hasattr(type(value), f"{prefix}_frame") else None
+        for name in _RUNNING:
+            frame = getattr(value, name, None) if hasattr(type(value), name) else None
             if frame is not None and not is_internal(frame.f_code.co_filename):
                 self._add_code(frame.f_code, frame.f_globals)
 

@@ -133,7 +133,7 @@ def hilbert(scale):
 
 def distance(x):
     squares = x * x
-    return np.sqrt(np.sum(squares))
+    return np.sqrt(np.sum(squares) - np.sum(squares))
 
 
 SICK = {
@@ -160,7 +160,7 @@ SICK = {
     "dead": (lambda x: np.sum(np.maximum(x - 10, 0)), [np.ones(2)], "note", "arguments", "exactly zero here: .*np.maximum"),
     "integers": (lambda n: n * 1.0, [3], "error", "differentiating", r"args\[0\] is int"),
     "integers beside": (lambda p: p["n"] * p["x"], [{"n": np.arange(3), "x": 2.0}], "warning", "arguments", "array of int64"),
-    "not a number": (distance, [np.zeros(2)], "error", "not finite", "born in the derivative of sqrt"),
+    "not a number": (distance, [np.ones(2)], "error", "not finite", "born in the derivative of sqrt"),
     "infinite": (lambda x: np.sqrt(x), [0.0], "error", "not finite", "infinity"),
     "a branch": (lambda x: x * x if x > 0 else -x, [2.0], "note", "compiling", "bool.* of a Tensor"),
     "a branch, batched": (lambda x: x * x if x > 0 else -x, [2.0], "note", "batching", "bool.* of a Tensor"),

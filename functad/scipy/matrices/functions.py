@@ -23,6 +23,7 @@ from functad.primitives.operands import innermost
 from functad.scipy.matrices.checks import over_stacks, refusal, square
 from functad.scipy.matrices.equations import solve_sylvester
 from functad.scipy.matrices.schur_parlett import SCHUR_PARLETT, centres, groups_of, terms_for
+from functad.transforms.random_states import trial
 from functad.transforms.taylor import taylor
 
 
@@ -88,7 +89,8 @@ EXPM = _matrix_function("expm", lambda a: scipy.linalg.expm(_floating(a)))
 
 def _logarithm(a: Any) -> Any:
     """The logarithm, of float32 by way of float64: SciPy warns of each that it computes in float32."""
-    found = scipy.linalg.logm(np.asarray(a, np.result_type(a, float)))
+    with trial():  # SciPy draws random numbers to estimate norms
+        found = scipy.linalg.logm(np.asarray(a, np.result_type(a, float)))
     kind = inexact(a.dtype)
     return found.astype(np.result_type(kind, np.complex64) if found.dtype.kind == "c" else kind)
 
@@ -146,7 +148,8 @@ def _power_vjp(g: Any, a: Any, p: Any, out: Any) -> tuple[Any, Any]:
 
 def _power_compute(a: Any, p: Any) -> Any:
     p = np.broadcast_to(p, a.shape[:-2])
-    found = [scipy.linalg.fractional_matrix_power(_floating(a[place]), float(p[place])) for place in np.ndindex(p.shape)]
+    with trial():
+        found = [scipy.linalg.fractional_matrix_power(_floating(a[place]), float(p[place])) for place in np.ndindex(p.shape)]
     out = np.array(found).reshape(a.shape)
     # SciPy computes powers of float32 that are not whole in float64.
     return out.astype(same_inexact(a).dtype) if out.dtype.kind == "f" else out
