@@ -9,6 +9,7 @@ import numpy as np
 
 from functad.expressions.expressions import Expressions
 from functad.expressions.spec import ArraySpec
+from functad.primitives.safe import has_nan
 
 Program = Callable[[Sequence[Any]], Sequence[Any]]
 """From input leaves to output leaves."""
@@ -98,11 +99,5 @@ def is_nan(value: Any) -> bool:
     """Return `True` if a NaN is in an array or a number of NumPy's, or a Python number; `False` for all others."""
     kind = type(value)
     if kind is np.ndarray:
-        return value.dtype.kind in "fc" and value.size > 0 and bool(_search(value))
+        return value.dtype.kind in "fc" and bool(has_nan(value))
     return bool(value != value) if issubclass(kind, (np.inexact, float, complex)) else False
-
-
-def _search(value: Any) -> Any:
-    flat = value if value.ndim == 1 else value.ravel("K")
-    total = flat.dot(flat) if flat.size < _THREADED else np.maximum.reduce(flat)
-    return total != total

@@ -21,7 +21,6 @@ from functad.transforms.walks.zero_wins import apply_carefully
 _ndarray = np.ndarray
 _float64 = np.float64
 FEW = 8  # elements up to which a list takes half the time of a product
-_SMALL = 10_000  # elements up to which the product of two vectors starts no threads
 _NO_SPECS = itertools.repeat(None)
 
 
@@ -33,15 +32,11 @@ def has_nan_below(values: Iterable[Any]) -> bool:
     for g in values:
         kind = type(g)
         if kind is _ndarray:
-            size = g.size
-            if size <= FEW:
+            if g.size <= FEW:
                 total = sum(g.tolist() if g.ndim == 1 else g.ravel().tolist())
-            elif size < _SMALL:
-                flat = g if g.ndim == 1 else g.ravel("K")
-                total = flat.dot(flat)
-            else:
-                total = np.maximum.reduce(g, None)
-            if total != total:
+                if total != total:
+                    return True
+            elif has_nan(g):
                 return True
             continue
         if kind is _float64:

@@ -48,7 +48,6 @@ from functad.transforms.walks.one_record import fit, pull_several, pull_write
 _ndarray = np.ndarray
 _float64 = np.float64
 _LARGE = 1 << 16
-_SMALL = 10_000  # elements up to which the product of two vectors starts no threads
 _NO_SPECS = _NOTHING = itertools.repeat(None)
 
 
