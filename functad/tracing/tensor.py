@@ -6,7 +6,9 @@ arrays go to the recorder directly. What would silently cut the derivative, such
 
 from __future__ import annotations
 
+import functools
 import inspect
+import itertools
 import operator
 import sys
 from typing import Any, NoReturn
@@ -381,14 +383,25 @@ def _converted(function: Any, parameter: int | str, value: Any) -> Any:
 
 def in_places(primitive: Primitive, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the arguments of a primitive with its arrays in their places, where they were given by name."""
+    arrays = _array_names(primitive)
+    if kwargs.keys().isdisjoint(arrays):
+        return args, kwargs
     left = dict(kwargs)
-    parameters = list(inspect.signature(primitive.function).parameters.values())
-    for i, parameter in enumerate(parameters[len(args) :], len(args)):
-        array = i < len(primitive.names) or parameter.default is parameter.empty
-        if not array or parameter.name not in left:
+    for name in arrays[len(args) :]:
+        if name not in left:
             break
-        args = (*args, left.pop(parameter.name))
+        args = (*args, left.pop(name))
     return args, left
+
+
+@functools.cache
+def _array_names(primitive: Primitive) -> tuple[str, ...]:
+    """Return the names of the first parameters of a function of NumPy: those of arrays, and those without a default."""
+    parameters = list(inspect.signature(primitive.function).parameters.values())
+    first = itertools.takewhile(
+        lambda place: place[0] < len(primitive.names) or place[1].default is place[1].empty, enumerate(parameters)
+    )
+    return tuple([parameter.name for _, parameter in first])
 
 
 def idle_tensor(value: Any) -> Tensor:
