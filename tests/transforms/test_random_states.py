@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import random
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -33,6 +34,14 @@ class Noisy:
 
     def from_items(self, x: Any) -> Any:
         return x * self.generators["a"][0].random()
+
+
+def frozen_warnings(call: Callable[[], Any]) -> list[str]:
+    """Return the texts of the warnings about frozen random numbers that a call gives."""
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        call()
+    return [str(warning.message) for warning in found if issubclass(warning.category, FrozenRandomWarning)]
 
 
 def drawing(draw: Callable[[], Any]) -> Callable[[Any], Any]:
@@ -193,7 +202,7 @@ def test_body_that_runs_on_values_draws_in_each_step(f):
 
 @pytest.mark.parametrize("f", BODIES)
 def test_shapes_alone_give_no_warning(f):
-    functad.eval_shape(f, X)
+    assert frozen_warnings(lambda: functad.eval_shape(f, X)) == []
 
 
 def test_rows_of_numbers_are_the_advised_form():
@@ -216,13 +225,17 @@ def test_generator_with_a_seed_inside_of_the_function_is_deterministic():
     functad.to_source(f, X)
 
 
+def test_frozen_numbers_are_counted():
+    assert len(frozen_warnings(lambda: functad.jit(noisy_sum)(X))) == 1
+
+
 def test_generator_that_is_reachable_and_not_used_gives_no_warning():
-    functad.jit(lambda x: x * 2.0 if RNG is not None else x)(X)
+    assert frozen_warnings(lambda: functad.jit(lambda x: x * 2.0 if RNG is not None else x)(X)) == []
 
 
 @pytest.mark.parametrize("transform", [functad.grad, functad.hessian, functad.value_and_grad])
 def test_transforms_that_run_the_function_give_no_warning(transform):
-    transform(noisy_sum)(X)
+    assert frozen_warnings(lambda: transform(noisy_sum)(X)) == []
 
 
 def test_jacobian_and_vmap_draw_once_for_all_rows():
