@@ -273,7 +273,7 @@ def _is_of_packages(value: Any) -> bool:
 
 
 def _resolved(path: str, names: dict[str, Any]) -> Any:
-    """Return the object that a dotted name stands for before a module is adopted; `None` if that is not known."""
+    """Return the object that a dotted name refers to before its module is adopted, or `None` if the object is unknown."""
     imports = path.startswith(IMPORTED)
     first, *rest = path.removeprefix(IMPORTED).split(".")
     value = sys.modules.get(first) if imports else names.get(first, vars(builtins).get(first))

@@ -149,7 +149,7 @@ class _Writer:
         names: of the values, by slot; in a loop they begin with a prefix.
         roots: by slot, the slot of the array whose memory its value may share.
         fresh: roots that are arrays of the program's own.
-        locked: slots whose value may be a read-only view.
+        locked: slots that may hold a read-only view.
         targets: slots of a loop's step whose names are those of rows that their values are written into.
         columns: what is kept column by column, if anything is.
         careful: what computes the results again if there is a NaN in them.

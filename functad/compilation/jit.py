@@ -135,7 +135,7 @@ class Compiler(Programs):
         return entry([leaf for leaf, kind in zip(leaves, key[1], strict=True) if kind is not STATIC])
 
     def _itself(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Return the result of the function itself. Its arrays are writable and share no memory, as those of compiled code."""
+        """Run the function without compiling it. The arrays of the result are writable and share no memory."""
         leaves, structure = flatten(self.f(*args, **kwargs))
         leaves = [leaf.copy() if type(leaf) is np.ndarray and not leaf.flags.writeable else leaf for leaf in leaves]
         return structure.unflatten(own_results(leaves, flatten((args, kwargs))[0]))

@@ -143,7 +143,8 @@ def _plain(primitive: Any, specs: Sequence[ArraySpec]) -> Expressions:
 def hides_nan(expressions: Expressions, slots: Sequence[int]) -> bool:
     """Return `True` if a NaN in one of the slots may not reach the results of a list.
 
-    A slot whose elements all reach a result through functions that give NaN for NaN is seen, whatever else reads it.
+    A NaN in a slot is visible if each element of the slot reaches a result through functions that return NaN for NaN. Other
+    readers of the slot do not matter then.
     """
     lost = _lost(expressions, [False] * len(expressions.outputs))
     seen = [False] * len(expressions.specs)

@@ -116,7 +116,7 @@ def _followed(expressions: Expressions, given: Sequence[Range | None], carries: 
 
 
 def _spec_of(constant: Any) -> ArraySpec:
-    """Return the spec of a constant; `None` stands for a number that is not given."""
+    """Return the spec of a constant. `None` is an omitted operand, and counts as the integer 0."""
     return spec_of(0 if constant is None else constant)
 
 

@@ -45,8 +45,8 @@ def _check_binary(ufunc: np.ufunc, method: str) -> None:
 
 
 _OF_A_CALLER = (
-    " Where a caller passes the array, make it there with np.zeros(shape, like=t) or functad.numpy.zeros(shape), whose arrays "
-    "take Tensors."
+    " If a caller passes the array, the caller must make it with np.zeros(shape, like=t) or functad.numpy.zeros(shape). "
+    "Tensors can be written into these arrays."
 )
 
 

@@ -156,7 +156,7 @@ class _Search:
         self.stack += gc.get_referents(value)
 
     def _add_running(self, value: Any) -> None:
-        """Add what the code of a generator or coroutine reads."""
+        """Add the globals that the code of a generator or coroutine reads."""
         for name in _RUNNING:
             frame = getattr(value, name, None) if hasattr(type(value), name) else None
             if frame is not None and not is_internal(frame.f_code.co_filename):

@@ -36,7 +36,7 @@ outcomes = Outcomes()
 arguments = ["--pyargs", tests, "-q", "-p", "no:cacheprovider", "-c", "/dev/null", "--import-mode=importlib", "-W", "ignore"]
 module = importlib.import_module(package)
 if adopts == "adopted":
-    adoption = functad.adopt(package)  # what is imported later is adopted too: the tests
+    adoption = functad.adopt(package)  # modules imported later, such as the tests, are adopted too
     assert package in functad.adopted()
 random.seed(0)
 numpy.random.seed(0)  # tests of transforms3d draw numbers, and fail for some

@@ -1,4 +1,4 @@
-"""Python integers are unbounded: compiled functions return, or raise, what eager functions do."""
+"""Python integers are unbounded. Compiled functions give the results and the errors of eager functions."""
 
 from __future__ import annotations
 

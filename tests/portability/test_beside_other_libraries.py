@@ -57,7 +57,7 @@ class Convertible:
 
 
 class Preferred(Convertible):
-    """An object whose operators NumPy prefers by `__array_priority__`."""
+    """An object with a high `__array_priority__`: NumPy calls its operators first."""
 
     __array_priority__ = 10.0
 

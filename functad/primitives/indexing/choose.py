@@ -152,7 +152,7 @@ def _select_samples(array: Any) -> Calls:
     ]
 
 
-@composite(np.select, samples=_select_samples, doc="the derivative of what is chosen", sequences=("condlist", "choicelist"))
+@composite(np.select, samples=_select_samples, doc="derivative of the chosen elements", sequences=("condlist", "choicelist"))
 def _select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Any:
     if len(condlist) != len(choicelist):
         raise ValueError("list of cases must be same length as list of conditions")
@@ -196,7 +196,7 @@ CHOOSE = general(
         ((np.array([-1, 3]), array(2, 2)), {"mode": "clip"}),
     ],
     joint=True,
-    doc="the derivative of what is chosen",
+    doc="derivative of the chosen elements",
     batch=batching.elementwise,
     linear_by=lambda params: range(1, sys.maxsize),
     front=_choose,

@@ -171,7 +171,7 @@ def _frechet(a: Any, e: Any, values: Any, groups: Any, series: Any) -> Any:
 
 
 def _series_vjp(g: Any, a: Any, values: Any, groups: Any, series: Any) -> Any:
-    """`sum(g m_jk)` for coefficient jk, where `m_jk` is the function of which this coefficient is 1 and the others are 0."""
+    """`sum(g m_jk)` for coefficient jk. `m_jk` is the matrix function with coefficient jk equal to 1 and all others 0."""
     n, terms = shape_of(series)[-2:]
     batch = len(shape_of(g)) - 2
     ones = np.eye(n * terms).reshape(n * terms, *[1] * batch, n, terms)
