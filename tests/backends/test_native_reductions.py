@@ -1,4 +1,4 @@
-"""Products whose partial products overflow or underflow: native code gives what NumPy's order gives."""
+"""Sums and products with infinities, NaN, overflow and underflow: native code gives the results of NumPy's order."""
 
 from __future__ import annotations
 
@@ -87,6 +87,26 @@ def test_sums_beside_a_product():
         with np.errstate(all="ignore"):
             for found, expected in zip(compiled(x), (np.prod(x), np.sum(x), np.max(x)), strict=True):
                 np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-300)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 40])
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, y: np.sum(np.broadcast_to(x - x, (2, *x.shape))),
+        lambda x, y: np.sum(0 * x),
+        lambda x, y: np.sum(np.stack([y - x, x]), axis=0),
+        lambda x, y: np.sum(np.stack([x - y, y, x]), axis=0),
+        lambda x, y: np.prod(np.stack([y / x, x]), axis=0),
+        lambda x, y: np.sum(np.stack([x, -x])),
+    ],
+    ids=["difference", "zero times", "y - x + x", "x - y + y + x", "y / x * x", "x - x"],
+)
+def test_terms_that_would_cancel_are_not_left_out(f, value, n):
+    x, y = np.full(n, value), np.arange(1.0, n + 1)
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(functad.jit(f, backend="llvm")(x, y), f(x, y))
 
 
 @pytest.mark.parametrize("n", [5, 40, 300])

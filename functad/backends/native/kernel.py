@@ -254,7 +254,7 @@ class Nest:
         factors = value, where(size > 1.0, size, size.like(1.0)), where(size < 1.0, size, size.like(1.0))
         for i, factor in enumerate(factors):
             known = self.code.load(place, i, total.way.kind)
-            self.code.store(place, i, self.code.emit(f"fmul reassoc nsz {known.kind} {known.name}, {factor.name}", known.kind))
+            self.code.store(place, i, self.code.emit(f"fmul reassoc {known.kind} {known.name}, {factor.name}", known.kind))
 
     def _add_block(self, total: Total, place: Value, block: Value) -> None:
         """Add the sum of a block to the whole one, and what is lost by that to another."""

@@ -43,7 +43,7 @@ def _alone(kind: str, given: ArraySpec, result: ArraySpec) -> Lowered | None:
 def _added(code: Code, x: Value, y: Value) -> Value:
     if not x.is_real:
         return x + y
-    return code.emit(f"fadd reassoc nsz {x.kind} {x.name}, {y.name}", x.kind)
+    return code.emit(f"fadd reassoc {x.kind} {x.name}, {y.name}", x.kind)
 
 
 def _multiplied(code: Code, x: Value, y: Value) -> Value:
