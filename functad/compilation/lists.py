@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from functad.backends.backend import Backend
+from functad.backends.backend import Backend, find
 from functad.backends.careful import Again
 from functad.backends.numpy_source import NumpyProgram
 from functad.compilation.collector import collector_paused
@@ -30,7 +30,7 @@ from functad.tracing.traces.abstract import AbstractRecorder
 from functad.tracing.traces.base import Recorded
 from functad.transforms.abstract import listed
 from functad.transforms.closed_lists import extract
-from functad.transforms.leaves import pulled_with_results, pushed, replaced
+from functad.transforms.leaves import pull_leaves, pulled_with_results, pushed, replaced
 from functad.trees.builder import builder
 from functad.trees.structure import LEAF, Structure
 
@@ -154,13 +154,18 @@ class CompiledList:
                 outs = first(arrays)
                 count = len(self.expressions.outputs)
                 values = self.forms.fitted(self.backend.handed_on(outs[:count]), arrays)
-                return tuple(values), [*outs[count:], *[arrays[i] for i in inputs]]
+                kept = [*outs[count:], *[arrays[i] for i in inputs]]
+                return tuple(values), (kept, arrays if kept else None)  # without residuals the derivatives are constants
 
             def backward(kept: Any, gs: Sequence[Any]) -> list[Any]:
                 _, second, _, wanted = self._split(active)
                 floats = [g for g, spec in zip(gs, self.expressions.results, strict=True) if is_inexact(spec)]
-                found = self.backend.handed_on(second([*kept, *floats]))
-                return replaced([None] * len(self.expressions.inputs), wanted, found)
+                residuals, arrays = kept
+                if arrays is not None and CAREFUL.get():
+                    found = self._pull_carefully(wanted, arrays, floats)
+                else:
+                    found = second([*residuals, *floats])
+                return replaced([None] * len(self.expressions.inputs), wanted, self.backend.handed_on(found))
 
             self._rules[active] = Rules(
                 self.function,
@@ -175,15 +180,27 @@ class CompiledList:
             )
         return self._rules[active]
 
-    def _derived(self, key: Any, f: Callable[..., Sequence[Any]], specs: Sequence[ArraySpec]) -> CompiledList:
-        """Return another list, traced from a function of leaves, that is kept by a key."""
+    def _derived(
+        self, key: Any, f: Callable[..., Sequence[Any]], specs: Sequence[ArraySpec], *, careful: bool = False
+    ) -> CompiledList:
+        """Return another list, traced from a function of leaves, that is kept by a key.
+
+        Args:
+            key: the key.
+            f: the function.
+            specs: the specs of its leaves.
+            careful: an exact zero wins in the derivatives; NumPy computes the list.
+        """
+        key = key, careful
         if key not in self._others:
-            found = listed(AbstractRecorder("jit", self.function), lambda *own: tuple(f(*own)), tuple(specs), {})[0]
-            self._others[key] = self._list(_flat(found))
+            with setting(CAREFUL, careful):
+                found = listed(AbstractRecorder("jit", self.function), lambda *own: tuple(f(*own)), tuple(specs), {})[0]
+            self._others[key] = self._list(_flat(found), find("numpy") if careful else self.backend)
         return self._others[key]
 
-    def _list(self, expressions: Expressions) -> CompiledList:
-        return CompiledList(self._simplified(expressions), self.backend, self.function, self.exact, expressions, self.shares)
+    def _list(self, expressions: Expressions, backend: Backend | None = None) -> CompiledList:
+        backend = self.backend if backend is None else backend
+        return CompiledList(self._simplified(expressions), backend, self.function, self.exact, expressions, self.shares)
 
     def _simplified(self, expressions: Expressions) -> Expressions:
         return simplified(expressions, self.exact, fused=self.backend.fuses)
@@ -195,7 +212,7 @@ class CompiledList:
             Both lists; the inputs that the backward one takes after what the forward one kept; and those that have a cotangent.
         """
         if active not in self._splits:
-            with collector_paused():
+            with collector_paused(), setting(CAREFUL, False):
                 self._splits[active] = self._made_split(active)
         return self._splits[active]
 
@@ -231,6 +248,16 @@ class CompiledList:
         )
         return self._list(first), self._list(second), inputs, wanted
 
+    def _pull_carefully(self, wanted: Sequence[int], arrays: Sequence[Any], gs: Sequence[Any]) -> Sequence[Any]:
+        """Return the cotangents of the wanted inputs, where an exact zero wins. All values are computed again."""
+        own, count = self.expressions, len(self.expressions.inputs)
+
+        def back(*given: Any) -> list[Any]:
+            return pull_leaves(lambda *leaves: evaluate(own, leaves), given[:count], given[count:], wanted)
+
+        seeds = [ArraySpec(spec.shape, spec.dtype) for spec in own.results if is_inexact(spec)]
+        return self._derived(("pull", *wanted), back, (*own.specs[:count], *seeds), careful=True)([*arrays, *gs])
+
     def _push(self, primals: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
         """Return the tangents of the results."""
         own = self.expressions
@@ -246,7 +273,8 @@ class CompiledList:
 
         count = len(own.inputs)
         specs = [*own.specs[:count], *[ArraySpec(own.specs[i].shape, own.specs[i].dtype) for i in moving]]
-        found = self._derived(("push", moving), along, specs)([*primals, *[tangents[i] for i in moving]])
+        program = self._derived(("push", moving), along, specs, careful=CAREFUL.get())
+        found = program([*primals, *[tangents[i] for i in moving]])
         return replaced([None] * len(own.outputs), floats, self.backend.handed_on(found))
 
     def _batch(self, size: int, values: Sequence[Any], batched: Sequence[bool]) -> tuple[Any, ...]:

@@ -245,9 +245,29 @@ def test_roots_of_squares(way: str) -> None:
     assert WAYS[way](second)(np.float64(0.0)) == 1.0
 
 
-def test_the_gradient_of_a_compiled_function() -> None:
-    f = functad.jit(lambda x: np.sqrt(np.sum(x * x)) + x[0])
-    assert np.array_equal(functad.grad(f)(np.zeros(2)), [1.0, 0.0])
+@pytest.mark.parametrize("backend", ["numpy", "llvm", "xla"])
+def test_the_gradient_of_a_compiled_function(backend: str) -> None:
+    if backend != "numpy":
+        pytest.importorskip({"llvm": "llvmlite", "xla": "jax"}[backend], reason="the backend needs the package")
+
+    def root(x: Any) -> Any:
+        return np.sqrt(np.sum(x * x)) + x[0]
+
+    def masked(x: Any) -> Any:
+        return np.sum(np.where(np.array([True, False, False]), np.prod(np.stack([x, x]), axis=0), 0.0))
+
+    def product(x: Any) -> Any:
+        return np.prod(x)
+
+    points = [np.zeros(3), np.array([0.0, 1.0, np.inf]), np.array([-0.0, -np.inf, -np.inf])]
+    for f in (root, masked, product):
+        compiled = functad.jit(f, backend=backend)
+        for x in points:
+            assert np.array_equal(functad.grad(compiled)(x), functad.grad(f)(x), equal_nan=True)
+            for t in np.eye(3):
+                found, expected = (functad.jvp(each, (x,), (t,))[1] for each in (compiled, f))
+                assert np.array_equal(found, expected, equal_nan=True)
+        assert np.array_equal(functad.hessian(compiled)(points[0]), functad.hessian(f)(points[0]), equal_nan=True)
 
 
 @pytest.mark.parametrize("way", [*WAYS, "list"])
