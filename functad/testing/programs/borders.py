@@ -218,7 +218,7 @@ CAPTURED = listed("""
     {a} * {w}; {a} + np.sum({w}); np.sin({w}) * {a}; np.dot({w}, {w}) * {a}; {w} * 2 + {a}; np.where({a} > 0, {w}, {a})
     F.fori_loop(0, 2, lambda i, c: c * 0.5 + np.sum({w}), {a}); F.scan(lambda c, x: (c * np.sum({w}), c), {a}, None, length=2)
     F.vmap(lambda x: x * np.sum({w}))({a}); F.checkpoint(lambda x: x * np.sum({w}))({a})
-    F.cond(np.sum({a}) > 0, lambda h: h * np.sum({w}), lambda h: h, {a})
+    F.cond(np.sum({a}) > 0, lambda h: h * np.sum({w}), lambda h: h * 1.0, {a})
     F.make_expressions(lambda x: x * np.sum({w}))({a})({a}); compiled(lambda x: x * np.sum({w}))({a})
     F.grad(lambda x: np.sum(x * np.sum({w}) ** 2))({a})
 """)
@@ -397,7 +397,11 @@ def _fill(d: BorderDraft, text: str, a: str) -> str:
         text = text.replace("{steps}", d.one(["0", "1", "2", "0", "1", "17"]))
     for blank in ("{step}", "{step_1}"):
         while blank in text:
-            step = d.one([step for step in STEPS if np.ndim(d.space[a]) or "[" not in step])
+            value = d.space[a]
+            # NumPy refuses to negate booleans, and `jit` traces the body of a loop of no steps.
+            negates = type(value) is not bool and getattr(value, "dtype", None) != np.bool_
+            steps = [s for s in STEPS if (np.ndim(value) or "[" not in s) and (negates or "-" not in s)]
+            step = d.one(steps)
             text = text.replace(blank, step if blank == "{step}" else step.replace("c", "c[1]").replace("c[1]os", "cos"), 1)
     text = text.replace("{zeros}", ", ".join(["0"] * np.ndim(d.space[a])) or "...").replace("{w}", d.place or "2.0")
     return d.way(text.replace(";", "\x00"), a=a).replace("\x00", ";")
