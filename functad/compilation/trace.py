@@ -238,15 +238,15 @@ def dead_checks(expressions: Expressions, outputs: Sequence[int | Constant]) -> 
 
     Eager execution computes it and raises. An equation that raises alike, for the same values, is enough.
     """
-    equations = expressions.equations
-    if not any(e.primitive.raises is not None or e.primitive.lists for e in equations):
+    raising = [e for e in expressions.equations if e.primitive.raises is not None or e.primitive.lists]
+    if not raising:
         return []
     specs = expressions.specs
-    needed = mark_needed(marks_at(outputs, len(specs)), equations)
+    needed = mark_needed(marks_at(outputs, len(specs)), expressions.equations)
     found: list[int] = []
     known: set[Any] = set()
     for dead in (False, True):
-        for e in equations:
+        for e in raising:
             if any(needed[slot] for slot in e.outputs) is dead:
                 continue
             keys = _reasons_to_raise(e, specs)

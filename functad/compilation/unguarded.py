@@ -22,7 +22,7 @@ from functad.compilation.scans.shorter import with_shorter_loops
 from functad.compilation.simplify import without_dead
 from functad.control.scan import SCAN
 from functad.expressions.expressions import Equation, Expressions
-from functad.expressions.records import inputs_of
+from functad.expressions.records import inputs_of, marks_at
 from functad.expressions.spec import ArraySpec, is_inexact, spec_of
 from functad.primitives.elementwise.special import SOFTMAX_FIRST
 from functad.primitives.indexing.choose import DROPPED, KEPT, WHERE
@@ -146,22 +146,27 @@ def hides_nan(expressions: Expressions, slots: Sequence[int]) -> bool:
     A NaN in a slot is visible if each element of the slot reaches a result through functions that return NaN for NaN. Other
     readers of the slot do not matter then.
     """
-    lost = _lost(expressions, [False] * len(expressions.outputs))
-    seen = [False] * len(expressions.specs)
-    for source in expressions.outputs:
-        if type(source) is int:
-            seen[source] = True
+    first = min(slots, default=0)
+    lost = _lost(expressions, [False] * len(expressions.outputs), first)
+    candidates = {s for s in slots if lost[s]}
+    if not candidates:
+        return False
+    outputs = [s for s in expressions.outputs if type(s) is int]
+    seen = marks_at(outputs, len(expressions.specs))
+    used = set(outputs)
     for e in reversed(expressions.equations):
+        if e.outputs[-1] < first:
+            break
+        used.update(inputs_of(e))
         if e.primitive not in _CHOOSING and any(seen[s] for s in e.outputs):
             for place in _passing(e, expressions.specs):
                 if type(source := e.inputs[place]) is int:
                     seen[source] = True
-    used = {s for e in expressions.equations for s in inputs_of(e)}.union(s for s in expressions.outputs if type(s) is int)
-    return any(lost[s] and not seen[s] and s in used for s in slots)
+    return any(not seen[s] and s in used for s in candidates)
 
 
-def _lost(expressions: Expressions, hidden: Sequence[bool]) -> list[bool]:
-    """Return for each slot whether a NaN in it might not reach a result in which it is seen."""
+def _lost(expressions: Expressions, hidden: Sequence[bool], first: int = 0) -> list[bool]:
+    """Return for each slot, from the first one on, whether a NaN in it might not reach a result in which it is seen."""
     lost = [False] * len(expressions.specs)
 
     def lose(source: Any) -> None:
@@ -172,6 +177,8 @@ def _lost(expressions: Expressions, hidden: Sequence[bool]) -> list[bool]:
         if is_hidden:
             lose(source)
     for e in reversed(expressions.equations):
+        if e.outputs[-1] < first:
+            break
         if e.primitive is SCAN:
             for source, is_lost in zip(e.inputs, _lost(e.params["body"], _hidden_in(e, lost)), strict=False):
                 if is_lost:

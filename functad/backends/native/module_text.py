@@ -65,8 +65,14 @@ class ModuleText:
         self.called |= code.called
         self.declarations |= code.declarations
 
-    def call(self, outer: Code, inner: Code) -> None:
-        """Call a function without a name of its own, which is added unless there is one of the same text."""
+    def call(self, outer: Code, inner: Code, *, inline: bool = True) -> None:
+        """Call a function without a name of its own, which is added unless there is one of the same text.
+
+        Args:
+            outer: the function that calls.
+            inner: the function that is called.
+            inline: a short function may be inlined.
+        """
         given = [Value(outer, own, "") for own in inner.captured]
         parameters = ", ".join(f"{v.kind}{' noalias' if v.kind == 'ptr' else ''} {v.name}" for v in inner.captured.values())
         arguments = ", ".join(f"{v.kind} {own.name}" for own, v in zip(given, inner.captured.values(), strict=True))
@@ -76,7 +82,7 @@ class ModuleText:
             name = self._parts[text] = f"@part{len(self.functions)}"
             self.function(inner, f"define internal void {name}({parameters}) nounwind")
         length = len(inner.lines)
-        inlined = length <= LONGEST_INLINED and self._inlined + length <= INLINED_TOGETHER
+        inlined = inline and length <= LONGEST_INLINED and self._inlined + length <= INLINED_TOGETHER
         self._inlined += length if inlined else 0
         outer.do(f"call void {name}({arguments}) {'alwaysinline' if inlined else 'noinline'}")
 
