@@ -38,6 +38,13 @@ def ufunc_of(equation: Equation, expressions: Expressions) -> np.ufunc | None:
     return function if any(not spec.weak for spec in specs) else None
 
 
+def is_operator(ufunc: np.ufunc | None, equation: Equation, expressions: Expressions) -> bool:
+    """Return `True` if `x**y` computes an equation: of booleans, `x**2` has another dtype than `np.power(x, 2)`."""
+    base = equation.inputs[0]
+    spec = expressions.specs[base] if not isinstance(base, Constant) else spec_of(base.value)
+    return ufunc is np.power and spec.dtype.kind != "b"
+
+
 def makes_numbers(expressions: Expressions) -> bool:
     """Say whether results of shape `()` of a list are surely numbers, and not arrays, where NumPy computes them."""
     wanted = {s for s in expressions.outputs if type(s) is not int or not expressions.specs[s].shape}

@@ -18,7 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from functad.errors import UnsupportedError
 from functad.expressions.spec import ArraySpec, dtype_of, spec_of
+from functad.places import here
 from functad.primitives import batching
 from functad.primitives.entry import Composite, Primitive, Rule, Samples, UnknownRule, names_read
 from functad.primitives.operands import zeros_for
@@ -104,25 +106,37 @@ def ufunc_spec(function: np.ufunc, *, keeps_weak: bool) -> Compute:
             if len(known) >= _MOST_KNOWN:
                 known.clear()
             known[key] = found
-        if found.dtype.kind in "iu" and not found.weak and int in map(type, values):
-            refuse_large(found.dtype, values)
+        if int in map(type, values) and not found.weak:
+            refuse_large(function, found.dtype, values)
         return found
-
-    def refuse_large(dtype: np.dtype[Any], values: Sequence[Any]) -> None:
-        """Raise NumPy's OverflowError if a Python integer does not fit a dtype."""
-        limits = np.iinfo(dtype)
-        if any(type(value) is int and not limits.min <= value <= limits.max for value in values):
-            function(*[value if type(value) is int else np.ones(1, dtype_of(value)) for value in values])
 
     def asked(specs: Sequence[ArraySpec]) -> ArraySpec:
         weak = keeps_weak and all(s.weak for s in specs)
         # A Python bool is as strong as NumPy's.
         yields = not all(s.weak for s in specs)  # Python numbers among themselves are of their usual dtypes
         dtypes = tuple(type(s.dtype.type(0).item()) if s.weak and yields and s.dtype.kind != "b" else s.dtype for s in specs)
-        dtype = function.resolve_dtypes((*dtypes, *[None] * function.nout))[-1]
+        try:
+            dtype = function.resolve_dtypes((*dtypes, *[None] * function.nout))[-1]
+        except TypeError as error:
+            if not any(s.dtype.kind == "O" for s in specs):
+                raise
+            raise UnsupportedError(
+                f"np.{function.__name__} of a Tensor and an array of Python objects, at {here()}, cannot be traced. Make the "
+                f"other array one of numbers: a.astype(float)."
+            ) from error
         return ArraySpec(np.broadcast_shapes(*[s.shape for s in specs]), dtype, weak)
 
     return spec
+
+
+def refuse_large(function: Compute, dtype: np.dtype[Any], values: Sequence[Any]) -> None:
+    """Raise NumPy's OverflowError if a Python integer among the arguments does not fit the dtype of the others.
+
+    NumPy itself is asked, with arrays of one element, if an integer fits neither the dtype of the result nor int64.
+    """
+    limits = np.iinfo(dtype if dtype.kind in "iu" else np.int64)
+    if any(type(value) is int and not limits.min <= value <= limits.max for value in values):
+        function(*[value if type(value) is int else np.ones(1, dtype_of(value)) for value in values])
 
 
 def shaped_as_argument(dtype: Any, position: int = 0) -> Compute:

@@ -91,9 +91,10 @@ def _reduce(
     if ufunc in (np.logical_and, np.logical_or):
         result = front(array, axis=axis, keepdims=keepdims, where=where)
         return result if initial is _NoValue or initial is None else ufunc(result, initial)
-    if dtype is not None:
-        array = astype(array, dtype, copy=False)
-    return front(array, axis=axis, keepdims=keepdims, initial=initial, where=where)
+    if dtype is None:
+        return front(array, axis=axis, keepdims=keepdims, initial=initial, where=where)
+    result = front(astype(array, dtype, copy=False), axis=axis, keepdims=keepdims, initial=initial, where=where)
+    return astype(result, dtype, copy=False)  # np.sum adds booleans and short integers in int64
 
 
 def _reduce_by_slices(ufunc: np.ufunc, array: Any, axis: Any, keepdims: bool, initial: Any, where: Any) -> Any:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from functad.errors import ConversionError, UnsupportedError
+from functad.expressions.spec import dtype_of, shape_of
 from functad.places import here
 from functad.primitives.elementwise import arithmetic, bounds, comparisons
 from functad.primitives.entry import Primitive, names_read
@@ -119,9 +120,12 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
         holds_other = 1 - position in plan.holds
         flipped = position == 1
         save = _saver(plan, primitive.names[position], flipped)
+        powers = primitive is arithmetic.POWER and not flipped
 
-        def aside(x: Any, y: Any) -> Any:
+        def aside(x: Any, y: Any, depth: int) -> Any:
             recorder = x.recorder
+            if powers and depth == 1 and type(y) is int and y == 2 and dtype_of(x).kind == "b" and shape_of(x):
+                return np.square(x)  # NumPy's operator gives int8, `np.power` gives int64
             if recorder.batches and not contracts:
                 made = recorder.operate(primitive, x, y, flipped)
                 if made is not None:
@@ -137,7 +141,7 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
                 raise UnsupportedError(f"pow with a modulus, of a Tensor, at {here()}. Use t**y % modulus.")
             recorder = x.recorder
             if not recorder.eager:
-                return aside(x, y)
+                return aside(x, y, depth)
             value, cls, kind = x.below, type(x), type(y)
             if kind is float or kind is int:
                 if convert and type(value) is _ndarray and value.dtype is _FLOAT64:
@@ -181,7 +185,7 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
                 saved = y if reads_other else None if reads_nothing else save(value, y, out)
                 equation = (plan, x.slot, saved, specs)
             else:
-                return aside(x, y)
+                return aside(x, y, depth)
             equations = recorder.equations
             tensor = cls()
             tensor.below = out

@@ -16,7 +16,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from functad.errors import UnsupportedError
-from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, dtype_of, spec_of
+from functad.expressions.integer_ranges import INT64
+from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, dtype_of, spec_of, type_of
 from functad.namespaces.array import unwrapped
 from functad.places import here
 from functad.primitives import vocabulary
@@ -92,6 +93,8 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
                 return _first_call(ufunc, self)
         first = self
         if type(self.below) not in _STRONG and all(map(is_weak, inputs)):
+            if any(type(value) is int and not INT64[0] <= value <= INT64[1] for value in inputs):
+                ufunc(*[type_of(spec_of(value))(1) if is_traced(value) else value for value in inputs])  # NumPy may raise
             inputs = tuple([strong(value) if is_traced(value) else np.asarray(value)[()] for value in inputs])
             first = next(filter(is_traced, inputs))
         if (type(inputs[0]) is complex or type(inputs[-1]) is complex) and dtype_of(self) == np.float64:

@@ -190,6 +190,16 @@ def recorded_now(inactive: list[Recorded]) -> bool:
     return onlooker is not None and onlooker(inactive)
 
 
+_SUMS = frozenset({"sum", "prod", "nansum", "nanprod", "cumsum", "cumprod", "nancumsum", "nancumprod"})
+
+
+def _accumulates(call: Callable[..., Any]) -> bool:
+    """Return `True` if a function adds or multiplies the elements of an array in a dtype of its own choice."""
+    ufunc = getattr(call, "__self__", None)
+    name = getattr(call, "__name__", "")
+    return ufunc in (np.add, np.multiply) and name != "reduceat" if isinstance(ufunc, np.ufunc) else name in _SUMS
+
+
 _SCANS = frozenset({"accumulate", "cumprod", "cumsum", "nancumprod", "nancumsum"})
 
 
@@ -203,6 +213,11 @@ def into(call: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
     keywords = {key: value for key, value in kwargs.items() if key != "out"}
     several = outs if isinstance(outs, tuple) else (outs,)
     where = keywords.pop("where", True) if isinstance(call, np.ufunc) else True  # in reductions it is about the argument
+    if _accumulates(call) and isinstance(several[0], Recorded):
+        by_place = len(args) > 2
+        if (args[2] if by_place else keywords.get("dtype")) is None:
+            dtype = dtype_of(several[0])  # NumPy adds in the dtype of `out=`, and booleans without it in int64
+            args, keywords = ((*args[:2], dtype, *args[3:]), keywords) if by_place else (args, keywords | {"dtype": dtype})
     found = call(*args, **keywords)
     results = found if isinstance(found, tuple) else (found,)
     for out, result in zip(several, results, strict=True):

@@ -96,7 +96,7 @@ def test_equal_results_are_compared():
         "a0 = [x0 * 2.0] if type(x0) is np.ndarray else (x0 * 2.0,)",
         "a0 = x0 * np.inf if type(x0) is np.ndarray else x0 * np.nan",
         "a0 = 1 if type(x0) is np.ndarray else True",
-        "a0 = (1 if type(x0) is np.ndarray else 0) // (1 if type(x0) is not np.ndarray else 0)",
+        "a0 = [1, 2][0 if type(x0) is not np.ndarray else 2]",
     ],
 )
 def test_differences_are_found(line):

@@ -99,11 +99,44 @@ def test_variables_as_arguments(backend: str) -> None:
         (np.hypot.reduce, np.zeros(0, np.float32)),
         (np.angle, np.array([1, -2], np.int16)),
         (np.angle, np.array([1, -2], np.int8)),
+        (lambda m: m**2, np.array([True, False])),
+        (lambda m: np.power(m, 2), np.array([True, False])),
+        (lambda m: m**3, np.array([True, False])),
+        (lambda x: np.sum(x, dtype=np.int64), np.inf),
+        (lambda x: np.sum(x, dtype=np.int64), np.nan),
     ],
-    ids=["logaddexp", "hypot", "int16", "int8"],
+    ids=["logaddexp", "hypot", "int16", "int8", "m**2", "power", "m**3", "infinity", "NaN"],
 )
 def test_results_have_the_type_and_dtype_of_numpy(f, x, backend):
+    with np.errstate(invalid="ignore"):
+        found, expected = functad.jit(f, backend=backend)(x), f(x)
+    assert type(found) is (np.int64 if type(expected) is int else type(expected))
+    assert found.dtype == np.asarray(expected).dtype
+    np.testing.assert_array_equal(found, expected)
+
+
+SUMS: dict[str, Callable[..., Any]] = {
+    "sum": lambda x, out: np.sum(x, axis=0, out=out),
+    "prod": lambda x, out: np.prod(x, axis=0, out=out),
+    "nansum": lambda x, out: np.nansum(x, axis=0, out=out),
+    "add.reduce": lambda x, out: np.add.reduce(x, axis=0, out=out),
+    "multiply.reduce": lambda x, out: np.multiply.reduce(x, axis=0, out=out),
+    "by place": lambda x, out: np.sum(x, 0, None, out),
+}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", SUMS)
+@pytest.mark.parametrize(
+    ("dtype", "other"), [(bool, bool), (bool, np.int8), (np.int8, np.int8), (np.uint8, np.int64), (float, np.float32)]
+)
+def test_sums_are_computed_in_the_dtype_of_out(name: str, dtype: Any, other: Any, backend: str) -> None:
+    def f(x: Any) -> Any:
+        out = x[:1].reshape(()).astype(other)
+        SUMS[name](x, out)
+        return out
+
+    x = np.array([1, 1, 100]).astype(dtype)
     found, expected = functad.jit(f, backend=backend)(x), f(x)
-    assert type(found) is type(expected)
     assert found.dtype == expected.dtype
     np.testing.assert_array_equal(found, expected)

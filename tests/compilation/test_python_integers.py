@@ -114,3 +114,34 @@ def test_larger_integers_are_those_of_numpy(f, number, backend):
     assert type(found) is type(expected)
     assert getattr(found, "dtype", None) == getattr(expected, "dtype", None)
     assert np.all(found == expected)
+
+
+REFUSED = {
+    "where": (lambda x: np.where(x > 0, 2**70, x), np.array([-7], np.int8)),
+    "comparison": (lambda x: x >= 2**64 + 1, np.array([True])),
+    "sum of booleans": (lambda x: x + 2**63, np.array([True])),
+    "two Python integers": (lambda x: np.add(x, 2**63), 5),
+}
+
+
+@pytest.mark.parametrize("backend", [None, *BACKENDS])
+@pytest.mark.parametrize("name", REFUSED)
+def test_integers_that_fit_no_dtype_raise_where_nothing_needs_the_result(name, backend):
+    f, x = REFUSED[name]
+
+    def beside(x, y):
+        f(x)
+        return np.sum(y * y)
+
+    made = functad.value_and_grad(beside, argnums=1)
+    if backend is not None:
+        made = functad.jit(made, backend=backend)
+    with pytest.raises(OverflowError, match="Python int too large"):
+        made(x, np.ones(2))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_integers_that_are_compared_may_have_any_size(backend):
+    for f in (lambda x: x >= 2**70, lambda x: x * 1.5 < 2**70, lambda x: np.maximum(x * 1.5, 2**70)):
+        x = np.array([1, -1])
+        np.testing.assert_array_equal(functad.jit(f, backend=backend)(x), f(x))

@@ -21,8 +21,8 @@ from functad.primitives.operands import innermost, is_number, is_traced
 def _astype(a: Any, *, dtype: np.dtype[Any]) -> Any:
     try:
         return a.astype(dtype)
-    except AttributeError:  # a Python number
-        return dtype.type(a)
+    except AttributeError:  # a Python number; int() raises for infinities and NaN
+        return np.asarray(a).astype(dtype)[()] if type(a) is float and dtype.kind in "iu" else dtype.type(a)
 
 
 def _astype_spec(a: Any, *, dtype: np.dtype[Any]) -> ArraySpec:

@@ -18,7 +18,7 @@ from functad.primitives.elementwise.conversion import laid_out, laid_out_like
 from functad.primitives.entry import Primitive
 from functad.primitives.indexing.positions import nonzero
 from functad.primitives.indexing.read import as_number
-from functad.primitives.kinds import composite, elementwise, general
+from functad.primitives.kinds import composite, elementwise, general, refuse_large
 from functad.primitives.operands import as_operand, is_traced, refuse_out
 from functad.primitives.safe import has_nan
 
@@ -35,7 +35,10 @@ def _promoted(specs: Sequence[ArraySpec]) -> np.dtype[Any]:
 
 def _where_spec(choice: Any, *values: Any, **params: Any) -> ArraySpec:
     specs = [spec_of(value) for value in (choice, *values)]
-    return ArraySpec(np.broadcast_shapes(*[s.shape for s in specs]), _promoted(specs[1:]))
+    dtype = _promoted(specs[1:])
+    if int in map(type, values):
+        refuse_large(np.where, dtype, (choice, *values))
+    return ArraySpec(np.broadcast_shapes(*[s.shape for s in specs]), dtype)
 
 
 # What a mask lets through

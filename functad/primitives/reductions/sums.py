@@ -198,6 +198,7 @@ def sum(  # noqa: A001 # NumPy's name
     """`np.sum`."""
     if out is not None or dtype is not None or where is not True:
         if out is not None:
+            dtype = dtype_of(out) if dtype is None else dtype
             return stored(out, sum, a, axis, dtype, keepdims=keepdims, initial=initial, where=where)
         a = masked(a if dtype is None else astype(a, dtype, copy=False), where, 0)
     axes = None if axis is None else reduced_axes(axis, len(shape_of(a)))
