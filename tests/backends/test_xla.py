@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -235,6 +236,44 @@ class TestConventionsOfNumPy:
         y = np.array([1j, complex(np.nan, 1.0), 2.0])
         for f in (np.max, np.min, lambda y: np.clip(y, -1, 1)):
             check(lambda y, f=f: np.isnan(f(y)), y)
+
+    @pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+    def test_quotients_of_complex_infinities_and_nan(self, dtype):
+        parts = [0.0, -0.0, 1.0, -2.5, np.inf, -np.inf, np.nan]
+        z = np.array([complex(a, b) for a in parts for b in parts], dtype)
+        with np.errstate(all="ignore"):
+            check(lambda x, y: (x / y, 1 / y, np.reciprocal(y), y**-1), *np.meshgrid(z, z))
+
+    @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint32, np.int64, np.uint64])
+    def test_reciprocals_of_integers(self, dtype):
+        ends = np.iinfo(dtype)
+        with np.errstate(all="ignore"):
+            check(np.reciprocal, np.array([0, 1, 2, 100, ends.max, ends.min], dtype))
+            if ends.min:
+                check(np.reciprocal, np.array([-1, 0, -3], dtype))
+
+    @pytest.mark.parametrize("dtype", [np.int8, np.int16, np.uint8, np.uint16, np.uint32, np.uint64])
+    def test_floating_point_numbers_wrap_in_integers(self, dtype):
+        x = np.array([-1.0, -7.5, 3.5, -100.0, 100.0])
+        check(lambda x: (x.astype(dtype), x.astype(np.float32).astype(dtype)), x)
+
+    def test_writes_into_real_arrays_drop_the_imaginary_part(self):
+        def write(x, y):
+            out, other = x.copy(), x.copy()
+            out[0] += y * 1j
+            other[::-1][:2] = y * (2 + 1j)
+            return out, other
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", np.exceptions.ComplexWarning)
+            check(write, np.array([0.5, 2.0, 0.0], np.float16), np.float32(3.0))
+
+    def test_integers_beyond_int64_beside_arrays_of_another_byte_order(self):
+        x = np.array([2.0, 0.0]).astype(">f8")
+        copy, quotient = jit(lambda x, n: (x.copy(), n * 4 // 2**60), backend="xla")(x, 2**62)
+        assert copy.dtype == np.float64
+        assert np.array_equal(np.asarray(copy), x)
+        assert int(quotient) == 16
 
 
 class TestDecompositions:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.backends.xla.engine import cast, jax, jnp, lax
+from functad.backends.xla.engine import cast, converted_to, jax, jnp, lax
 from functad.backends.xla.table import Call, row
 from functad.expressions.spec import ArraySpec
 from functad.primitives.elementwise import complex_numbers, special
@@ -36,7 +36,7 @@ def converted(call: Call, values: Sequence[Any], ufunc: np.ufunc | None = None) 
 # Those of the same name
 
 _ALIKE = (
-    np.add, np.subtract, np.multiply, np.divide, np.positive, np.square, np.reciprocal, np.fmod,
+    np.add, np.subtract, np.multiply, np.positive, np.square, np.fmod,
     np.absolute, np.fabs, np.maximum, np.minimum, np.fmax, np.fmin, np.exp, np.exp2, np.expm1, np.log, np.log2, np.log10,
     np.log1p, np.sqrt, np.cbrt, np.sin, np.cos, np.tan, np.arcsin, np.arccos, np.arctan, np.sinh, np.cosh, np.tanh,
     np.arcsinh, np.arccosh, np.arctanh, np.conjugate, np.logaddexp, np.logaddexp2, np.hypot, np.arctan2, np.copysign,
@@ -57,6 +57,53 @@ def _negative(call: Call, x: Any) -> Any:
 
 
 # Those that XLA computes in another way where NumPy has a convention
+
+
+def divided(x: Any, y: Any) -> Any:
+    """Return the quotient of two arrays of one floating-point dtype.
+
+    Complex numbers are divided by Smith's method (Communications of the ACM 5, 1962), as in NumPy. XLA's own method differs at
+    NaN and infinities.
+    """
+    if x.dtype.kind != "c":
+        return x / y
+    is_real = abs(y.real) >= abs(y.imag)  # the real part is the larger one; no part is it if there is a NaN
+    large, small = jnp.where(is_real, y.real, y.imag), jnp.where(is_real, y.imag, y.real)
+    is_zero = is_real & (large == 0)
+    ratio = small / jnp.where(is_zero, 1, large)
+    scale = 1 / (large + small * ratio)
+    real = jnp.where(is_real, x.real + x.imag * ratio, x.real * ratio + x.imag)
+    imag = jnp.where(is_real, x.imag - x.real * ratio, x.imag * ratio - x.real)
+    real = jnp.where(is_zero, x.real / abs(large), real * scale)
+    return lax.complex(real, jnp.where(is_zero, x.imag / abs(large), imag * scale))
+
+
+def _inverse(x: Any) -> Any:
+    """Return 1 / x for floating-point numbers; NumPy's steps for complex numbers are not those of 1 divided by x."""
+    if x.dtype.kind != "c":
+        return 1 / x
+    is_real = abs(x.imag) <= abs(x.real)
+    large, small = jnp.where(is_real, x.real, x.imag), jnp.where(is_real, x.imag, x.real)
+    ratio = small / large
+    divisor = large + small * ratio
+    return lax.complex(jnp.where(is_real, 1, ratio) / divisor, -jnp.where(is_real, ratio, 1) / divisor)
+
+
+@row(np.divide)
+def _divide(call: Call, *values: Any) -> Any:
+    return divided(*converted(call, values))
+
+
+@row(np.reciprocal)
+def _reciprocal(call: Call, x: Any) -> Any:
+    """Return 1 / x. The reciprocal of the integer 0 depends on NumPy's machine code, so NumPy computes it once."""
+    (x,) = converted(call, (x,))
+    if call.dtype.kind not in "iu":
+        return _inverse(x)
+    with np.errstate(all="ignore"):
+        of_zero = np.reciprocal(np.zeros((), call.dtype))
+    is_unit = (x == 1) | (x == -1) if call.dtype.kind == "i" else x == 1
+    return jnp.where(x == 0, of_zero, jnp.where(is_unit, x, jnp.zeros((), call.dtype)))
 
 
 @row(np.floor_divide, np.remainder, np.fmod)
@@ -90,6 +137,8 @@ def _power(call: Call, x: Any, y: Any) -> Any:
     dtypes = loop_of(call.primitive.function, call.given)
     base = cast(x, dtypes[0])
     known = None if isinstance(y, jax.Array) or np.ndim(y) or np.iscomplexobj(y) else float(y)
+    if known == -1 and base.dtype.kind == "c":
+        return _inverse(base)
     if known is not None and known.is_integer() and abs(known) <= 32 and not (base.dtype.kind in "iu" and known < 0):
         return lax.integer_pow(base, int(known))
     if known == 0.5:
@@ -193,7 +242,7 @@ def _product(call: Call, x: Any, y: Any) -> Any:
 @row(QUOTIENT)
 def _quotient(call: Call, x: Any, y: Any) -> Any:
     x, y = call.cast(x, y)
-    return jnp.where(x == 0, jnp.zeros((), call.dtype), x / y)
+    return jnp.where(x == 0, jnp.zeros((), call.dtype), divided(x, y))
 
 
 @row(MENDED)
@@ -216,8 +265,7 @@ def _softmax_first(call: Call, x: Any, y: Any) -> Any:
 
 @row(ASTYPE, ASTYPE_INTEGER)
 def _astype(call: Call, a: Any, *, dtype: Any) -> Any:
-    a = cast(a, call.given[0].dtype)
-    return cast(a.real if a.dtype.kind == "c" and call.dtype.kind in "iuf" else a, dtype)
+    return converted_to(cast(a, call.given[0].dtype), dtype)
 
 
 @row(COPY)

@@ -49,6 +49,26 @@ def cast(value: Any, dtype: Any) -> Any:
     return lax.convert_element_type(value, dtype)
 
 
+def converted_to(value: Any, dtype: Any) -> Any:
+    """Return a value converted as by `astype` or an assignment: the imaginary part is lost where the dtype is real.
+
+    Negative floating-point numbers wrap in unsigned integers, and integers of 8 or 16 bits take the last bits, as in NumPy on
+    the usual processors. XLA returns the nearest integer of the dtype.
+    """
+    target = np.dtype(dtype)
+    if not isinstance(value, jax.Array) or target.kind not in "iuf":
+        return cast(value, target)
+    if value.dtype.kind == "c":
+        value = value.real
+    if value.dtype.kind != "f" or target.kind == "f":
+        return cast(value, target)
+    if target.itemsize < 4:
+        return cast(cast(value, np.int32), target)
+    if target.kind == "i":
+        return cast(value, target)
+    return jnp.where(value < 0, cast(cast(value, np.dtype(f"i{target.itemsize}")), target), cast(value, target))
+
+
 def readable(value: Any) -> Any:
     """Convert a NumPy array to the form that XLA reads: native byte order, and boolean bytes of 0 or 1.
 

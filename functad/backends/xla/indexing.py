@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.backends.xla.engine import cast, jax, jnp
+from functad.backends.xla.engine import cast, converted_to, jax, jnp
 from functad.backends.xla.table import Call, row
 from functad.primitives.indexing.place import PLACE, PLACE_ADD
 from functad.primitives.indexing.read import ADD_PIECE, GATHER, GETITEM, SCATTER, fill
@@ -74,15 +74,15 @@ def _add_piece(call: Call, g: Any, *indices: Any, template: Any, shape: tuple[in
 
 def _written(call: Call, a: Any, v: Any, path: Path, index: Any, adds: bool) -> Any:
     """Return an array with the elements at an index of one of its views replaced or added to."""
-    a = cast(a, call.dtype)
+    a, v = cast(a, call.dtype), converted_to(v, call.dtype)
     if not path:
-        return put(a, index, cast(v, call.dtype), adds=adds)
+        return put(a, index, v, adds=adds)
     if len(choosing(path)) < len(path):
         return NotImplemented  # into the real or imaginary part
     places = part(np.arange(math.prod(call.shape)).reshape(call.shape), path)
     places = read(jnp.asarray(places), index) if _mode(_parts(index)) == "fill" else jnp.asarray(places[index])
     places = jnp.where(places < 0, math.prod(call.shape), places)  # what was out of bounds stays so
-    flat, v = a.reshape(-1), jnp.asarray(cast(v, call.dtype))
+    flat = a.reshape(-1)
     v = jnp.broadcast_to(v.reshape(v.shape[max(0, v.ndim - places.ndim) :]), places.shape)
     at = flat.at[places.reshape(-1)]
     return (at.add if adds else at.set)(v.reshape(-1), mode="drop").reshape(call.shape)

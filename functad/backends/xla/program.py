@@ -127,7 +127,7 @@ def _as_jax(value: Any) -> Any:
     """Return an array or a number as an array of JAX; an integer beyond int64 as it is."""
     if type(value) is int and not INT64[0] <= value <= INT64[1]:
         return value
-    return value if getattr(value, "dtype", None) == np.object_ else jax.numpy.asarray(value)
+    return value if getattr(value, "dtype", None) == np.object_ else jax.numpy.asarray(readable(value))
 
 
 class Integers:
