@@ -276,6 +276,35 @@ class TestConventionsOfNumPy:
         assert int(quotient) == 16
 
 
+class TestArithmeticOfXla:
+    """The differences from NumPy that the page on compilation lists."""
+
+    def test_numbers_computed_from_python_numbers_are_arrays(self):
+        for value in jit(lambda x: (x < 2, x + 1), backend="xla")(1):
+            assert isinstance(value, jax.Array)
+            assert value.shape == ()
+
+    def test_a_cotangent_of_a_python_number_has_the_precision_of_the_computation(self):
+        gradient = jit(grad(lambda x, y: np.sin(x * y)), backend="xla")(0.3, np.float32(0.7))
+        assert gradient.dtype == np.float64
+        assert float(gradient) == np.float32(gradient)
+
+    def test_subnormal_numbers_are_zeros(self):
+        is_zero, value = jit(lambda x: (x == 0, x * 2.0), backend="xla")(np.array([1e-310, 1e-300]))
+        assert np.array_equal(np.asarray(is_zero), [True, False])
+        assert np.array_equal(np.asarray(value), [0.0, 2e-300])
+
+    def test_parts_of_complex_numbers_that_are_not_finite(self):
+        found = np.asarray(jit(lambda z: z * 1.0, backend="xla")(np.array([complex(np.nan, 0.0), complex(np.inf, 0.0)])))
+        assert np.array_equal(np.isfinite(found), [False, False])
+        assert np.array_equal(found.imag, [0.0, 0.0])
+
+    def test_conversions_of_numbers_that_integers_cannot_hold(self):
+        found = jit(lambda x: x.astype(np.int64), backend="xla")(np.array([np.nan, np.inf, -np.inf, 1e30]))
+        ends = np.iinfo(np.int64)
+        assert np.asarray(found).tolist() == [0, ends.max, ends.min, ends.max]
+
+
 class TestDecompositions:
     """Their derivatives are computed on the device; only an error is raised by NumPy, on the host."""
 

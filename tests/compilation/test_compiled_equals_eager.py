@@ -9,12 +9,12 @@ from functad.backends.backend import find
 from functad.errors import MissingPackageError
 from functad.testing import fuzz
 from functad.testing.programs.borders import BOOLEANS, LOOPS, PLACES
-from functad.testing.programs.cases import CALLS, MODES, Case, CaseExamination, draw_case
+from functad.testing.programs.cases import CALLS, MODES, Case, CaseExamination, agree, draw_case
 
 SEEDS = {
     "numpy": (*range(200), 576, 1336, 2168, 2515, 3215, 3812, 4189, 4731, 6825, 7917, 8254),
     "llvm": (*range(120), 576, 1336, 2168, 2515, 3812, 4189, 4731, 7917),
-    "xla": range(3, 9),
+    "xla": (*range(3, 9), 30047, 30072, 30132, 30376, 30402, 31394, 31758, 31885, 31944),
 }
 """The seeds for each backend, with the seeds of differences that were fixed.
 
@@ -101,6 +101,33 @@ def test_equal_results_are_compared():
 )
 def test_differences_are_found(line):
     assert outcome([line])[0] == ("compiled", "wrong")
+
+
+def test_results_in_the_precision_of_an_input_have_its_tolerance():
+    one, other = np.float64(np.float32(-0.49706006)), np.float64(np.float32(-0.49706009))
+    assert agree(one, other, 4)
+    assert not agree(one, other)
+    assert not agree(one, other + 1e-8, 4)
+    assert not agree(one, np.float64(np.float32(-0.498)), 4)
+
+
+def differences_of_xla(text, line, **options):
+    pytest.importorskip("jax", reason="the xla backend needs jax, of the extra `xla`")
+    case = Case((line,), (eval(text),), (), texts=(text,), backend="xla", calls="same", **options)
+    return next(CaseExamination(case).findings()).outcome
+
+
+@pytest.mark.parametrize(
+    ("value", "same", "other"),
+    [
+        ("np.array([1.0, 1e-310])", "x0 == 0", "x0 * (1.0 if type(x0) is np.ndarray else 2.0)"),
+        ("np.array([complex(np.nan, 0.0), 1.0])", "x0 * 1.0", "x0 * (1.0 if type(x0) is np.ndarray else np.nan)"),
+    ],
+    ids=["subnormal", "complex NaN"],
+)
+def test_no_more_than_documented_differences_of_xla_pass(value, same, other):
+    assert differences_of_xla(value, f"a0 = {same}") != "wrong"
+    assert differences_of_xla(value, f"a0 = {other}") == "wrong"
 
 
 def test_exceptions_are_compared():
