@@ -40,7 +40,7 @@ from functad.expressions.spec import PLAIN, PYTHON_SCALARS, is_array, spec_of, t
 from functad.namespaces.array import NamespaceArray, wrapped
 from functad.places import call_of, here, name_of, warn
 from functad.primitives.operands import foreign_rules
-from functad.primitives.safe import CAREFUL, STRICT
+from functad.primitives.safe import CAREFUL, GUARDED, STRICT
 from functad.settings import setting
 from functad.tracing.layouts import in_c_order
 from functad.tracing.traces.base import LIVE, WATCHER, Recorded
@@ -246,7 +246,7 @@ class Compiler(Programs):
         places = [i for i, kind in enumerate(kinds) if kind is not STATIC]
         f, names = self.f, input_names(self.f, structure, count)
 
-        with collector_paused():
+        with collector_paused(), setting(GUARDED, self.backend.plain is not None):
             tensors = [i for i, place in enumerate(places) if type(kinds[place]) is tuple and kinds[place][-1] is TENSOR]
             again = Again(f, structure, leaves, places, names, tensors)
             trace = again.trace([leaves[i] for i in places], checks=not self.backend.plain)

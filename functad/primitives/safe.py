@@ -37,6 +37,12 @@ are traced meanwhile (see `functad.transforms.walks.zero_wins`)."""
 
 careful = CAREFUL.get
 
+GUARDED: ContextVar[bool] = context_variable("guarded_products", default=False)
+"""Whether an exact zero wins in `careful_product` and in recurrences outside a careful pass, too: in traces for backends whose
+programs cannot run a careful list after a NaN has come out."""
+
+guarded = GUARDED.get
+
 
 def _never() -> bool:
     """Say that rules are guarded: products that stand in an expression list do what they are there for."""
@@ -106,11 +112,11 @@ def product(x: Any, y: Any) -> Any:
 
 
 def careful_product(x: Any, y: Any) -> Any:
-    """Return `x * y`; in a careful pass zero where either is exactly zero.
+    """Return `x * y`; in a careful pass or a guarded trace zero where either is exactly zero.
 
     For rules whose derivatives are finite where the arguments are finite: they cost nothing more in a quick pass.
     """
-    return product(x, y) if careful() else x * y
+    return product(x, y) if careful() or guarded() else x * y
 
 
 def quotient(x: Any, y: Any) -> Any:

@@ -217,6 +217,9 @@ class TestConventionsOfNumPy:
         with pytest.raises(IndexError, match="out of bounds"):
             jit(lambda x: x[np.array([0, 3])], backend="xla")(np.arange(3.0))
 
+    def test_booleans_choose(self):
+        check(lambda c, x: np.choose(c, [x, 2 * x]), np.array([True, False, True]), np.array([1.0, 2.0, 3.0]))
+
     def test_sorting_is_stable(self):
         x = np.array([2.0, 1.0, 2.0, 1.0, np.nan, 0.0])
         check(lambda x: (np.argsort(x, kind="stable"), np.sort(x), np.argmax(x), np.lexsort((x, -x))), x)
@@ -256,6 +259,23 @@ class TestConventionsOfNumPy:
     def test_floating_point_numbers_wrap_in_integers(self, dtype):
         x = np.array([-1.0, -7.5, 3.5, -100.0, 100.0])
         check(lambda x: (x.astype(dtype), x.astype(np.float32).astype(dtype)), x)
+
+    @pytest.mark.parametrize(
+        "f",
+        [
+            lambda x: np.cumprod(x)[0],
+            lambda x: np.sum(np.cumprod(x, 0) * np.array([1.0, 0.0, 1.0, 0.0])),
+            lambda x: np.prod(x[:2]),
+            lambda x: np.where(x[0] > 9, np.linalg.norm(x), 0.0),
+            lambda x: np.where(x[0] > 9, np.std(x), 0.0),
+        ],
+        ids=["cumprod", "weighted cumprod", "prod", "norm", "std"],
+    )
+    def test_an_exact_zero_wins_over_infinity_in_gradients(self, f):
+        for x in ([2.0, 3.0, np.inf, 0.0], [2.0, 0.0, np.inf, np.nan], [1.0, 2.0, -np.inf, np.inf]):
+            with np.errstate(all="ignore"):
+                check(grad(f), np.array(x))
+                check(lambda x: functad.jvp(f, (x,), (np.array([1.0, 0.0, 0.0, 0.0]),)), np.array(x))
 
     def test_writes_into_real_arrays_drop_the_imaginary_part(self):
         def write(x, y):
@@ -298,6 +318,14 @@ class TestArithmeticOfXla:
         found = np.asarray(jit(lambda z: z * 1.0, backend="xla")(np.array([complex(np.nan, 0.0), complex(np.inf, 0.0)])))
         assert np.array_equal(np.isfinite(found), [False, False])
         assert np.array_equal(found.imag, [0.0, 0.0])
+
+    def test_constants_are_added_first(self):
+        x = np.array([-0.5, 5.0])
+        assert np.array_equal(np.asarray(jit(lambda x: (x + 2.0**53) - 2.0**53, backend="xla")(x)), x)
+
+    def test_zero_times_infinity_in_gradients_of_contractions(self):
+        gradient = jit(grad(lambda a, b: np.where(a[0] > 0, a @ b, 0.0)), backend="xla")(np.zeros(2), np.array([np.inf, 1.0]))
+        assert np.array_equal(np.asarray(gradient), [np.nan, 0.0], equal_nan=True)
 
     def test_conversions_of_numbers_that_integers_cannot_hold(self):
         found = jit(lambda x: x.astype(np.int64), backend="xla")(np.array([np.nan, np.inf, -np.inf, 1e30]))

@@ -233,10 +233,14 @@ def _kept(call: Call, g: Any, mask: Any) -> Any:
 # Products and quotients in which an exact zero wins
 
 
+def zero_wins(x: Any, y: Any) -> Any:
+    """Return `x * y`, and zero where either is exactly zero."""
+    return jnp.where((x == 0) | (y == 0), jnp.zeros((), x.dtype), x * y)
+
+
 @row(PRODUCT)
 def _product(call: Call, x: Any, y: Any) -> Any:
-    x, y = call.cast(x, y)
-    return jnp.where((x == 0) | (y == 0), jnp.zeros((), call.dtype), x * y)
+    return zero_wins(*call.cast(x, y))
 
 
 @row(QUOTIENT)

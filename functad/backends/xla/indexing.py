@@ -101,5 +101,5 @@ def _place(call: Call, a: Any, v: Any, *indices: Any, path: Path, template: Any)
 @row(np.choose)
 def _choose(call: Call, a: Any, *choices: Any, mode: str) -> Any:
     """A choice that there is not gives the last one where NumPy raises."""
-    a = cast(a, call.given[0].dtype)
+    a = cast(a, np.int32 if call.kind == "b" else call.given[0].dtype)
     return jnp.choose(a, call.cast(*choices), mode="clip" if mode == "raise" else mode)

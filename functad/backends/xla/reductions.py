@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from functad.backends.xla.elementwise import zero_wins
 from functad.backends.xla.engine import cast, jnp, lax
 from functad.backends.xla.table import Call, row
 from functad.primitives.reductions.norms import EUCLIDEAN
-from functad.primitives.reductions.scans import EXCLUSIVE, RECURRENCE
+from functad.primitives.reductions.scans import CAREFUL_RECURRENCE, EXCLUSIVE, RECURRENCE
 from functad.primitives.reductions.skipping_nan import PIVOT
 from functad.primitives.reductions.statistics import CENTRED
 
@@ -146,9 +147,13 @@ def _exclusive_product(call: Call, a: Any, *, axis: int, reverse: bool) -> Any:
     return lax.cumprod(jnp.concatenate((one, lax.slice_in_dim(a, 0, n - 1, axis=axis)), axis), axis)
 
 
-@row(RECURRENCE)
+@row(RECURRENCE, CAREFUL_RECURRENCE)
 def _recurrence(call: Call, a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
-    """`y[i] = a[i-1] y[i-1] + b[i-1]`, one step after the other, as NumPy does: that overflows nowhere else."""
+    """`y[i] = a[i-1] y[i-1] + b[i-1]`, one step after the other, as NumPy does: that overflows nowhere else.
+
+    An exact zero wins in the products of `CAREFUL_RECURRENCE`.
+    """
+    is_careful = call.primitive is CAREFUL_RECURRENCE
     a, b = [jnp.moveaxis(value, axis, 0) for value in call.cast(a, b)]
     n = b.shape[0]
     if n == 0:
@@ -157,7 +162,7 @@ def _recurrence(call: Call, a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
         a, b = a[::-1], b[::-1]
 
     def step(y: Any, row: Any) -> Any:
-        return row[0] * y + row[1], y
+        return (zero_wins(row[0], y) if is_careful else row[0] * y) + row[1], y
 
     _, y = lax.scan(step, jnp.zeros_like(b[0]), (jnp.broadcast_to(a, b.shape), b))
     return jnp.moveaxis(y[::-1] if reverse else y, 0, axis)

@@ -21,7 +21,7 @@ from functad.primitives.elementwise.conversion import astype
 from functad.primitives.entry import Primitive
 from functad.primitives.kinds import composite, general, linear
 from functad.primitives.operands import as_operand, refuse_out, stored
-from functad.primitives.safe import careful, careful_product, has_nan, product
+from functad.primitives.safe import careful, careful_product, guarded, has_nan, product
 
 _FEW = 16
 """Up to so many steps, a loop over the rows is the fastest way to solve a recurrence."""
@@ -172,8 +172,8 @@ def _careful_recurrence(a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
 
 
 def recurrence(a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
-    """Return the solution of the recurrence; in a careful pass an exact zero wins."""
-    return (CAREFUL_RECURRENCE if careful() else RECURRENCE)(a, b, axis=axis, reverse=reverse)
+    """Return the solution of the recurrence; in a careful pass or a guarded trace an exact zero wins."""
+    return (CAREFUL_RECURRENCE if careful() or guarded() else RECURRENCE)(a, b, axis=axis, reverse=reverse)
 
 
 def _recurrence_by_rows(a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
