@@ -322,6 +322,7 @@ class TestArithmeticOfXla:
     def test_constants_are_added_first(self):
         x = np.array([-0.5, 5.0])
         assert np.array_equal(np.asarray(jit(lambda x: (x + 2.0**53) - 2.0**53, backend="xla")(x)), x)
+        assert np.signbit(np.asarray(jit(lambda x: x + 0, backend="xla")(np.array([-0.0]))))
 
     def test_zero_times_infinity_in_gradients_of_contractions(self):
         gradient = jit(grad(lambda a, b: np.where(a[0] > 0, a @ b, 0.0)), backend="xla")(np.zeros(2), np.array([np.inf, 1.0]))

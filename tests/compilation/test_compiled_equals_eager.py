@@ -9,7 +9,7 @@ from functad.backends.backend import find
 from functad.errors import MissingPackageError
 from functad.testing import fuzz
 from functad.testing.programs.borders import BOOLEANS, LOOPS, PLACES
-from functad.testing.programs.cases import CALLS, MODES, Case, CaseExamination, agree, draw_case
+from functad.testing.programs.cases import CALLS, MODES, Case, CaseExamination, _without_raw_nan, agree, draw_case
 
 SEEDS = {
     "numpy": (*range(200), 576, 1336, 2168, 2515, 3215, 3812, 4189, 4731, 6825, 7917, 8254),
@@ -122,12 +122,21 @@ def differences_of_xla(text, line, **options):
     [
         ("np.array([1.0, 1e-310])", "x0 == 0", "x0 * (1.0 if type(x0) is np.ndarray else 2.0)"),
         ("np.array([complex(np.nan, 0.0), 1.0])", "x0 * 1.0", "x0 * (1.0 if type(x0) is np.ndarray else np.nan)"),
+        ("np.array([0.5, 4.0])", "(x0 + (2**53)) - (2**53)", "(x0 + (2**53)) - (2**53 - (2 if type(x0) is np.ndarray else 8))"),
+        ("np.array([-0.0])", "1 / (x0 + 0)", "1 / (x0 + 0) if type(x0) is np.ndarray else -3 / (x0 + 2)"),
     ],
-    ids=["subnormal", "complex NaN"],
+    ids=["subnormal", "complex NaN", "constants", "signed zero"],
 )
 def test_no_more_than_documented_differences_of_xla_pass(value, same, other):
     assert differences_of_xla(value, f"a0 = {same}") != "wrong"
     assert differences_of_xla(value, f"a0 = {other}") == "wrong"
+
+
+def test_nan_of_raw_calculus_in_derivatives_of_xla_passes():
+    line = "a0 = np.where(x0[1] > 2, x0 @ x0, 0.0)"
+    assert differences_of_xla("np.array([np.inf, 0.0])", line, mode="value_and_grad") != "wrong"
+    found, raw, expected = np.array([np.nan, np.nan, 1.0]), np.array([np.nan, 1.0, np.nan]), np.array([2.0, 2.0, 2.0])
+    assert np.array_equal(_without_raw_nan(found, raw, expected), [2.0, np.nan, 1.0], equal_nan=True)
 
 
 def test_exceptions_are_compared():
