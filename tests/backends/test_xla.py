@@ -277,6 +277,12 @@ class TestConventionsOfNumPy:
                 check(grad(f), np.array(x))
                 check(lambda x: functad.jvp(f, (x,), (np.array([1.0, 0.0, 0.0, 0.0]),)), np.array(x))
 
+    @pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32, np.int64])
+    def test_numbers_that_signed_integers_cannot_hold(self, dtype):
+        x = np.array([np.nan, np.inf, -np.inf, 1e30, -1e30, 3e9, -3e9, 100.0])
+        with np.errstate(invalid="ignore"):
+            check(lambda x: x.astype(dtype), x)
+
     def test_writes_into_real_arrays_drop_the_imaginary_part(self):
         def write(x, y):
             out, other = x.copy(), x.copy()
@@ -328,10 +334,9 @@ class TestArithmeticOfXla:
         gradient = jit(grad(lambda a, b: np.where(a[0] > 0, a @ b, 0.0)), backend="xla")(np.zeros(2), np.array([np.inf, 1.0]))
         assert np.array_equal(np.asarray(gradient), [np.nan, 0.0], equal_nan=True)
 
-    def test_conversions_of_numbers_that_integers_cannot_hold(self):
-        found = jit(lambda x: x.astype(np.int64), backend="xla")(np.array([np.nan, np.inf, -np.inf, 1e30]))
-        ends = np.iinfo(np.int64)
-        assert np.asarray(found).tolist() == [0, ends.max, ends.min, ends.max]
+    def test_conversions_of_numbers_that_unsigned_integers_cannot_hold(self):
+        found = jit(lambda x: x.astype(np.uint64), backend="xla")(np.array([np.nan, np.inf, 1e30]))
+        assert np.asarray(found).tolist() == [0, 2**64 - 1, 2**64 - 1]
 
 
 class TestDecompositions:

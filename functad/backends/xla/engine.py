@@ -63,10 +63,18 @@ def converted_to(value: Any, dtype: Any) -> Any:
     if value.dtype.kind != "f" or target.kind == "f":
         return cast(value, target)
     if target.itemsize < 4:
-        return cast(cast(value, np.int32), target)
+        return cast(_as_signed(value, np.dtype(np.int32)), target)
     if target.kind == "i":
-        return cast(value, target)
+        return _as_signed(value, target)
     return jnp.where(value < 0, cast(cast(value, np.dtype(f"i{target.itemsize}")), target), cast(value, target))
+
+
+def _as_signed(value: Any, dtype: np.dtype[Any]) -> Any:
+    """Return floating-point numbers as signed integers; NumPy computes once the integers for NaN and for too large numbers."""
+    with np.errstate(invalid="ignore"):
+        of_nan, of_large = np.array([np.nan, np.inf]).astype(dtype)
+    found = jnp.where(value != value, of_nan, cast(value, dtype))
+    return jnp.where(value >= 2.0 ** (8 * dtype.itemsize - 1), of_large, found)
 
 
 def readable(value: Any) -> Any:

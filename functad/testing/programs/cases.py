@@ -214,8 +214,8 @@ class CaseExamination(Examination):
         self.program = case
         self.inputs = case.inputs
         self.before = [np.array(x) for x in self.inputs]
-        own = [x.real.dtype.itemsize for x in self.inputs if is_array(x) and x.dtype.kind in "fc"]
-        self._precision = min(own, default=8)  # bytes of the least precise floating-point input
+        own = [np.exp(np.zeros((), x.dtype)).real.itemsize for x in self.inputs if is_array(x) and x.dtype.kind in "biufc"]
+        self._precision = min(own, default=8)  # bytes of the least precise input, as a floating-point number
 
     def findings(self, checks: Sequence[str] = ()) -> Iterator[Finding]:
         """Run the comparison."""
@@ -409,7 +409,7 @@ def same_leaf(found: Any, expected: Any, name: str, precision: int = 8) -> None:
         found: the compiled result.
         expected: the eager result.
         name: its name in the error.
-        precision: the bytes of the least precise floating-point input.
+        precision: the bytes of the least precise input, as a floating-point number: int8 becomes float16.
 
     Raises:
         DisagreementError: they differ.
