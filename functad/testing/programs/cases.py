@@ -300,7 +300,7 @@ class CaseExamination(Examination):
         Eager execution imitates each difference: zeros in place of subnormal inputs, constants added to each other first, or
         NaN where raw calculus gives NaN.
         """
-        changes = [(self.program, [_flushed(x) for x in self.inputs])]
+        changes: list[tuple[Case, Sequence[Any]]] = [(self.program, [_flushed(x) for x in self.inputs])]
         changes.append((replace(self.program, lines=tuple(map(_constants_first, self.program.lines))), self.inputs))
         for program, inputs in changes:
             wanted, error = _outcome(program, "eager", inputs)
