@@ -276,7 +276,7 @@ class CaseExamination(Examination):
 
         Integers have no last digits, so floating-point numbers take their place if there are no others.
         """
-        inputs = self.inputs
+        inputs: Sequence[Any] = self.inputs
         if not any(isinstance(x, float) or (is_array(x) and x.dtype.kind in "fc") for x in inputs):
             inputs = [x if np.asarray(x).dtype.kind not in "iu" else np.multiply(x, 1.0) for x in inputs]
             expected, error = _outcome(self.program, "eager", inputs)
