@@ -145,3 +145,11 @@ def test_integers_that_are_compared_may_have_any_size(backend):
     for f in (lambda x: x >= 2**70, lambda x: x * 1.5 < 2**70, lambda x: np.maximum(x * 1.5, 2**70)):
         x = np.array([1, -1])
         np.testing.assert_array_equal(functad.jit(f, backend=backend)(x), f(x))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("f", [np.all, np.any])
+def test_truth_of_large_integers(f, backend):
+    compiled = functad.jit(lambda x: f(x * x), backend=backend)
+    assert [type(compiled(x)) for x in (2**40, 2)] == [np.bool_, np.bool_]
+    assert compiled(2**40)

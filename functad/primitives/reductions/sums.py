@@ -373,9 +373,14 @@ def _enter_truth(function: Any, ufunc: np.ufunc) -> Primitive:
             a = masked(a != 0, where, function is np.all)
         return entry(a, **over(a, axis, keepdims))
 
+    def truth(a: Any, *, axis: Any, keepdims: bool) -> Any:
+        if type(a) in PLAIN:
+            return reduce(a, axis, bool, None, keepdims)  # of a Python integer beyond int64 it is the integer without a dtype
+        return function(a, axis=axis, keepdims=keepdims)
+
     entry = constant(
         function,
-        compute=lambda a, *, axis, keepdims: (reduce if type(a) in PLAIN else function)(a, axis=axis, keepdims=keepdims),
+        compute=truth,
         spec=reduced_spec(lambda own: _BOOL),
         samples=reduction_samples(dtype=False),
         doc="the result is boolean",
