@@ -83,6 +83,10 @@ def _quiet(monkeypatch):
     monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: None)
 
 
+STEP = 17
+"""One line in so many of an adoption is interrupted: all of its 6,000 lines take six minutes."""
+
+
 def lines(work):
     """Some numbers of lines that `work` runs, from its first to its last."""
     low, high = 1, 64
@@ -167,12 +171,12 @@ def test_adopted_modules_have_their_own_names_back(tmp_path, monkeypatch):
 
     expected = work()
     number = 1
-    # At every line: few lines change global state. These two take a lock by `with`; tracing would stop before its release.
+    # These two functions take a lock by `with`; tracing would stop before its release.
     while interrupted(work, number, skipped=(*ENTRIES, "begin", "_restore")):
         assert vars(module) == own, number
         assert "interrupted_package" not in functad.adopted(), number
-        number += 1
-    assert number > 100
+        number += STEP
+    assert number > 100 * STEP
     assert work() == expected
     thread = threading.Thread(target=work, daemon=True)  # no interrupt leaves the lock to this thread
     thread.start()
