@@ -33,7 +33,8 @@ class Outcomes:
 
 package, tests, adopts = sys.argv[1:]
 outcomes = Outcomes()
-arguments = ["--pyargs", *tests.split(), "-q", "-p", "no:cacheprovider", "-c", "/dev/null", "--import-mode=importlib", "-W", "ignore"]
+arguments = ["--pyargs", *tests.split(), "-q", "-p", "no:cacheprovider", "-c", "/dev/null", "-W", "ignore"]
+arguments.append("--import-mode=importlib")
 module = importlib.import_module(package)
 if adopts == "adopted":
     adoption = functad.adopt(package)  # modules imported later, such as the tests, are adopted too
