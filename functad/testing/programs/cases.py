@@ -51,17 +51,17 @@ def eager(f, **options):
     return f
 
 
-def jit(f, **options):
-    return F.jit(f, backend={backend!r}, **options)
-
-
 def exact(f, **options):
     return F.jit(f, backend="numpy", exact=True, **options)
+
+
+def jit(f, **options):
+    return F.jit(f, backend={backend!r}, **options)
 """
 """The functions that `case` is called with."""
 
 XLA_WAYS = (
-    WAYS.replace("    return F.jit", "    made = F.jit")
+    WAYS.replace("    return F.jit(f, backend={", "    made = F.jit(f, backend={")
     + """    return lambda *args: F.tree_map(plain, made(*args))
 
 
