@@ -16,7 +16,6 @@ from typing import Any, NoReturn
 import numpy as np
 
 from functad.errors import UnsupportedError
-from functad.expressions.integer_ranges import INT64
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, dtype_of, spec_of, type_of
 from functad.namespaces.array import unwrapped
 from functad.places import here
@@ -57,6 +56,8 @@ from functad.trees.structure import LEAF_KINDS
 
 _KNOWN = (Recorded, np.ndarray, np.generic, int, float, complex, list, tuple)
 
+_INT64 = range(-(2**63), 2**63)
+
 
 class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, Recorded, metaclass=TensorType):
     """An array value that is being traced; functions under a transform receive it in place of their arguments.
@@ -93,7 +94,7 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
                 return _first_call(ufunc, self)
         first = self
         if type(self.below) not in _STRONG and all(map(is_weak, inputs)):
-            if any(type(value) is int and not INT64[0] <= value <= INT64[1] for value in inputs):
+            if any(type(value) is int and value not in _INT64 for value in inputs):
                 ufunc(*[type_of(spec_of(value))(1) if is_traced(value) else value for value in inputs])  # NumPy may raise
             inputs = tuple([strong(value) if is_traced(value) else np.asarray(value)[()] for value in inputs])
             first = next(filter(is_traced, inputs))

@@ -375,7 +375,7 @@ def _enter_truth(function: Any, ufunc: np.ufunc) -> Primitive:
 
     def truth(a: Any, *, axis: Any, keepdims: bool) -> Any:
         if type(a) in PLAIN:
-            return reduce(a, axis, bool, None, keepdims)  # of a Python integer beyond int64 it is the integer without a dtype
+            return reduce(a, axis=axis, dtype=bool, keepdims=keepdims)  # without a dtype, an integer beyond int64 is itself
         return function(a, axis=axis, keepdims=keepdims)
 
     entry = constant(
