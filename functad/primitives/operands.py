@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from functad.errors import UnsupportedError
-from functad.expressions.spec import PLAIN, PYTHON_SCALARS, ArraySpec, ChunkedShape, shape_of
+from functad.expressions.spec import PLAIN, PYTHON_SCALARS, ArraySpec, ChunkedShape, dtype_of, shape_of
 from functad.namespaces.array import NamespaceArray, wrapped
 from functad.places import here
 
@@ -354,6 +354,15 @@ def refuse_out(out: Any, name: str) -> None:
             f"np.{name} of a Tensor cannot write to out=, at {here()}, unless that is a Tensor too, such as "
             f"np.zeros(shape, like=t) or an array of functad.numpy. Assign the result instead: y = np.{name}(...)."
         )
+
+
+def dtype_of_sum(a: Any, out: Any) -> Any:
+    """Return the dtype in which NumPy adds elements into `out=`; `None` for complex numbers and a real `out`, which is refused.
+
+    Without `out=` NumPy adds booleans and short integers in int64.
+    """
+    dtype = dtype_of(out)
+    return None if dtype_of(a).kind == "c" and dtype.kind != "c" else dtype
 
 
 def stored(out: Any, front: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -21,7 +21,7 @@ from functad.primitives.entry import Primitive
 from functad.primitives.indexing.index_parts import holds_tensors, plain_index
 from functad.primitives.indexing.read import AtPlaces, taken_apart
 from functad.primitives.indexing.write import ADD_TO, WRITE, Path, part
-from functad.primitives.operands import as_operand, innermost, is_number, read
+from functad.primitives.operands import as_operand, dtype_of_sum, innermost, is_number, read
 from functad.tracing.conversions import updating
 from functad.tracing.layouts import in_c_order, lie_alike
 from functad.tracing.traces.base import ONLOOKER, Recorded, Recorder, escaped, record, resolve
@@ -216,7 +216,7 @@ def into(call: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
     if _accumulates(call) and isinstance(several[0], Recorded):
         by_place = len(args) > 2
         if (args[2] if by_place else keywords.get("dtype")) is None:
-            dtype = dtype_of(several[0])  # NumPy adds in the dtype of `out=`, and booleans without it in int64
+            dtype = dtype_of_sum(as_operand(args[0]), several[0])
             args, keywords = ((*args[:2], dtype, *args[3:]), keywords) if by_place else (args, keywords | {"dtype": dtype})
     found = call(*args, **keywords)
     results = found if isinstance(found, tuple) else (found,)

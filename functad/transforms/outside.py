@@ -280,12 +280,20 @@ class _Reads(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def _reads_of(code: CodeType) -> _Reads:
-    """Return the reads of outside values by name in a code object."""
+    """Return the reads of outside values by name in a code object.
+
+    An assertion that pytest has rewritten reads `@py_builtins.locals` and functions of `@pytest_ar` for its message. They are
+    left out: a search through them would visit the session and all tests.
+    """
     steps = list(dis.get_instructions(code))
-    found = frozenset([i.argval for i in steps if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")])
+    globals_read = [i.argval if i.opname in ("LOAD_GLOBAL", "LOAD_NAME") else "" for i in steps]
+    found = frozenset([name for name in globals_read if name and not name.startswith("@")])
     imports = frozenset([i.argval for i in steps if i.opname in ("IMPORT_NAME", "IMPORT_FROM")])
     strings = [c for c in code.co_consts if type(c) is str and c.isidentifier()]
-    names = frozenset([*code.co_names, *strings])
+    by_name = [
+        i.argval for i, before in zip(steps, ["", *globals_read], strict=False) if i.opcode in dis.hasname and before[:1] != "@"
+    ]
+    names = frozenset([*by_name, *strings])
     inner = tuple([c for c in code.co_consts if type(c) is CodeType])
     return _Reads(found, names, imports, not names.isdisjoint(_ANY_GLOBAL), inner)
 

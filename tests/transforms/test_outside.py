@@ -417,3 +417,16 @@ def test_structures_of_usual_calls_are_those_that_flatten_returns(args):
     leaves, found = structure.flatten((args, {}))
     assert usual is None or (usual == found and usual.exact_key() == found.exact_key() and leaves == list(args))
     assert (usual is None) == any(type(a) in (tuple, list, type(None)) for a in args) or len(args) == 9
+
+
+def test_assertions_that_pytest_rewrites_lead_nowhere() -> None:
+    """A rewritten assertion reads a module of pytest, from which its session and all tests can be reached."""
+
+    def checked(x: Any) -> Any:
+        assert np.ndim(x) == 1
+        return np.sum(x * x)
+
+    assert any(name.startswith("@") for name in checked.__code__.co_names)
+    outside = Outside([checked])
+    assert outside.is_known
+    assert not any(name.startswith("@") for _, name in outside._globals)

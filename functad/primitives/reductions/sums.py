@@ -21,7 +21,7 @@ from functad.primitives.batching import along_axes, along_axis
 from functad.primitives.elementwise.conversion import astype
 from functad.primitives.entry import Primitive
 from functad.primitives.kinds import constant, general, linear
-from functad.primitives.operands import as_operand, refuse_out, stored
+from functad.primitives.operands import as_operand, dtype_of_sum, refuse_out, stored
 from functad.primitives.reductions.scans import EXCLUSIVE, summed_dtype
 from functad.primitives.safe import careful_product
 
@@ -198,7 +198,7 @@ def sum(  # noqa: A001 # NumPy's name
     """`np.sum`."""
     if out is not None or dtype is not None or where is not True:
         if out is not None:
-            dtype = dtype_of(out) if dtype is None else dtype
+            dtype = dtype_of_sum(a, out) if dtype is None else dtype
             return stored(out, sum, a, axis, dtype, keepdims=keepdims, initial=initial, where=where)
         a = masked(a if dtype is None else astype(a, dtype, copy=False), where, 0)
     axes = None if axis is None else reduced_axes(axis, len(shape_of(a)))
