@@ -27,6 +27,10 @@ class Outcomes:
     def __init__(self):
         self.found = {}
 
+    def pytest_runtest_setup(self, item):
+        random.seed(0)
+        numpy.random.seed(0)  # tests of transforms3d draw numbers, and fail for some
+
     def pytest_runtest_logreport(self, report):
         if report.when == "call" or report.outcome != "passed":
             self.found[report.nodeid, report.when] = report.outcome
@@ -39,8 +43,6 @@ module = importlib.import_module(package)
 if adopts == "adopted":
     adoption = functad.adopt(package)  # modules imported later, such as the tests, are adopted too
     assert package in functad.adopted()
-random.seed(0)
-numpy.random.seed(0)  # tests of transforms3d draw numbers, and fail for some
 pytest.main(arguments, plugins=[outcomes])
 print("OUTCOMES", sorted(outcomes.found.items()))
 """
@@ -48,7 +50,13 @@ print("OUTCOMES", sorted(outcomes.found.items()))
 
 def _outcomes(package: str, tests: str, adopts: str) -> list[tuple[tuple[str, str], str]]:
     # Options for this run, such as those of pytest-xdist, are no options of a run without plugins.
-    environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": "", "MPLBACKEND": "Agg"}
+    environment = {
+        **os.environ,
+        "PYTHONHASHSEED": "0",
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        "PYTEST_ADDOPTS": "",
+        "MPLBACKEND": "Agg",
+    }
     done = subprocess.run(
         [sys.executable, "-c", RUN, package, tests, adopts], capture_output=True, text=True, check=False, env=environment
     )
