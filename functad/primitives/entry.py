@@ -59,6 +59,7 @@ class Entry:
         creates: it makes an array, which becomes a Tensor if `like=` is one, so that others can be written into it.
         in_place: it writes into its first argument, and returns nothing.
         value_dependent: shape or dtype of the result depend on values, so that an abstract trace must refuse the call.
+        reduces: the ufunc of which it is a reduction or a scan; `None` if there is none. It decides how `out=` takes part.
     """
 
     status = "entry"
@@ -71,6 +72,7 @@ class Entry:
     in_place: bool
     sequences: tuple[str, ...]
     creates: bool
+    reduces: np.ufunc | None
 
     def __init__(
         self,
@@ -84,10 +86,11 @@ class Entry:
         in_place: bool = False,
         sequences: tuple[str, ...] = (),
         creates: bool = False,
+        reduces: np.ufunc | None = None,
     ) -> None:
         vars(self).update(function=function, front=front, name=name or function.__name__.lstrip("_"), doc=doc, samples=samples)
         vars(self).update(value_dependent=value_dependent, in_place=in_place, creates=creates)
-        vars(self).update(sequences=sequences)
+        vars(self).update(sequences=sequences, reduces=reduces)
 
     def takes_array(self, parameter: int | str) -> bool:
         """Return `True` if a parameter takes one array, so that a list with Tensors in its place is to be converted.
@@ -247,6 +250,7 @@ class Primitive(Entry):
         sequences: tuple[str, ...] = (),
         internal: bool = False,
         registered: bool = True,
+        reduces: np.ufunc | None = None,
         **traits: Any,
     ) -> None:
         unknown = traits.keys() - Primitive.__annotations__.keys()
@@ -260,6 +264,7 @@ class Primitive(Entry):
             name=name,
             value_dependent=value_dependent,
             sequences=sequences,
+            reduces=reduces,
         )
         partial = any(isinstance(rule, UnknownRule) for rule in vjps)
         vars(self).update(kind=kind, names=tuple(names), compute=compute, vjps=vjps, partial=partial)

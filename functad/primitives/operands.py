@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from functad.errors import UnsupportedError
-from functad.expressions.spec import PLAIN, PYTHON_SCALARS, ArraySpec, ChunkedShape, dtype_of, shape_of
+from functad.expressions.spec import PLAIN, PYTHON_SCALARS, ArraySpec, ChunkedShape, shape_of
 from functad.namespaces.array import NamespaceArray, wrapped
 from functad.places import here
 
@@ -356,21 +356,14 @@ def refuse_out(out: Any, name: str) -> None:
         )
 
 
-def dtype_of_sum(a: Any, out: Any) -> Any:
-    """Return the dtype in which NumPy adds elements into `out=`; `None` for complex numbers and a real `out`, which is refused.
+def stored(out: Any, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call a NumPy function, write the result into `out` and return `out`.
 
-    Without `out=` NumPy adds booleans and short integers in int64.
-    """
-    dtype = dtype_of(out)
-    return None if dtype_of(a).kind == "c" and dtype.kind != "c" else dtype
-
-
-def stored(out: Any, front: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Call a front, write the result into `out` and return that: for fronts that methods of Tensors are, without a wrapper.
+    Fronts that are methods of Tensors call it, because no wrapper handles their `out`.
 
     Raises:
         UnsupportedError: `out` is a plain array.
     """
     if not is_traced(out):
-        refuse_out(out, front.__name__)
-    return type(out).__functad_overwrite__(out, front(*args, **kwargs))
+        refuse_out(out, function.__name__)
+    return type(out).__functad_into__(function, args, {**kwargs, "out": out})

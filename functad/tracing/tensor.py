@@ -51,7 +51,7 @@ from functad.tracing.traces.base import Recorded, escaped, record, resolve
 from functad.tracing.traces.idle import idle
 from functad.tracing.type_tests import TensorType, TypeTests
 from functad.tracing.views import doubt, note_read_only, refresh
-from functad.tracing.writing import Writing, buffer_after, buffer_like, by_name, into, overwrite, put_through, write
+from functad.tracing.writing import Writing, buffer_after, buffer_like, by_name, into, put_through, write
 from functad.trees.structure import LEAF_KINDS
 
 _KNOWN = (Recorded, np.ndarray, np.generic, int, float, complex, list, tuple)
@@ -79,7 +79,7 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
 
     __functad_record__ = staticmethod(record)
     __functad_write__ = staticmethod(write)
-    __functad_overwrite__ = staticmethod(overwrite)
+    __functad_into__ = staticmethod(into)
     __functad_view__ = staticmethod(note_read_only)
     __functad_buffer__ = staticmethod(buffer_after)
     __functad_in_order__ = lies_in_c_order

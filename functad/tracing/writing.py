@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,13 @@ from functad.errors import AssignmentError, ConversionError, UnsupportedError
 from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, shape_of, type_of
 from functad.namespaces.array import NamespaceArray, wrapped
 from functad.places import here
-from functad.primitives.elementwise.conversion import COPY, copy_alike
-from functad.primitives.entry import Primitive
+from functad.primitives.elementwise.conversion import COPY, astype, copy_alike
+from functad.primitives.entry import ENTRIES, Primitive
 from functad.primitives.indexing.index_parts import holds_tensors, plain_index
 from functad.primitives.indexing.read import AtPlaces, taken_apart
 from functad.primitives.indexing.write import ADD_TO, WRITE, Path, part
-from functad.primitives.operands import as_operand, dtype_of_sum, innermost, is_number, read
+from functad.primitives.operands import as_operand, innermost, is_number, read
+from functad.primitives.ufunc_methods import METHODS
 from functad.tracing.conversions import updating
 from functad.tracing.layouts import in_c_order, lie_alike
 from functad.tracing.traces.base import ONLOOKER, Recorded, Recorder, escaped, record, resolve
@@ -133,11 +135,16 @@ def _check(tensor: Any, root: Any, v: Any) -> None:
         adopt(root, clone(root)[None].reshape(()))  # an array, which can be written into
     elif not issubclass(type(inner), (_ndarray, ArraySpec, NamespaceArray)):
         raise TypeError(f"'{type(inner).__name__}' object does not support item assignment")
-    if isinstance(v, Recorded) and dtype_of(v).kind in "fc" and dtype_of(root).kind in "biu":
+    if not _keeps_derivative(v, root):
         raise ConversionError(
             f"assignment of a {dtype_of(v)} Tensor into one of {dtype_of(root)}, at {here()}, would lose its derivative. "
             f"Make the array with dtype=float."
         )
+
+
+def _keeps_derivative(v: Any, root: Any) -> bool:
+    """Return `False` if a cast of `v` to the dtype of `root` would lose the derivative of a Tensor."""
+    return not (isinstance(v, Recorded) and dtype_of(v).kind in "fc" and dtype_of(root).kind in "biu")
 
 
 def _write(root: Any, path: Path, index: Any, v: Any, primitive: Primitive) -> None:
@@ -190,14 +197,36 @@ def recorded_now(inactive: list[Recorded]) -> bool:
     return onlooker is not None and onlooker(inactive)
 
 
-_SUMS = frozenset({"sum", "prod", "nansum", "nanprod", "cumsum", "cumprod", "nancumsum", "nancumprod"})
+def _reduced_by(call: Callable[..., Any]) -> np.ufunc | None:
+    """Return the ufunc of which a function is a reduction or a scan; `None` if the function is neither."""
+    owner = getattr(call, "__self__", None)
+    if isinstance(owner, np.ufunc):
+        return owner if call.__name__ in ("reduce", "accumulate", "reduceat") else None
+    entry = ENTRIES.get(call)
+    return None if entry is None else entry.reduces
 
 
-def _accumulates(call: Callable[..., Any]) -> bool:
-    """Return `True` if a function adds or multiplies the elements of an array in a dtype of its own choice."""
-    ufunc = getattr(call, "__self__", None)
-    name = getattr(call, "__name__", "")
-    return ufunc in (np.add, np.multiply) and name != "reduceat" if isinstance(ufunc, np.ufunc) else name in _SUMS
+def _with_dtype(
+    call: Callable[..., Any], ufunc: np.ufunc, args: Any, keywords: dict[str, Any], out: Any
+) -> tuple[Any, dict[str, Any]]:
+    """Return the arguments of a reduction with the dtype in which NumPy computes the reduction for a given `out`.
+
+    Without `dtype=`, NumPy chooses the loop of the ufunc for the dtypes of `out` and of the array.
+
+    Raises:
+        TypeError: the ufunc has no loop for these dtypes.
+    """
+    is_method = getattr(call, "__self__", None) is ufunc
+    front = partial(METHODS[call.__name__], ufunc) if is_method else ENTRIES[call].front
+    signature = inspect.signature(front)
+    given = signature.bind(*args, **keywords)
+    if "dtype" not in signature.parameters or given.arguments.get("dtype") is not None:
+        return args, keywords
+    array = as_operand(next(iter(given.arguments.values())))
+    first, _, dtype = ufunc.resolve_dtypes((dtype_of(out), dtype_of(array), None))
+    if first == dtype:
+        given.arguments["dtype"] = dtype
+    return given.args, given.kwargs
 
 
 _SCANS = frozenset({"accumulate", "cumprod", "cumsum", "nancumprod", "nancumsum"})
@@ -213,11 +242,9 @@ def into(call: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
     keywords = {key: value for key, value in kwargs.items() if key != "out"}
     several = outs if isinstance(outs, tuple) else (outs,)
     where = keywords.pop("where", True) if isinstance(call, np.ufunc) else True  # in reductions it is about the argument
-    if _accumulates(call) and isinstance(several[0], Recorded):
-        by_place = len(args) > 2
-        if (args[2] if by_place else keywords.get("dtype")) is None:
-            dtype = dtype_of_sum(as_operand(args[0]), several[0])
-            args, keywords = ((*args[:2], dtype, *args[3:]), keywords) if by_place else (args, keywords | {"dtype": dtype})
+    ufunc = _reduced_by(call)
+    if ufunc is not None and isinstance(several[0], Recorded):
+        args, keywords = _with_dtype(call, ufunc, args, keywords, several[0])
     found = call(*args, **keywords)
     results = found if isinstance(found, tuple) else (found,)
     for out, result in zip(several, results, strict=True):
@@ -229,7 +256,11 @@ def into(call: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
                 )
             kept: Any = out
             chosen = result if where is True else np.where(where, result, kept)
-            overwrite(out, chosen, kwargs.get("casting", "same_kind"))
+            casting = kwargs.get("casting", "same_kind")
+            if ufunc is not None and dtype_of(out).kind in "biu":  # NumPy's reductions write integers without a casting rule
+                casting = "unsafe"
+                chosen = astype(as_operand(chosen), dtype_of(out), copy=False) if _keeps_derivative(chosen, out) else chosen
+            overwrite(out, chosen, casting)
         elif out is not None:
             raise ConversionError(f"out= with both Tensors and plain arrays, at {here()}, would lose derivatives.")
     given = tuple([result if out is None else out for out, result in zip(several, results, strict=True)])

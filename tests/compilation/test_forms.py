@@ -122,21 +122,67 @@ SUMS: dict[str, Callable[..., Any]] = {
     "add.reduce": lambda x, out: np.add.reduce(x, axis=0, out=out),
     "multiply.reduce": lambda x, out: np.multiply.reduce(x, axis=0, out=out),
     "by place": lambda x, out: np.sum(x, 0, None, out),
+    "method": lambda x, out: x.prod(0, out=out),
+    "max": lambda x, out: np.max(x, axis=0, out=out),
+    "trace": lambda x, out: np.trace(np.stack([x, x, x]), out=out),
+    "subtract.reduce": lambda x, out: np.subtract.reduce(x, axis=0, out=out),
 }
+
+
+OUTS = [
+    (bool, bool),
+    (bool, np.int8),
+    (np.int8, np.int8),
+    (np.uint8, np.int64),
+    (np.int64, np.uint8),
+    (float, np.float32),
+    (np.float32, float),
+]
+"""Dtypes of an array and of `out=`."""
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", SUMS)
-@pytest.mark.parametrize(
-    ("dtype", "other"), [(bool, bool), (bool, np.int8), (np.int8, np.int8), (np.uint8, np.int64), (float, np.float32)]
-)
-def test_sums_are_computed_in_the_dtype_of_out(name: str, dtype: Any, other: Any, backend: str) -> None:
+@pytest.mark.parametrize(("dtype", "other"), OUTS)
+def test_out_takes_part_in_the_dtype_of_a_reduction(name: str, dtype: Any, other: Any, backend: str) -> None:
     def f(x: Any) -> Any:
         out = x[:1].reshape(()).astype(other)
         SUMS[name](x, out)
         return out
 
-    x = np.array([1, 1, 100]).astype(dtype)
+    x = np.array([0.6, 0.7, 100.9]).astype(dtype)
+    if name == "subtract.reduce" and dtype is bool and other is bool:
+        with pytest.raises(TypeError, match="boolean subtract"):
+            functad.jit(f, backend=backend)(x)
+        return
+    found, expected = functad.jit(f, backend=backend)(x), f(x)
+    assert found.dtype == expected.dtype
+    np.testing.assert_allclose(found, expected, rtol=1e-6 if expected.dtype == np.float32 else 1e-13)
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_out_of_integers_for_a_reduction_of_floats(name: str) -> None:
+    """The cast would lose the derivative."""
+
+    def f(x: Any) -> Any:
+        out = x[:1].reshape(()).astype(int)
+        SUMS[name](x, out)
+        return np.sum(x) + out
+
+    with pytest.raises(functad.errors.ConversionError, match="lose its derivative"):
+        functad.jit(f)(np.array([0.6, 0.7, 100.9]))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("ufunc", [np.add, np.multiply])
+@pytest.mark.parametrize(("dtype", "other"), [(bool, np.int8), (np.int8, np.int64), (np.float32, float)])
+def test_out_takes_no_part_in_the_dtype_of_an_outer_product(ufunc: Any, dtype: Any, other: Any, backend: str) -> None:
+    def f(x: Any) -> Any:
+        out = np.stack([x, x]).astype(other)
+        ufunc.outer(x, x, out=out)
+        return out
+
+    x = np.array([100, 1.1]).astype(dtype)
     found, expected = functad.jit(f, backend=backend)(x), f(x)
     assert found.dtype == expected.dtype
     np.testing.assert_array_equal(found, expected)

@@ -72,7 +72,7 @@ def _trace_samples(array: Any) -> Calls:
     ]
 
 
-@composite(np.trace, samples=_trace_samples, doc="linear; the cotangent is put at every place of the diagonal")
+@composite(np.trace, samples=_trace_samples, doc="linear; the cotangent is put at every place of the diagonal", reduces=np.add)
 def _trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
     refuse_out(out, "trace")
     return np.sum(_diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype)

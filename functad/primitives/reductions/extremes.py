@@ -106,7 +106,7 @@ def enter_extreme(function: Any, ufunc: np.ufunc, samples: Any, doc: str) -> Pri
         a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = _NoValue, where: Any = True
     ) -> Any:
         if out is not None:
-            return stored(out, front, a, axis, keepdims=keepdims, initial=initial, where=where)
+            return stored(out, function, a, axis, keepdims=keepdims, initial=initial, where=where)
         if axis is None and keepdims is False and initial is _NoValue and where is True:
             return reduce_all(entry, a)
         a = as_operand(a)
@@ -136,6 +136,7 @@ def enter_extreme(function: Any, ufunc: np.ufunc, samples: Any, doc: str) -> Pri
         selects=True,
         dependence="reduction",
         curvature="none",
+        reduces=ufunc,
     )
     return entry
 
@@ -143,7 +144,9 @@ def enter_extreme(function: Any, ufunc: np.ufunc, samples: Any, doc: str) -> Pri
 MAX = enter_extreme(np.max, np.maximum, reduction_samples, "the derivative of the largest element; equal ones share it")
 MIN = enter_extreme(np.min, np.minimum, reduction_samples, "the derivative of the smallest element; equal ones share it")
 for _alias, _entry in ((np.amax, MAX), (np.amin, MIN)):
-    composite(_alias, samples=reduction_samples(dtype=False, masks=False, empty=False), doc=_entry.doc)(_entry.front)
+    composite(_alias, samples=reduction_samples(dtype=False, masks=False, empty=False), doc=_entry.doc, reduces=_entry.reduces)(
+        _entry.front
+    )
 
 
 @composite(

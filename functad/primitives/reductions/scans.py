@@ -69,7 +69,7 @@ def _scan_spec(a: Any, **params: Any) -> ArraySpec:
 def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     """`np.cumsum`."""
     if out is not None:
-        return stored(out, cumsum, a, axis, dtype)
+        return stored(out, np.cumsum, a, axis, dtype)
     a, axis = _scanned(a, axis, dtype)
     result = CUMSUM(a, axis=axis, reverse=False)
     return result if dtype is None else astype(result, dtype, copy=False)
@@ -85,6 +85,7 @@ CUMSUM: Primitive = linear(
     batch=along_axis,
     ordered="all",
     front=cumsum,
+    reduces=np.add,
     dependence="scan",
 )
 
@@ -278,7 +279,7 @@ def _cumprod_samples(array: Any) -> Calls:
 def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     """`np.cumprod`."""
     if out is not None:
-        return stored(out, cumprod, a, axis, dtype)
+        return stored(out, np.cumprod, a, axis, dtype)
     a, axis = _scanned(a, axis, dtype)
     result = CUMPROD(a, axis=axis)
     return result if dtype is None else astype(result, dtype, copy=False)
@@ -295,6 +296,7 @@ CUMPROD = general(
     batch=along_axis,
     ordered="all",
     front=cumprod,
+    reduces=np.multiply,
     dependence="scan",
 )
 
@@ -315,7 +317,9 @@ if hasattr(np, "cumulative_sum"):  # since NumPy 2.1
         ]
 
     def _enter_cumulative(function: Any, scan: Any, start: int) -> None:
-        @composite(function, samples=_cumulative_samples, doc=f"as {scan.__name__}")
+        reduces = np.multiply if start else np.add
+
+        @composite(function, samples=_cumulative_samples, doc=f"as {scan.__name__}", reduces=reduces)
         def cumulative(
             x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False
         ) -> Any:

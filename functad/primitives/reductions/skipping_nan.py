@@ -85,7 +85,7 @@ def _scan_samples(array: Any) -> Calls:
 def _enter_total(function: Any, plain: Any, fill: int, samples: Any) -> None:
     """Enter a sum or a product, over axes or running: that of an array with something in place of each NaN."""
 
-    @composite(function, samples=samples, doc=f"as {plain.__name__}; NaNs get zero")
+    @composite(function, samples=samples, doc=f"as {plain.__name__}; NaNs get zero", reduces=np.multiply if fill else np.add)
     def total(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, *args: Any, **kwargs: Any) -> Any:
         refuse_out(out, function.__name__)
         return plain(replaced(a, fill), axis, dtype, None, *args, **kwargs)

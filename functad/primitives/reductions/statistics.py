@@ -133,7 +133,7 @@ def var(
 ) -> Any:
     """`np.var`."""
     if out is not None:
-        return stored(out, var, a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction)
+        return stored(out, np.var, a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction)
     ddof = correction_of(ddof, correction)
     kind, wanted = dtype_of(a).kind, None if dtype is None else np.dtype(dtype).kind
     cuts = wanted is not None and (wanted in "biu" or (wanted == "f" and kind == "c"))

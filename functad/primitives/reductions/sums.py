@@ -21,7 +21,7 @@ from functad.primitives.batching import along_axes, along_axis
 from functad.primitives.elementwise.conversion import astype
 from functad.primitives.entry import Primitive
 from functad.primitives.kinds import constant, general, linear
-from functad.primitives.operands import as_operand, dtype_of_sum, refuse_out, stored
+from functad.primitives.operands import as_operand, refuse_out, stored
 from functad.primitives.reductions.scans import EXCLUSIVE, summed_dtype
 from functad.primitives.safe import careful_product
 
@@ -198,8 +198,7 @@ def sum(  # noqa: A001 # NumPy's name
     """`np.sum`."""
     if out is not None or dtype is not None or where is not True:
         if out is not None:
-            dtype = dtype_of_sum(a, out) if dtype is None else dtype
-            return stored(out, sum, a, axis, dtype, keepdims=keepdims, initial=initial, where=where)
+            return stored(out, np.sum, a, axis, dtype, keepdims=keepdims, initial=initial, where=where)
         a = masked(a if dtype is None else astype(a, dtype, copy=False), where, 0)
     axes = None if axis is None else reduced_axes(axis, len(shape_of(a)))
     if axes is None and keepdims is False:
@@ -220,6 +219,7 @@ SUM: Primitive = linear(
     samples=reduction_samples(initial=1.5),
     doc="linear; the cotangent is broadcast",
     front=sum,
+    reduces=np.add,
     batch=along_axes,
     ordered="all",
     pushes=(lambda t, a_layout, axis, keepdims: SUM(t, axis=axis, keepdims=keepdims),),
@@ -250,7 +250,7 @@ def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims:
     """`np.mean`."""
     if out is not None or dtype is not None:
         if out is not None:
-            return stored(out, mean, a, axis, dtype, keepdims=keepdims, where=where)
+            return stored(out, np.mean, a, axis, dtype, keepdims=keepdims, where=where)
         if np.dtype(dtype).kind in "biu":
             return _integer_mean(a, axis, dtype, keepdims, where)
         a = astype(a, dtype, copy=False)
@@ -323,7 +323,7 @@ def prod(
 ) -> Any:
     """`np.prod`; several axes are made one first."""
     if out is not None:
-        return stored(out, prod, a, axis, dtype, keepdims=keepdims, initial=initial, where=where)
+        return stored(out, np.prod, a, axis, dtype, keepdims=keepdims, initial=initial, where=where)
     a = masked(a if dtype is None else astype(a, dtype, copy=False), where, 1)
     shape = shape_of(a)
     axes, keepdims = reduced_axes(axis, len(shape)), keepdims is not _NoValue and bool(keepdims)
@@ -353,6 +353,7 @@ PROD = general(
     samples=_prod_samples,
     doc="each factor's derivative is the product of the others; zeros are no exception",
     front=prod,
+    reduces=np.multiply,
     batch=along_axis,
     ordered="all",
     curvature="factors",
