@@ -1,5 +1,6 @@
 """An interrupt at any line of a compilation, a file, a drawing or a report: the next call gives what it always gave."""
 
+import gc
 import importlib
 import os
 import sys
@@ -155,6 +156,20 @@ def test_machine_code_is_kept_whole_or_not_at_all(tmp_path, opcodes):
     assert number > 10
     assert disk._read(path) == b"new"
     assert path.stat().st_mode & 0o077 == 0 or os.name == "nt"
+
+
+def test_machine_code_that_is_let_go_under_an_interrupt_leaves_no_lock_behind():
+    """The garbage collector may let a program go at any line; other threads compile afterwards."""
+    pytest.importorskip("llvmlite", reason="the backend llvm needs llvmlite, of the extra `jit`")
+    for number in range(1, 9):
+        programs = [fresh("llvm")[0]]
+        programs[0](X)
+        interrupted(lambda: programs.clear() or gc.collect(), number)  # noqa: B023 - it is called here
+        results = []
+        thread = threading.Thread(target=lambda: results.append(fresh("llvm")[0](X)), daemon=True)  # noqa: B023
+        thread.start()
+        thread.join(60)
+        assert results, number
 
 
 def test_adopted_modules_have_their_own_names_back(tmp_path, monkeypatch):

@@ -130,7 +130,7 @@ class Machine:
                 builder.export_symbol(name)
             tracker = builder.link(linker.lljit, f"functad.{next(_NUMBERS)}")
             library = Library(tracker, {name: tracker[name] for name in names})
-            weakref.finalize(library, _dropped, linker, tracker).atexit = False
+            weakref.finalize(library, _DROPPED.append, (linker, tracker)).atexit = False
             return library
 
 
@@ -156,20 +156,12 @@ class Linker:
 
 
 _DROPPED: deque[tuple[Linker, Any]] = deque()
-"""Libraries without references, which are to be unloaded. The tuples keep the linkers, which must be closed last."""
+"""Libraries without references, which are unloaded when the next library is loaded. The tuples keep the linkers, which must be
+closed last.
 
-
-def _dropped(linker: Linker, tracker: Any) -> None:
-    """Unload a library, at once or when the next one is loaded.
-
-    The garbage collector calls this function in any thread, so it must not wait for the lock.
-    """
-    _DROPPED.append((linker, tracker))
-    if _LOCK.acquire(blocking=False):
-        try:
-            _unload()
-        finally:
-            _LOCK.release()
+The garbage collector appends to it in any thread, without a lock: an interrupt right after the acquisition would leave the lock
+taken, and no other thread could compile any more.
+"""
 
 
 def _unload() -> None:
