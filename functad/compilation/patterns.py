@@ -192,7 +192,7 @@ def _binds(name: str, source: Any, number_of: Any, given: dict[str, Any]) -> boo
 def _same_number(a: Any, b: Any) -> bool:
     """Say whether two numbers are equal, zeros in their sign too."""
     kind = np.asarray(a).dtype.kind
-    return kind != "c" and bool(a == b) and (b != 0 or kind in "iub" or bool(np.signbit(a) == np.signbit(b)))
+    return kind != "c" and bool(a == b) and (b != 0 or bool(np.signbit(float(a)) == np.signbit(float(b))))
 
 
 class Index:

@@ -304,3 +304,10 @@ def test_every_function_of_constants_computes_what_it_did(entry):
                 scale = np.max(np.abs(b), initial=1.0, where=np.isfinite(b))
                 assert np.allclose(a, b, rtol=1e-11, atol=1e-12 * scale, equal_nan=True), (call, place, number)
                 assert (np.shape(a), a.dtype) == (np.shape(b), b.dtype)
+
+
+@pytest.mark.parametrize("zero", [0, np.int64(0), False, 0.0, -0.0], ids=repr)
+def test_a_sum_with_zero_keeps_the_sign_of_a_zero(zero):
+    x = np.array([-0.0, 0.0, 1.0])
+    for f in (lambda x: x + zero, lambda x: zero + x, lambda x: x - zero):
+        assert functad.jit(f, exact=True)(x).tobytes() == f(x).tobytes()
