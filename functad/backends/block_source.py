@@ -10,7 +10,7 @@ import numpy as np
 
 from functad.backends.blocks import Block
 from functad.backends.source import Definitions
-from functad.backends.ufuncs import is_fresh, is_operator, ufunc_of
+from functad.backends.ufuncs import is_fresh, is_power, ufunc_of
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.records import inputs_of, last_readers
 from functad.expressions.spec import ArraySpec, spec_or_none
@@ -171,7 +171,7 @@ class BlockWriter:
         return None
 
     def _call(self, equation: Equation, given: Sequence[str]) -> str:
-        if is_operator(ufunc_of(equation, self.expressions), equation, self.expressions):
+        if is_power(ufunc_of(equation, self.expressions), equation, self.expressions):
             return " ** ".join(given)
         return self.definitions.call(equation.primitive.compute, given, equation.params)
 

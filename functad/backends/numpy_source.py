@@ -23,7 +23,7 @@ from functad.backends.number_loops import NumberLoop, NumberLoopText
 from functad.backends.short_text import placed_lines, short_text
 from functad.backends.source import Definitions, NoTextError
 from functad.backends.ties import with_rare_ties
-from functad.backends.ufuncs import is_fresh, is_operator, makes_numbers, ufunc_of
+from functad.backends.ufuncs import is_fresh, is_power, makes_numbers, ufunc_of
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.ownership import root_of, unshared
 from functad.expressions.records import inputs_of, last_readers
@@ -397,7 +397,7 @@ class _Writer:
             )  # x ** 2 is a square
             if target is not None:
                 return f"{self.definitions.text(ufunc, ufunc.__name__)}({', '.join([*given, target])})"
-            if ufunc in _OPERATORS and (ufunc is not np.power or is_operator(ufunc, equation, self.expressions)):
+            if ufunc in _OPERATORS and (ufunc is not np.power or is_power(ufunc, equation, self.expressions)):
                 return f" {_OPERATORS[ufunc]} ".join(given)
         function = primitive if primitive.inner is not None else primitive.compute if ufunc is None else ufunc
         return self.definitions.call(function, given, equation.params)

@@ -38,8 +38,8 @@ def ufunc_of(equation: Equation, expressions: Expressions) -> np.ufunc | None:
     return function if any(not spec.weak for spec in specs) else None
 
 
-def is_operator(ufunc: np.ufunc | None, equation: Equation, expressions: Expressions) -> bool:
-    """Return `True` if `x**y` computes an equation: of booleans, `x**2` has another dtype than `np.power(x, 2)`."""
+def is_power(ufunc: np.ufunc | None, equation: Equation, expressions: Expressions) -> bool:
+    """Return `True` if the text `x**y` computes an equation. For booleans, `x**2` has another dtype than `np.power(x, 2)`."""
     base = equation.inputs[0]
     spec = expressions.specs[base] if not isinstance(base, Constant) else spec_of(base.value)
     return ufunc is np.power and spec.dtype.kind != "b"

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from types import BuiltinFunctionType
 from typing import Any
 
@@ -134,9 +135,15 @@ def refuse_large(function: Compute, dtype: np.dtype[Any], values: Sequence[Any])
 
     NumPy itself is asked, with arrays of one element, if an integer fits neither the dtype of the result nor int64.
     """
-    limits = np.iinfo(dtype if dtype.kind in "iu" else np.int64)
-    if any(type(value) is int and not limits.min <= value <= limits.max for value in values):
+    if any(type(value) is int and value not in _range_of(dtype) for value in values):
         function(*[value if type(value) is int else np.ones(1, dtype_of(value)) for value in values])
+
+
+@lru_cache(maxsize=64)
+def _range_of(dtype: np.dtype[Any]) -> range:
+    """Return the integers of a dtype; of int64 for dtypes that are not of integers."""
+    limits = np.iinfo(dtype if dtype.kind in "iu" else np.int64)
+    return range(limits.min, limits.max + 1)
 
 
 def shaped_as_argument(dtype: Any, position: int = 0) -> Compute:

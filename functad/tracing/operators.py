@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from functad.errors import ConversionError, UnsupportedError
-from functad.expressions.spec import dtype_of, shape_of
+from functad.expressions.spec import dtype_of
 from functad.places import here
 from functad.primitives.elementwise import arithmetic, bounds, comparisons
 from functad.primitives.entry import Primitive, names_read
 from functad.primitives.linalg import products as contractions
-from functad.primitives.operands import as_operand, converted, goes_first, refuse_foreign, strong
+from functad.primitives.operands import as_operand, converted, goes_first, is_number, refuse_foreign, strong
 from functad.primitives.plan import KEEP_NOTHING, Plan
 from functad.tracing.constants import SMALL, held
 from functad.tracing.conversions import unhashable
@@ -124,7 +124,7 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
 
         def aside(x: Any, y: Any, depth: int) -> Any:
             recorder = x.recorder
-            if powers and depth == 1 and type(y) is int and y == 2 and dtype_of(x).kind == "b" and shape_of(x):
+            if powers and depth == 1 and type(y) is int and y == 2 and dtype_of(x).kind == "b" and not is_number(x):
                 return np.square(x)  # NumPy's operator gives int8, `np.power` gives int64
             if recorder.batches and not contracts:
                 made = recorder.operate(primitive, x, y, flipped)

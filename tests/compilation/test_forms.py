@@ -102,10 +102,12 @@ def test_variables_as_arguments(backend: str) -> None:
         (lambda m: m**2, np.array([True, False])),
         (lambda m: np.power(m, 2), np.array([True, False])),
         (lambda m: m**3, np.array([True, False])),
+        (lambda m: m**2, np.array(True)),
+        (lambda m: m**2, np.bool_(True)),
         (lambda x: np.sum(x, dtype=np.int64), np.inf),
         (lambda x: np.sum(x, dtype=np.int64), np.nan),
     ],
-    ids=["logaddexp", "hypot", "int16", "int8", "m**2", "power", "m**3", "infinity", "NaN"],
+    ids=["logaddexp", "hypot", "int16", "int8", "m**2", "power", "m**3", "array()**2", "bool_**2", "infinity", "NaN"],
 )
 def test_results_have_the_type_and_dtype_of_numpy(f, x, backend):
     with np.errstate(invalid="ignore"):

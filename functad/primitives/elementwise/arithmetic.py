@@ -12,6 +12,7 @@ from functad.primitives.plan import PASSES, PRODUCTS, SCALES, SUMS
 from functad.primitives.safe import product, quotient
 
 _AWAY_FROM_ZERO = (0.5, 2.0)
+_BOOL = np.dtype(np.bool_)
 
 
 def _divide(x: Any, y: Any) -> Any:
@@ -24,7 +25,7 @@ def _divide(x: Any, y: Any) -> Any:
 def _power(x: Any, y: Any) -> Any:
     if type(x) in (int, float) and type(y) in (int, float) and not (type(x) is int is type(y) and y >= 0):
         return np.float_power(x, y).item()  # Python would give complex numbers, or raise
-    if type(x) is np.ndarray and x.dtype == np.bool_:  # `x**2` is np.square, which gives int8
+    if type(x) is np.ndarray and x.dtype is _BOOL:  # `x**2` is np.square, which gives int8
         return np.power(x, y)
     return x**y
 
