@@ -59,7 +59,8 @@ class Entry:
         creates: it makes an array, which becomes a Tensor if `like=` is one, so that others can be written into it.
         in_place: it writes into its first argument, and returns nothing.
         value_dependent: shape or dtype of the result depend on values, so that an abstract trace must refuse the call.
-        reduces: the ufunc of which it is a reduction or a scan; `None` if there is none. It decides how `out=` takes part.
+        reduces: the ufunc that a reduction or a scan applies, such as `np.add` for `np.sum`; else `None`. With `out=`, NumPy
+            chooses the loop of this ufunc by the dtypes of `out` and of the array.
     """
 
     status = "entry"

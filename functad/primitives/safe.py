@@ -38,8 +38,8 @@ are traced meanwhile (see `functad.transforms.walks.zero_wins`)."""
 careful = CAREFUL.get
 
 GUARDED: ContextVar[bool] = context_variable("guarded_products", default=False)
-"""Whether an exact zero wins in `careful_product` and in recurrences outside a careful pass, too: in traces for backends whose
-programs cannot run a careful list after a NaN has come out."""
+"""Whether the trace is for a backend without a careful pass, such as `xla`. An exact zero then wins in `careful_product` and in
+recurrences in the first pass."""
 
 guarded = GUARDED.get
 

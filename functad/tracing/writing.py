@@ -198,7 +198,7 @@ def recorded_now(inactive: list[Recorded]) -> bool:
 
 
 def _reduced_by(call: Callable[..., Any]) -> np.ufunc | None:
-    """Return the ufunc of which a function is a reduction or a scan; `None` if the function is neither."""
+    """Return the ufunc that a reduction or a scan applies; `None` for all other functions."""
     owner = getattr(call, "__self__", None)
     if isinstance(owner, np.ufunc):
         return owner if call.__name__ in ("reduce", "accumulate", "reduceat") else None

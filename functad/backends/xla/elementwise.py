@@ -79,7 +79,10 @@ def divided(x: Any, y: Any) -> Any:
 
 
 def _inverse(x: Any) -> Any:
-    """Return 1 / x for floating-point numbers; NumPy's steps for complex numbers are not those of 1 divided by x."""
+    """Return the reciprocal of floating-point numbers.
+
+    NumPy has another algorithm for complex reciprocals than for complex division, with other results at infinities.
+    """
     if x.dtype.kind != "c":
         return 1 / x
     is_real = abs(x.imag) <= abs(x.real)
