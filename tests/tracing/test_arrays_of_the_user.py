@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -381,6 +382,16 @@ def test_threads_share_arrays() -> None:
     assert errors == []
 
 
+@pytest.fixture
+def no_collection() -> Iterator[None]:
+    """Let no garbage of other tests be finalized, where Python would swallow an interrupt."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("no_collection")
 def test_an_interrupt_at_any_line_leaves_every_array_as_it_was() -> None:
     w, c, index = np.ones(LARGE), np.ones(LARGE), np.arange(LARGE)
     arrays = [w, c, index]
