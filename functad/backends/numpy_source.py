@@ -27,6 +27,7 @@ from functad.backends.ufuncs import is_fresh, is_power, makes_numbers, ufunc_of
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.ownership import root_of, unshared
 from functad.expressions.records import inputs_of, last_readers
+from functad.primitives.elementwise.complex_numbers import IMAG
 
 _LARGE = 16_384
 """Bytes from which on an array is worth writing into again; to allocate a smaller one takes less time than to say so."""
@@ -196,7 +197,7 @@ class _Writer:
         """Note whether the results of an equation are arrays of their own."""
         given = inputs_of(equation)
         fresh = is_fresh(equation)
-        if not fresh and (equation.primitive.views == "read-only" or not self.locked.isdisjoint(given)):
+        if not fresh and (self._is_read_only(equation) or not self.locked.isdisjoint(given)):
             self.locked.update(equation.outputs)
         for slot in equation.outputs:
             if fresh:
@@ -209,6 +210,11 @@ class _Writer:
                         self.fresh.discard(root)
                 if any(isinstance(s, Constant) and type(s.value) is np.ndarray for s in equation.inputs):
                     self.fresh.discard(root)  # it may be the constant itself
+
+    def _is_read_only(self, equation: Equation) -> bool:
+        """Return `True` if NumPy makes the result read-only: the imaginary part of real numbers is, too."""
+        of_real = equation.primitive is IMAG and all(self.expressions.specs[s].dtype.kind != "c" for s in inputs_of(equation))
+        return of_real or equation.primitive.views == "read-only"
 
     def _number_loops(self) -> dict[int, NumberLoop]:
         """Return the loops that compute with numbers, by the places of their equations."""

@@ -106,7 +106,8 @@ class CompiledList:
         results = found.results
         if found.specs[: len(found.inputs)] != own.specs[: len(own.inputs)] or results != own.results[: len(results)]:
             return None
-        return NumpyProgram(self._simplified(found), exact=self.exact)
+        program, forms = NumpyProgram(self._simplified(found), exact=self.exact), Forms(found)
+        return lambda leaves: forms.fitted(program(leaves), leaves)
 
     def __call__(self, arrays: Sequence[Any]) -> Sequence[Any]:
         """Return the results for arrays; with a Tensor among them the call is recorded as one operation."""

@@ -92,3 +92,17 @@ def test_odd_matrices_give_what_numpy_gives(matrix: list[list[float]]) -> None:
     for f in (lambda a: np.linalg.solve(a, a[:, :1] + 1), np.linalg.inv, np.linalg.det, np.linalg.cholesky,
               lambda a: tuple(np.linalg.slogdet(a)), functad.grad(np.linalg.det)):  # fmt: skip
         assert outcome(functad.jit(f, backend="llvm")) == outcome(f)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "llvm"])
+def test_an_exact_zero_wins_where_native_code_refuses_a_matrix(backend: str) -> None:
+    """The inverse of an infinite pivot is left to NumPy. Its result, zero, wins over the infinite argument."""
+
+    def logarithm(x: Any) -> Any:
+        return np.linalg.slogdet(np.reshape(x * x, (1, 1)))[1]
+
+    x = np.array([np.inf])
+    with np.errstate(all="ignore"):
+        expected = functad.grad(lambda x: np.sum(logarithm(x)))(x)
+        found = functad.jit(functad.grad(lambda x: np.sum(logarithm(x))), backend=backend)(x)
+    assert expected == found == 0

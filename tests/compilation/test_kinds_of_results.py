@@ -176,3 +176,47 @@ def test_truth_values_of_python_are_counted(operation: Callable[..., Any], backe
         eager, ours = f(a, True), compiled(a, True)
         assert type(ours) is type(eager)
         assert ours == eager
+
+
+def first(x: Any) -> Any:
+    return x[0, ...]
+
+
+LOOPS: dict[str, Callable[[Any], Any]] = {
+    "view": lambda x: functad.fori_loop(0, 1, lambda i, c: c + i, first(x)),
+    "loop in a loop": lambda x: functad.fori_loop(0, 1, lambda i, c: functad.fori_loop(0, 1, lambda j, e: e + c, c), x.min()),
+    "choice": lambda x: functad.fori_loop(0, 3, lambda i, c: np.where(c > 0, c, -c), first(x)),
+    "larger of two": lambda x: np.maximum(functad.fori_loop(0, 1, lambda i, c: c * i, first(x)), 0.0),
+}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("value", [1.5, 0.0, np.nan])
+@pytest.mark.parametrize("name", LOOPS)
+def test_derivatives_of_shape_zero_are_numbers(name: str, value: float, backend: str) -> None:
+    """A NaN lets the careful pass compute the derivatives."""
+    x = np.array([value, value])
+
+    def derivatives(x: Any) -> Any:
+        pulled = functad.grad(lambda n: LOOPS[name](n * np.ones(2)))(functad.stop_gradient(x).sum())
+        return functad.jvp(LOOPS[name], (x,), (np.ones(2),)), pulled
+
+    found, expected = functad.jit(derivatives, backend=backend)(x), derivatives(x)
+    for a, b in zip(functad.tree_leaves(found), functad.tree_leaves(expected), strict=True):
+        assert type(a) is type(b)
+        assert np.array_equal(a, b, equal_nan=True)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_imaginary_parts_of_real_numbers_are_writable(backend: str) -> None:
+    for f in (np.imag, lambda x: np.imag(np.sin(x)), functad.vmap(lambda x: np.imag(np.sin(x)))):
+        found = functad.jit(f, backend=backend)(np.ones((2, 2)))
+        found += 1
+        assert found.tolist() == [[1.0, 1.0], [1.0, 1.0]]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_results_of_functions_that_are_not_compiled_have_memory_of_their_own(backend: str) -> None:
+    found = functad.jit(lambda x: np.broadcast_arrays(x, np.arange(3))[0], backend=backend)(2**64)
+    assert found.flags.writeable
+    assert 0 not in found.strides

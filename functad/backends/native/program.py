@@ -50,7 +50,7 @@ class LlvmProgram:
         self._machine = host() if machine is None else machine
         self._module = ModuleText()
         self._steps: list[Step] = []
-        self._again = again
+        self._again, self._checked = again, checked
         own = expanded(expressions)
         divided = Divided(own, self._module, self._steps, {s for s in map(own.outputs.__getitem__, checked) if type(s) is int})
         self.text = self._module.text()
@@ -77,7 +77,7 @@ class LlvmProgram:
     def _by_numpy(self, leaves: Sequence[Any]) -> Sequence[Any]:
         """Compute the list by NumPy, which raises the error that native code cannot raise."""
         if self._fallback is None:
-            self._fallback = NumpyProgram(self._expressions)
+            self._fallback = NumpyProgram(self._expressions, again=self._again, checked=self._checked)
         return self._fallback(leaves)
 
     def _guarded(self, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -68,7 +68,8 @@ def _kept(g: Any, mask: Any) -> Any:
         # If g is much smaller than the mask, it is looked at instead: g - g is zero unless g is infinite or NaN.
         if not has_nan(out if 4 * g.size > mask.size else g - g):
             return out
-    return np.where(mask, g, 0.0)
+    out = np.where(mask, g, 0.0)
+    return out[()] if type(out) is _ndarray else out  # a scalar for shape (), as the product is
 
 
 def _dropped(g: Any, mask: Any) -> Any:

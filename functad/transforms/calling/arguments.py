@@ -446,7 +446,9 @@ def _made_as_number(tensor: Any) -> bool:
     if made is None:
         return False
     primitive = made.primitive
-    return isinstance(primitive.function, np.ufunc) or bool(primitive.lists) or primitive in (PRODUCT, QUOTIENT, SUM)
+    if primitive.lists:  # a carry that begins as an array of shape () stays one
+        return not tensor.below.zero_d
+    return isinstance(primitive.function, np.ufunc) or primitive in (PRODUCT, QUOTIENT, SUM)
 
 
 def _like(ct: Any, primal: Any) -> Any:
