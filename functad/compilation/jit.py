@@ -95,29 +95,41 @@ class Compiler(Programs):
         self.shares = False
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run the compiled function, which is compiled first if this kind of arguments is new; or the function itself."""
-        if WATCHER.get() is not None:  # observers of operations see them in the function itself
-            return self.f(*args, **kwargs)
-        if modes() is not CHECKED[0] and self.backend.plain is None and are_heard():
+        """Run the compiled function, which is compiled first if this kind of arguments is new; or the function itself.
+
+        The function itself also runs if a Python integer grows beyond the dtypes of NumPy, as Python integers may.
+        """
+        try:
+            if WATCHER.get() is not None:  # observers of operations see them in the function itself
+                return self.f(*args, **kwargs)
+            if modes() is not CHECKED[0] and self.backend.plain is None and are_heard():
+                return self._itself(args, kwargs)
+            quick = usual = None
+            if not kwargs and not LIVE and not STRICT.get():
+                if (usual := self.usual) is not None and usual[0] == len(args):
+                    self.hits += 1
+                    try:
+                        return usual[1](*args)
+                    except OtherArgumentsError:
+                        self.hits, self.usual = self.hits - 1, None
+                        usual[2].used = self.hits
+                quick = quick_key(args, self.foreign)
+                if quick is not None and (entry := self.quick.get(quick)) is not None:
+                    self.hits += 1
+                    entry.used = self.hits
+                    if usual is not None and entry.strict is usual[1]:  # arguments that it is compiled for, and does not know
+                        entry.strict = None
+                    elif entry.strict is not None:
+                        self.usual = len(args), entry.strict, entry
+                    return entry.direct(*args) if entry.direct is not None else entry(args)
+            return self._by_key(args, kwargs, quick)
+        except OverflowError:
+            if int not in map(type, flatten((args, kwargs))[0]):
+                raise
             return self._itself(args, kwargs)
-        quick = usual = None
-        if not kwargs and not LIVE and not STRICT.get():
-            if (usual := self.usual) is not None and usual[0] == len(args):
-                self.hits += 1
-                try:
-                    return usual[1](*args)
-                except OtherArgumentsError:
-                    self.hits, self.usual = self.hits - 1, None
-                    usual[2].used = self.hits
-            quick = quick_key(args, self.foreign)
-            if quick is not None and (entry := self.quick.get(quick)) is not None:
-                self.hits += 1
-                entry.used = self.hits
-                if usual is not None and entry.strict is usual[1]:  # arguments that it is compiled for, and does not know
-                    entry.strict = None
-                elif entry.strict is not None:
-                    self.usual = len(args), entry.strict, entry
-                return entry.direct(*args) if entry.direct is not None else entry(args)
+
+    def _by_key(self, args: tuple[Any, ...], kwargs: dict[str, Any], quick: Any) -> Any:
+        """Run the entry for the arguments; `quick` is the key by which the next call finds it, `None` if there is none."""
         leaves, structure, key = self.key(args, kwargs)
         if LARGE in key[1]:
             return self._itself(args, kwargs)
@@ -135,9 +147,12 @@ class Compiler(Programs):
         return entry([leaf for leaf, kind in zip(leaves, key[1], strict=True) if kind is not STATIC])
 
     def _itself(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run the function without compiling it. The arrays of the result are writable and share no memory."""
+        """Run the function without compiling it. The arrays of the result are writable, and no two elements share memory."""
         leaves, structure = flatten(self.f(*args, **kwargs))
-        leaves = [leaf.copy() if type(leaf) is np.ndarray and not leaf.flags.writeable else leaf for leaf in leaves]
+        leaves = [
+            leaf.copy() if type(leaf) is np.ndarray and (0 in leaf.strides or not leaf.flags.writeable) else leaf
+            for leaf in leaves
+        ]
         return structure.unflatten(own_results(leaves, flatten((args, kwargs))[0]))
 
     def _may_read_tensors(self, entry: Entry, leaves: Sequence[Any], key: Any) -> bool:

@@ -116,15 +116,12 @@ def ufunc_spec(function: np.ufunc, *, keeps_weak: bool) -> Compute:
         # A Python bool is as strong as NumPy's.
         yields = not all(s.weak for s in specs)  # Python numbers among themselves are of their usual dtypes
         dtypes = tuple(type(s.dtype.type(0).item()) if s.weak and yields and s.dtype.kind != "b" else s.dtype for s in specs)
-        try:
-            dtype = function.resolve_dtypes((*dtypes, *[None] * function.nout))[-1]
-        except TypeError as error:
-            if not any(s.dtype.kind == "O" for s in specs):
-                raise
+        if any(s.dtype.kind == "O" for s in specs):
             raise UnsupportedError(
                 f"np.{function.__name__} of a Tensor and an array of Python objects, at {here()}, cannot be traced. Make the "
                 f"other array one of numbers: a.astype(float)."
-            ) from error
+            )
+        dtype = function.resolve_dtypes((*dtypes, *[None] * function.nout))[-1]
         return ArraySpec(np.broadcast_shapes(*[s.shape for s in specs]), dtype, weak)
 
     return spec

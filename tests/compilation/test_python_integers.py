@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import functad
+from functad.errors import UnsupportedError
 
 VECTOR = np.array([1.0, -2.0])
 INTEGERS = np.array([1, 2, 3])
@@ -153,3 +154,55 @@ def test_truth_of_large_integers(f, backend):
     compiled = functad.jit(lambda x: f(x * x), backend=backend)
     assert [type(compiled(x)) for x in (2**40, 2)] == [np.bool_, np.bool_]
     assert compiled(2**40)
+
+
+GROWING = {
+    "clip": (lambda n: np.clip(n * 2, -1, 1), -(2**63)),
+    "clip after a loop": (lambda n: np.clip(functad.fori_loop(0, 17, lambda i, c: c * 18, n), 128, None), 3),
+    "product after a clip": (lambda n: np.sum(np.clip(n * 2, -1, 1) * 2**70), -(2**63)),
+    "reduction": (lambda n: np.hypot.reduce(n * 2), -(2**63)),
+}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", GROWING)
+def test_integers_that_grow_beyond_all_dtypes_are_those_of_python(name, backend):
+    f, n = GROWING[name]
+    compiled = functad.jit(f, backend=backend)
+    for _ in range(2):
+        found, expected = compiled(n), f(n)
+        assert found == expected
+        assert type(found) is type(expected)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("n", [3, 2**40, 2**63, -1])
+def test_copyto_takes_integers_that_the_dtype_holds(n, backend):
+    def copied(n, x):
+        y = x.copy()
+        np.copyto(y, n)
+        return y
+
+    x = np.array([1, 2], np.uint64)
+    if n < 0:
+        with pytest.raises(OverflowError):
+            functad.jit(copied, backend=backend)(n, x)
+    else:
+        assert functad.jit(copied, backend=backend)(n, x).tolist() == [n, n]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_copyto_casts_numbers_as_numpy_does(backend):
+    def copied(n):
+        y = np.zeros(2, np.int64, like=n)
+        np.copyto(y, n)
+        return y
+
+    with pytest.raises(TypeError, match="Cannot cast"):
+        functad.jit(copied, backend=backend)(1.5)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_arrays_of_python_objects_are_refused(backend):
+    with pytest.raises(UnsupportedError, match="array of Python objects"):
+        functad.jit(lambda x: np.full((), -(2**64)) + x, backend=backend)(0.5)

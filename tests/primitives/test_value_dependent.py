@@ -344,3 +344,11 @@ def test_complex_numbers_that_are_no_numbers_keep_their_order(function):
         for a, b in zip(*[out if isinstance(out, tuple) else (out,) for out in (found, expected)], strict=True):
             np.testing.assert_array_equal(a, b)
             np.testing.assert_array_equal(np.imag(a), np.imag(b))
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_gradient_of_booleans_raises_as_in_numpy(axis):
+    x = np.array([[True, False, True], [True, True, False]])
+    for f in (np.gradient, functad.jit(np.gradient, backend="numpy", static_argnames="axis")):
+        with pytest.raises(TypeError, match="boolean subtract"):
+            f(x, axis=axis)

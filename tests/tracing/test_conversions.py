@@ -331,6 +331,8 @@ def test_object_array_is_no_result_of_any_trace() -> None:
     with pytest.raises(OutputError, match="dtype object"):
         functad.jvp(lambda t: t * objects, (x,), (x,))
     with pytest.raises(OutputError, match="dtype object"):
+        functad.make_expressions(lambda t: objects)(x)
+    with pytest.raises(functad.errors.UnsupportedError, match=r"array of Python objects.*test_conversions.py"):
         functad.make_expressions(lambda t: t * objects)(x)
 
 

@@ -91,8 +91,8 @@ def _copy(a: Any, *, order: str = "K") -> Any:
     if type(a) in PYTHON_SCALARS:
         try:
             return PYTHON_SCALARS[type(a)].type(a)
-        except OverflowError:  # NumPy has uint64 and Python's own integers for larger ones
-            return np.asarray(a)[()]
+        except OverflowError:
+            return np.uint64(a)  # OverflowError again for a larger integer, of which NumPy would make a Python object
     if not issubclass(type(a), (np.ndarray, np.generic)):
         return a.copy()  # what its memory looks like is the business of the other library
     try:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from functad.errors import ConversionError, UnsupportedError
-from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
+from functad.expressions.spec import dtype_of, shape_of, spec_of
 from functad.places import here
 from functad.primitives.arranging.reshape import Calls
 from functad.primitives.indexing.index_parts import plain_index
@@ -52,8 +52,9 @@ def _copyto_samples(array: Any) -> Calls:
 @_enter(np.copyto, samples=_copyto_samples)
 def _copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> None:
     src = as_operand(src)
-    if type(src) not in PYTHON_SCALARS and not np.can_cast(dtype_of(src), dtype_of(dst), casting):
-        raise TypeError(f"Cannot cast array data from {dtype_of(src)!r} to {dtype_of(dst)!r} according to the rule {casting!r}")
+    given = spec_of(src)
+    number = given.dtype.type(0)  # NumPy raises TypeError for what it does not cast; Python numbers yield to the dtype of dst
+    np.copyto(np.empty((), dtype_of(dst)), number.item() if given.weak else number, casting)
     write(dst, Ellipsis, src if where is True else np.where(where, src, dst), "copyto")
 
 

@@ -171,8 +171,10 @@ def _gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> A
     axes = tuple(range(ndim)) if axis is None else normalize_axis_tuple(axis, ndim)
     if edge_order > 2:
         raise ValueError("'edge_order' greater than 2 not supported")
-    if dtype_of(f).kind not in "fc":
+    if dtype_of(f).kind in "iu":
         f = astype(f, np.float64)
+    elif dtype_of(f).kind == "b":
+        np.subtract(np.True_, np.True_)  # NumPy raises for differences of booleans
     spacings: list[Any] = list(map(as_operand, varargs))
     if not spacings:
         spacings = [1.0] * len(axes)
