@@ -177,6 +177,8 @@ def buffer_after(model: Any, value: Any) -> Any:
     if unknown and model.recorder.has_values:
         return buffer_like(model, buffer_after(model.below, value))
     out = buffer_like(model, value)
+    if unknown and out is value and not model.recorder.closed and not model.recorder.inactive:
+        out = model.recorder.buffer(value)  # integers too: a plain array would lie in C order for certain
     if unknown and out is not value:
         memory_of(out).ordered = False
     return out
@@ -280,14 +282,17 @@ def overwrite(tensor: Any, result: Any, casting: Any = "same_kind") -> Any:
 
     Raises:
         ValueError: the result has another shape.
-        TypeError: the result cannot be cast to the dtype of the Tensor.
+        UnsupportedError: the result cannot be cast to the dtype of the Tensor.
     """
     shape, given = shape_of(tensor), shape_of(result)
     if len(given) > len(shape) or np.broadcast_shapes(given, shape) != shape:
         raise ValueError(f"non-broadcastable output operand with shape {shape} doesn't match the broadcast shape {given}")
     dtype, own = dtype_of(tensor), dtype_of(result)
     if not np.can_cast(own, dtype, casting):
-        raise TypeError(f"Cannot cast ufunc output from {own!r} to {dtype!r} with casting rule {casting!r}")
+        raise UnsupportedError(
+            f"A result of {own!r} cannot be written to a Tensor of {dtype!r} with casting={casting!r}, at {here()}. "
+            f"Write x = x / y in place of x /= y, or np.divide(x, y, out=x, casting='unsafe')."
+        )
     root, path = origin_of(tensor)
     fresh = isinstance(result, Recorded) and getattr(result, "origin", None) is None and result is not tensor
     same = fresh and shape and not path and result.recorder is root.recorder and given == shape and own == dtype

@@ -504,3 +504,17 @@ def test_order_of_a_number_needs_no_value(order: Any) -> None:
 def test_flags_in_a_batch_are_those_of_an_array_in_c_order() -> None:
     found = functad.vmap(lambda x: x.T * float((x.T + 1).flags.c_contiguous))(np.ones((2, 3, 4)))
     np.testing.assert_array_equal(found, np.ones((2, 4, 3)))
+
+
+def test_integers_made_after_an_array_of_another_order_are_refused() -> None:
+    def written(x: Any) -> Any:
+        y = np.full_like(x, 1)
+        first = y.reshape(-1)[:1]
+        np.add(y, y, out=y)
+        return first
+
+    x = np.broadcast_to(np.arange(6, dtype=np.uint8).reshape(2, 3)[:1], (4, 3))
+    assert written(x).tolist() == [1]
+    assert functad.jit(written, backend="numpy")(np.ascontiguousarray(x)).tolist() == [2]
+    with pytest.raises(UnsupportedError, match=DOUBT):
+        functad.jit(written, backend="numpy")(x)

@@ -217,3 +217,21 @@ def test_scans_into_an_array_of_another_shape_are_refused():
 
     with pytest.raises(functad.errors.AssignmentError, match="shape of the result"):
         functad.grad(f)(np.ones((1, 1)))
+
+
+def _divided(x):
+    x /= 2
+    return x
+
+
+def _exponential(x):
+    return np.exp(x, out=x)
+
+
+@pytest.mark.parametrize("f", [_divided, _exponential])
+def test_floats_are_not_written_to_integers(f):
+    x = np.array([1, 2], np.uint8)
+    with pytest.raises(TypeError, match="Cannot cast"):
+        f(x.copy())
+    with pytest.raises(UnsupportedError, match=r"cannot be written to a Tensor of dtype\('uint8'\).*test_out.py"):
+        functad.jit(lambda x: f(x.copy()), backend="numpy")(x)
