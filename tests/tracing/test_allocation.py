@@ -57,7 +57,11 @@ GRADIENTS = (
 
 
 def run(code, **environment):
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ | environment)
+    """Run code without settings of the allocator, which Dask's clusters leave in the environment."""
+    own = {
+        name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "GLIBC_TUNABLES"))
+    } | environment
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=own)
     return out.stdout.split()
 
 
