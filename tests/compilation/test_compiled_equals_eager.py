@@ -139,6 +139,38 @@ def test_nan_of_raw_calculus_in_derivatives_of_xla_passes():
     assert np.array_equal(_without_raw_nan(found, raw, expected), [2.0, np.nan, 1.0], equal_nan=True)
 
 
+@pytest.mark.parametrize(
+    ("value", "same", "other"),
+    [
+        ("np.array([complex(-np.inf, 0)])", "np.power(x0, 0.5)", "x0 ** (0.5 - {d} / 4)"),
+        ("np.array([complex(-np.inf, 0)])", "np.vdot(x0, x0)", "np.vdot(x0, x0) if {d} == 0 else np.ones_like(x0)[0]"),
+        (
+            "3",
+            "F.scan(lambda c, x: (c * 0.5, c), x0, None, length=1)[1]",
+            "F.scan(lambda c, x: (c * 0.5, c + {d}), x0, None, length=1)[1]",
+        ),
+        (
+            "np.array(0.75)",
+            "F.cond(x0 > 0, lambda h: h, lambda h: 0 * h, x0)",
+            "F.cond(x0 > 0, lambda h: h * (1 + {d}), lambda h: h, x0)",
+        ),
+        ("np.array([2, 1], np.uint8).view(bool)", "x0[:1] <= x0", "x0 if {d} == 0 else ~x0"),
+        ("np.array([0.3, 0.7])", "np.sum(x0, dtype=np.float32)", "np.sum(x0, dtype=np.float32) + {d} * 1e-3"),
+    ],
+    ids=["power", "infinite products", "integer carry", "scalar", "bytes of booleans", "float32"],
+)
+@pytest.mark.parametrize("backend", ["numpy", "llvm"])
+def test_no_more_than_documented_differences_pass(value, same, other, backend):
+    if backend == "llvm":
+        pytest.importorskip("llvmlite", reason="the llvm backend needs llvmlite")
+    outcomes = []
+    for line in (same, other.format(d="int(hasattr(x0, 'recorder'))")):
+        case = Case((f"a0 = {line}",), (eval(value),), (), texts=(value,), backend=backend, calls="same")
+        outcomes.append(next(CaseExamination(case).findings()).outcome)
+    assert outcomes[0] != "wrong"
+    assert outcomes[1] == "wrong"
+
+
 def test_exceptions_are_compared():
     assert outcome(["a0 = x0 + np.ones(3)"])[0] == ("compiled", "compared")
     assert outcome(["a0 = x0 if type(x0) is np.ndarray else x0 + np.ones(3)"])[0] == ("compiled", "bare")
