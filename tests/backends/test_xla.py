@@ -321,9 +321,8 @@ class TestArithmeticOfXla:
         assert np.array_equal(np.asarray(value), [0.0, 2e-300])
 
     def test_parts_of_complex_numbers_that_are_not_finite(self):
-        found = np.asarray(jit(lambda z: z * 1.0, backend="xla")(np.array([complex(np.nan, 0.0), complex(np.inf, 0.0)])))
-        assert np.array_equal(np.isfinite(found), [False, False])
-        assert np.array_equal(found.imag, [0.0, 0.0])
+        found = np.asarray(jit(np.cumprod, backend="xla")(np.array([complex(0.0, np.inf), 1.0])))
+        assert not np.isfinite(found).any()
 
     def test_constants_are_added_first(self):
         x = np.array([-0.5, 5.0])

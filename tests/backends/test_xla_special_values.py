@@ -1,0 +1,112 @@
+"""The backend `xla` at special values: zeros with a sign, infinities, NaN and numbers out of range give NumPy's results."""
+
+import numpy as np
+import pytest
+
+from functad import jit
+
+jax = pytest.importorskip("jax", reason="the xla backend needs jax, of the extra `xla`")
+
+PARTS = [0.0, -0.0, 1.0, -1.0, -2.5, 0.3, np.inf, -np.inf, np.nan, 30.0]
+DTYPES = [np.complex64, np.complex128]
+
+
+def plane(dtype=np.complex128, parts=PARTS):
+    """Return all complex numbers with these parts."""
+    z = np.empty((len(parts), len(parts)), dtype)
+    z.real, z.imag = np.meshgrid(parts, parts, indexing="ij")
+    return z.ravel()
+
+
+def pairs(z):
+    """Return two arrays that hold all pairs of the elements of `z`."""
+    return [each.ravel() for each in np.meshgrid(z, z, indexing="ij")]
+
+
+def check(f, *args):
+    """Compare compiled results with NumPy's: values, places of infinities and NaN, signs of zeros, dtypes."""
+    with np.errstate(all="ignore"):
+        wanted, found = np.asarray(f(*args)), np.asarray(jit(f, backend="xla")(*args))
+    assert found.dtype == wanted.dtype
+    assert found.shape == wanted.shape
+    with np.errstate(all="ignore"):
+        size = np.abs(wanted) * (1e-5 if wanted.dtype in (np.float32, np.complex64) else 1e-12)
+    size = np.where(np.isfinite(size) & (wanted.dtype.kind in "fc"), size, 0)
+    for a, b in [(wanted.real, found.real), (wanted.imag, found.imag)] if wanted.dtype.kind == "c" else [(wanted, found)]:
+        with np.errstate(all="ignore"):
+            agree = (a == b) | (np.isnan(a) & np.isnan(b)) | (np.abs(np.where(a == b, 0, a - 1.0 * b)) <= size)
+        agree &= (a != 0) | (b != 0) | (np.signbit(a) == np.signbit(b))
+        if not agree.all():
+            first = tuple([each[0] for each in np.nonzero(~agree)])
+            given = [np.broadcast_to(x, agree.shape)[first] for x in args if np.shape(x) == agree.shape]
+            pytest.fail(f"{given}: {found[first]}, NumPy {wanted[first]}")
+
+
+class TestComplexOrder:
+    PARTS = (0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan)
+
+    @pytest.mark.parametrize("name", ["less", "less_equal", "greater", "greater_equal", "maximum", "minimum", "fmax", "fmin"])
+    @pytest.mark.parametrize("dtype", DTYPES)
+    def test_pairs(self, name, dtype):
+        check(getattr(np, name), *pairs(plane(dtype, self.PARTS)))
+
+    def test_clip(self):
+        z = plane(parts=[0.0, -0.0, 1.0, np.nan])
+        a, low, high = [each.ravel() for each in np.meshgrid(z, z, z)]
+        check(np.clip, a, low, high)
+        check(lambda a, low: np.clip(a, low, None), a, low)
+        check(lambda a, high: np.clip(a, None, high), a, high)
+        check(lambda a: np.clip(a, -1, complex(1, np.nan)), a)
+
+    @pytest.mark.parametrize("name", ["max", "min"])
+    def test_extremes_along_axes(self, name):
+        a, b = pairs(plane(parts=self.PARTS))
+        rows, function = np.stack([a, b, a[::-1]]), getattr(np, name)
+        check(lambda rows: function(rows, axis=0), rows)
+        check(lambda rows: function(rows.reshape(3, 49, 49), axis=(0, 2), keepdims=True), rows)
+        check(lambda a, b: np.stack([function(a), function(b)]), rows[:, 7], rows[:, 48])
+
+
+class TestComplexFunctions:
+    NAMES = (
+        *("sqrt", "log", "log2", "log10", "log1p", "exp", "exp2", "expm1", "abs", "sign", "reciprocal"),
+        *("sin", "cos", "tan", "sinh", "cosh", "tanh", "arcsin", "arccos", "arctan", "arcsinh", "arccosh", "arctanh"),
+    )
+
+    @pytest.mark.parametrize("name", NAMES)
+    @pytest.mark.parametrize("dtype", DTYPES)
+    def test_branch_cuts_zeros_infinities_and_nan(self, name, dtype):
+        check(getattr(np, name), plane(dtype))
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_large_and_small_parts(self, name):
+        parts = [0.0, 1.0, -1.0, 1e300, -1e-300, 1e-160, -1e160, np.nan] + ([700.0, -708.0] if name != "exp" else [700.0])
+        z = plane(parts=parts)
+        check(getattr(np, name), z if name != "log1p" else z[np.abs(z) > 0.5])
+
+    @pytest.mark.parametrize("dtype", DTYPES)
+    def test_powers(self, dtype):
+        check(np.power, *pairs(plane(dtype, [0.0, -0.0, 1.0, -1.0, np.inf, np.nan])))
+
+    @pytest.mark.parametrize("n", [-150, -100, -99, -3, -2, 7, 33, 99, 100])
+    def test_powers_of_integral_exponents(self, n):
+        z = np.exp(1j * np.linspace(-3.0, 3.0, 14))
+        check(lambda z: z**n, z)
+        check(lambda z, y: z**y, z, np.full(z.shape, n, float))
+
+    @pytest.mark.parametrize("n", [0, 0.5, 1, 2, 3, -1, -2, -3, 2.5, -0.5, 1j, 2 + 0j, 33])
+    def test_powers_of_constants(self, n):
+        z = plane(parts=[0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan])
+        check(lambda z: z**n, z)
+        check(lambda z: n**z, z)
+
+    @pytest.mark.parametrize("factor", [1.0, 0.0, -1.0, 2.0, 1j])
+    def test_products(self, factor):
+        z = plane(parts=[0.0, -0.0, 1.0, np.inf, -np.inf, np.nan])
+        check(lambda z: z * factor, z)
+        check(np.square, z)
+        check(np.multiply, *pairs(z))
+
+    def test_digits_of_log1p_near_zero(self):
+        z = np.array([1e-10 + 1e-12j, -1e-9j])
+        np.testing.assert_allclose(jit(np.log1p, backend="xla")(z), z - z**2 / 2, rtol=1e-15)
