@@ -110,3 +110,104 @@ class TestComplexFunctions:
     def test_digits_of_log1p_near_zero(self):
         z = np.array([1e-10 + 1e-12j, -1e-9j])
         np.testing.assert_allclose(jit(np.log1p, backend="xla")(z), z - z**2 / 2, rtol=1e-15)
+
+
+class TestRealFunctions:
+    @pytest.mark.parametrize("exponent", [2**31, -(2**31), 2**40, -(2**40), 2**63 - 1, -(2**63), 1000, -1000])
+    def test_exponents_of_ldexp_beyond_int32(self, exponent):
+        x = np.array([0.0, -0.0, 1.0, -2.5, 1e300, -1e-300, np.inf, np.nan])
+        if abs(exponent) == 1000:
+            x = x[[0, 1, 2, 3, 6, 7]]  # the others become subnormal
+        check(np.ldexp, x, np.full(x.shape, exponent))
+
+    @pytest.mark.parametrize("name", ["sign", "spacing"])
+    def test_functions_without_the_sign_of_zero(self, name):
+        check(getattr(np, name), np.array([0.0, -0.0, 1.0, -2.5, np.inf, -np.inf, np.nan]))
+
+    def test_the_sign_of_fractions(self):
+        check(lambda x: np.modf(x)[0], np.array([0.0, -0.0, 8.0, -8.0, 2.5, -2.5, np.inf, -np.inf, np.nan]))
+
+
+class TestDeterminants:
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex128])
+    @pytest.mark.parametrize("value", [np.nan, -np.inf, -0.0, 2.0])
+    def test_signs(self, dtype, value):
+        """NumPy takes the sign from the pivots, a NaN as positive."""
+        for a in ([[value]], [[value, 1.0], [0.5, -0.25]], [[-2.0, 1.0], [0.5, value]]):
+            for part in (0, 1):
+                check(lambda a, part=part: np.linalg.slogdet(a)[part], np.array(a, dtype))
+
+    def test_singular_matrices(self):
+        check(np.linalg.det, np.array([[[-0.0]], [[2.0]]]))
+        check(lambda a: np.stack(np.linalg.slogdet(a)), np.array([[[1.0, 2.0], [2.0, 4.0]], [[0.0, 1.0], [1.0, 0.0]]]))
+
+
+class TestConversions:
+    NUMBERS = (
+        *(np.nan, np.inf, -np.inf, 1e30, -1e30, 3e9, -3e9, 100.0, -1.0, -7.9, 3.9, 0.0, -0.0, 300.0, -70000.0, 1.2e10, -5e12),
+        *(2.0**31, -(2.0**31), 2.0**32, 2.0**62, 2.0**63, -(2.0**63), 2.0**63 + 2048, 1e19, -1e19, 2.0**64, 3e19),
+    )
+
+    @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+    @pytest.mark.parametrize("to", [np.uint8, np.uint16, np.uint64])
+    def test_unsigned_integers(self, to, dtype):
+        with np.errstate(all="ignore"):
+            x = np.array(self.NUMBERS).astype(dtype)
+        check(lambda x: x.astype(to), x)
+
+    @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+    def test_uint32_as_in_conversions_of_one_number(self, dtype):
+        """NumPy converts eight neighbours at once to other integers than one number."""
+        with np.errstate(all="ignore"):
+            x = np.array(self.NUMBERS).astype(dtype)
+            wanted = [each.astype(np.uint32) for each in x]
+        assert np.array_equal(np.asarray(jit(lambda x: x.astype(np.uint32), backend="xla")(x)), wanted)
+
+
+class TestRepeatedIndices:
+    INDEX = np.array([0, 0, 1, 2, 0])
+    VALUES = (
+        np.array([True, True, False, True, False]),
+        np.array([1, 2, 3, 4, 5]),
+        np.array([1, 2, 3, 4, 5], np.uint8),
+        True,
+        2,
+    )
+
+    @pytest.mark.parametrize("ufunc", [np.add, np.subtract])
+    @pytest.mark.parametrize("dtype", [np.bool_, np.uint8, np.int8, np.int32, np.int64, np.uint64, np.float64, np.complex64])
+    def test_integers_and_booleans(self, ufunc, dtype):
+        def f(a, i, v):
+            out = a.copy()
+            ufunc.at(out, i, v)
+            return out
+
+        a = np.array([1, 0, 1]).astype(dtype)
+        for v in self.VALUES:
+            try:
+                with np.errstate(invalid="ignore"):
+                    f(a, self.INDEX, v)
+            except TypeError:
+                with pytest.raises(TypeError):
+                    jit(f, backend="xla")(a, self.INDEX, v)
+            else:
+                check(f, a, self.INDEX, v)
+
+    @pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.int64, np.uint64])
+    def test_numbers_with_fractions_that_are_constants(self, dtype):
+        """NumPy converts the sum after each addition."""
+
+        def f(a):
+            out = a.copy()
+            np.add.at(out, self.INDEX, np.array([0.6, 0.7, 1.5, 2.5, 0.7]))
+            return out
+
+        check(f, np.array([1, 0, 1]).astype(dtype))
+
+    def test_booleans_through_views(self):
+        def f(a, v):
+            out = a.copy()
+            np.add.at(out[::-1], self.INDEX, v)
+            return out
+
+        check(f, np.array([True, False, False]), self.VALUES[0])

@@ -42,12 +42,12 @@ _ALIKE = (
     np.absolute, np.fabs, np.maximum, np.minimum, np.fmax, np.fmin, np.exp, np.exp2, np.expm1, np.log, np.log2, np.log10,
     np.log1p, np.sqrt, np.cbrt, np.sin, np.cos, np.tan, np.arcsin, np.arccos, np.arctan, np.sinh, np.cosh, np.tanh,
     np.arcsinh, np.arccosh, np.arctanh, np.conjugate, np.logaddexp, np.logaddexp2, np.hypot, np.arctan2, np.copysign,
-    np.deg2rad, np.radians, np.rad2deg, np.degrees, np.nextafter, np.spacing, np.floor, np.ceil, np.trunc,
-    np.rint, np.sign, np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.invert, np.bitwise_count,
+    np.deg2rad, np.radians, np.rad2deg, np.degrees, np.nextafter, np.floor, np.ceil, np.trunc,
+    np.rint, np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.invert, np.bitwise_count,
 )  # fmt: skip
 
 
-@row(*_ALIKE, ROOT, COMPLEX_SIGN)
+@row(*_ALIKE, ROOT)
 def _ufunc(call: Call, *values: Any) -> Any:
     ufunc: np.ufunc = call.primitive.function
     values = tuple(converted(call, values))
@@ -56,6 +56,16 @@ def _ufunc(call: Call, *values: Any) -> Any:
         if of_complex is not None:
             return of_complex(*values)
     return getattr(jnp, ufunc.__name__)(*values)
+
+
+@row(np.sign, np.spacing, COMPLEX_SIGN)
+def _without_sign_of_zero(call: Call, x: Any) -> Any:
+    """The sign of `-0.0` is `0.0`, and its spacing is positive; JAX keeps the sign of the argument."""
+    name = call.primitive.function.__name__
+    (x,) = converted(call, (x,))
+    if x.dtype.kind == "c":
+        return complex_numbers.FUNCTIONS[name](x)
+    return getattr(jnp, name)(x if x.dtype.kind != "f" else jnp.where(x == 0, jnp.zeros((), x.dtype), x))
 
 
 @row(np.negative)
@@ -161,6 +171,10 @@ def _shift(call: Call, *values: Any) -> Any:
 
 @row(np.ldexp)
 def _ldexp(call: Call, x: Any, y: Any) -> Any:
+    """Exponents beyond int32 overflow or underflow as the clipped ones do."""
+    y = cast(y, call.given[1].dtype)
+    if not np.can_cast(y.dtype, np.int32):
+        y = jnp.clip(y, -10000, 10000)
     return jnp.ldexp(cast(x, call.dtype), cast(y, np.int32))
 
 
@@ -177,7 +191,7 @@ def _exponent(call: Call, x: Any) -> Any:
 @row(special.MODF_FRACTION)
 def _fraction(call: Call, x: Any) -> Any:
     x = cast(x, call.dtype)
-    return jnp.where(jnp.isinf(x), jnp.copysign(jnp.zeros((), call.dtype), x), jnp.modf(x)[0])
+    return jnp.copysign(jnp.where(jnp.isinf(x), jnp.zeros((), call.dtype), jnp.modf(x)[0]), x)
 
 
 @row(np.fix)
