@@ -1,5 +1,7 @@
 """The backend `xla` at special values: zeros with a sign, infinities, NaN and numbers out of range give NumPy's results."""
 
+import operator
+
 import numpy as np
 import pytest
 
@@ -211,3 +213,38 @@ class TestRepeatedIndices:
             return out
 
         check(f, np.array([True, False, False]), self.VALUES[0])
+
+
+class TestBooleans:
+    @pytest.mark.parametrize("name", ["add", "sub", "mul", "floordiv", "mod", "pow", "lshift", "rshift", "and_", "lt"])
+    def test_operators_of_two_python_bools_give_python_integers(self, name):
+        function = getattr(operator, name)
+        for a in (True, False):
+            check(function, a, True)
+            wanted, found = function(a, True), jit(function, backend="numpy")(a, True)
+            assert type(found) is type(wanted)
+            assert found == wanted
+
+    @pytest.mark.parametrize("name", ["add", "multiply", "floor_divide", "power", "left_shift", "maximum", "bitwise_and"])
+    def test_functions_of_two_python_bools_give_the_dtypes_of_numpy(self, name):
+        check(getattr(np, name), True, True)
+
+    def test_products(self):
+        a = np.array([[True, False, True], [True, True, True], [False, False, False]])
+        for f in (
+            np.matmul,
+            np.dot,
+            np.inner,
+            np.kron,
+            lambda a, b: np.einsum("ij,jk", a, b),
+            lambda a, b: np.outer(a[0], b[0]),
+        ):
+            check(f, a, a)
+
+    def test_products_of_sparse_matrices(self):
+        sparse = pytest.importorskip("scipy.sparse", reason="a matrix of SciPy is multiplied")
+        a = np.array([[True, False, True], [True, True, True], [False, False, False]])
+        matrix = sparse.csr_array(a)
+        for x in (a, a[0], a.astype(np.int8)):
+            check(lambda x: matrix @ x, x)
+            check(lambda x: x @ matrix, x)

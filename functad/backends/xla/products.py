@@ -54,7 +54,8 @@ def _sparse_matmul(call: Call, x: Any, *, matrix: ConstantMatrix) -> Any:
     x = cast(x, call.dtype)
     entries = matrix.matrix[rows, columns] if type(matrix.matrix) is np.ndarray else matrix.matrix.tocoo().data
     entries = np.asarray(entries, call.dtype).reshape(-1, *(1,) * (x.ndim - 1))
-    return jnp.zeros(call.shape, call.dtype).at[rows].add(entries * x[columns], mode="promise_in_bounds")
+    at = jnp.zeros(call.shape, call.dtype).at[rows]
+    return (at.max if call.dtype == np.bool_ else at.add)(entries * x[columns], mode="promise_in_bounds")
 
 
 @row(np.cross)
