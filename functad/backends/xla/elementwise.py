@@ -65,7 +65,12 @@ def _without_sign_of_zero(call: Call, x: Any) -> Any:
     (x,) = converted(call, (x,))
     if x.dtype.kind == "c":
         return complex_numbers.FUNCTIONS[name](x)
-    return getattr(jnp, name)(x if x.dtype.kind != "f" else jnp.where(x == 0, jnp.zeros((), x.dtype), x))
+    if x.dtype.kind != "f":
+        return getattr(jnp, name)(x)
+    if name == "sign":
+        one = jnp.ones((), x.dtype)
+        return jnp.where(x > 0, one, jnp.where(x < 0, -one, abs(x) * 0))  # NaN stays
+    return jnp.spacing(jnp.where(x == 0, jnp.zeros((), x.dtype), x))
 
 
 @row(np.negative)
