@@ -122,6 +122,8 @@ def ufunc_spec(function: np.ufunc, *, keeps_weak: bool) -> Compute:
                 f"other array one of numbers: a.astype(float)."
             )
         dtype = function.resolve_dtypes((*dtypes, *[None] * function.nout))[-1]
+        if weak and dtype.kind == "i":
+            dtype = np.dtype(np.int64)  # Python computes an int of two bools, and NumPy an int8
         return ArraySpec(np.broadcast_shapes(*[s.shape for s in specs]), dtype, weak)
 
     return spec

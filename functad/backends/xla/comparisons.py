@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.backends.xla import complex_numbers
 from functad.backends.xla.elementwise import converted
 from functad.backends.xla.engine import cast, jnp
 from functad.backends.xla.table import Call, row
@@ -22,7 +23,9 @@ def _comparison(call: Call, x: Any, y: Any) -> Any:
             return NotImplemented  # no dtype of XLA has both
         common = np.result_type(*dtypes)
         return function(cast(x, common), cast(y, common))
-    return function(*converted(call, (x, y)))
+    x, y = converted(call, (x, y))
+    name = call.primitive.function.__name__
+    return (complex_numbers.FUNCTIONS.get(name, function) if x.dtype.kind == "c" else function)(x, y)
 
 
 @row(np.logical_and, np.logical_or, np.logical_xor, np.logical_not)

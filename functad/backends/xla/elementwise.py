@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from functad.backends.xla import complex_numbers
 from functad.backends.xla.engine import cast, converted_to, jax, jnp, lax
 from functad.backends.xla.table import Call, row
 from functad.expressions.spec import ArraySpec
-from functad.primitives.elementwise import complex_numbers, special
+from functad.primitives.elementwise import special
 from functad.primitives.elementwise.bounds import AT_LEAST, AT_MOST
+from functad.primitives.elementwise.complex_numbers import COMPLEX_SIGN
 from functad.primitives.elementwise.conversion import ASTYPE, ASTYPE_INTEGER, COPY
 from functad.primitives.indexing.choose import DROPPED, KEPT
 from functad.primitives.reductions.statistics import ROOT
@@ -40,15 +42,35 @@ _ALIKE = (
     np.absolute, np.fabs, np.maximum, np.minimum, np.fmax, np.fmin, np.exp, np.exp2, np.expm1, np.log, np.log2, np.log10,
     np.log1p, np.sqrt, np.cbrt, np.sin, np.cos, np.tan, np.arcsin, np.arccos, np.arctan, np.sinh, np.cosh, np.tanh,
     np.arcsinh, np.arccosh, np.arctanh, np.conjugate, np.logaddexp, np.logaddexp2, np.hypot, np.arctan2, np.copysign,
-    np.deg2rad, np.radians, np.rad2deg, np.degrees, np.nextafter, np.spacing, np.floor, np.ceil, np.trunc,
-    np.rint, np.sign, np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.invert, np.bitwise_count,
+    np.deg2rad, np.radians, np.rad2deg, np.degrees, np.nextafter, np.floor, np.ceil, np.trunc,
+    np.rint, np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.invert, np.bitwise_count,
 )  # fmt: skip
 
 
-@row(*_ALIKE, ROOT, complex_numbers.COMPLEX_SIGN)
+@row(*_ALIKE, ROOT)
 def _ufunc(call: Call, *values: Any) -> Any:
     ufunc: np.ufunc = call.primitive.function
-    return getattr(jnp, ufunc.__name__)(*converted(call, values))
+    values = tuple(converted(call, values))
+    if values[0].dtype.kind == "c":
+        of_complex = complex_numbers.FUNCTIONS.get(ufunc.__name__)
+        if of_complex is not None:
+            return of_complex(*values)
+    return getattr(jnp, ufunc.__name__)(*values)
+
+
+@row(np.sign, np.spacing, COMPLEX_SIGN)
+def _without_sign_of_zero(call: Call, x: Any) -> Any:
+    """The sign of `-0.0` is `0.0`, and its spacing is positive; JAX keeps the sign of the argument."""
+    name = call.primitive.function.__name__
+    (x,) = converted(call, (x,))
+    if x.dtype.kind == "c":
+        return complex_numbers.FUNCTIONS[name](x)
+    if x.dtype.kind != "f":
+        return getattr(jnp, name)(x)
+    if name == "sign":
+        one = jnp.ones((), x.dtype)
+        return jnp.where(x > 0, one, jnp.where(x < 0, -one, abs(x) * 0))  # NaN stays
+    return jnp.spacing(jnp.where(x == 0, jnp.zeros((), x.dtype), x))
 
 
 @row(np.negative)
@@ -60,36 +82,8 @@ def _negative(call: Call, x: Any) -> Any:
 
 
 def divided(x: Any, y: Any) -> Any:
-    """Return the quotient of two arrays of one floating-point dtype.
-
-    Complex numbers are divided by Smith's method (Communications of the ACM 5, 1962), as in NumPy. XLA's own method differs at
-    NaN and infinities.
-    """
-    if x.dtype.kind != "c":
-        return x / y
-    is_real = abs(y.real) >= abs(y.imag)  # the real part is the larger one; no part is it if there is a NaN
-    large, small = jnp.where(is_real, y.real, y.imag), jnp.where(is_real, y.imag, y.real)
-    is_zero = is_real & (large == 0)
-    ratio = small / jnp.where(is_zero, 1, large)
-    scale = 1 / (large + small * ratio)
-    real = jnp.where(is_real, x.real + x.imag * ratio, x.real * ratio + x.imag)
-    imag = jnp.where(is_real, x.imag - x.real * ratio, x.imag * ratio - x.real)
-    real = jnp.where(is_zero, x.real / abs(large), real * scale)
-    return lax.complex(real, jnp.where(is_zero, x.imag / abs(large), imag * scale))
-
-
-def _inverse(x: Any) -> Any:
-    """Return the reciprocal of floating-point numbers.
-
-    NumPy has another algorithm for complex reciprocals than for complex division, with other results at infinities.
-    """
-    if x.dtype.kind != "c":
-        return 1 / x
-    is_real = abs(x.imag) <= abs(x.real)
-    large, small = jnp.where(is_real, x.real, x.imag), jnp.where(is_real, x.imag, x.real)
-    ratio = small / large
-    divisor = large + small * ratio
-    return lax.complex(jnp.where(is_real, 1, ratio) / divisor, -jnp.where(is_real, ratio, 1) / divisor)
+    """Return the quotient of two arrays of one floating-point dtype."""
+    return x / y if x.dtype.kind != "c" else complex_numbers.divided(x, y)
 
 
 @row(np.divide)
@@ -102,7 +96,7 @@ def _reciprocal(call: Call, x: Any) -> Any:
     """Return 1 / x. The reciprocal of the integer 0 depends on NumPy's machine code, so NumPy computes it once."""
     (x,) = converted(call, (x,))
     if call.dtype.kind not in "iu":
-        return _inverse(x)
+        return 1 / x if call.dtype.kind != "c" else complex_numbers.inverse(x)
     with np.errstate(all="ignore"):
         of_zero = np.reciprocal(np.zeros((), call.dtype))
     is_unit = (x == 1) | (x == -1) if call.dtype.kind == "i" else x == 1
@@ -140,17 +134,25 @@ def _power(call: Call, x: Any, y: Any) -> Any:
     dtypes = loop_of(call.primitive.function, call.given)
     base = cast(x, dtypes[0])
     known = None if isinstance(y, jax.Array) or np.ndim(y) or np.iscomplexobj(y) else float(y)
-    if known == -1 and base.dtype.kind == "c":
-        return _inverse(base)
+    if base.dtype.kind == "c":
+        return _complex_power(base, y, known, dtypes[1])
     if known is not None and known.is_integer() and abs(known) <= 32 and not (base.dtype.kind in "iu" and known < 0):
         return lax.integer_pow(base, int(known))
     if known == 0.5:
         return jnp.sqrt(base)  # as NumPy does
-    y = cast(y, dtypes[1])
-    if base.dtype.kind != "c":
-        return jnp.power(base, y)
-    zero = jnp.where(y == 0, 1, jnp.where(y.real > 0, 0, jnp.nan))  # JAX gives NaN for all
-    return jnp.where(base == 0, cast(zero, base.dtype), jnp.power(jnp.where(base == 0, 1, base), y))
+    return jnp.power(base, cast(y, dtypes[1]))
+
+
+def _complex_power(base: Any, y: Any, known: float | None, dtype: np.dtype[Any]) -> Any:
+    """Return a complex power. `**` of NumPy has other functions for three real exponents."""
+    if known == -1:
+        return complex_numbers.inverse(base)
+    if known == 2:
+        return complex_numbers.times(base, base)
+    if known == 0.5:
+        return complex_numbers.FUNCTIONS["sqrt"](base)
+    constant = None if isinstance(y, jax.Array) or np.ndim(y) else complex(y)
+    return complex_numbers.power(base, cast(y, dtype), constant)
 
 
 @row(np.heaviside)
@@ -174,6 +176,10 @@ def _shift(call: Call, *values: Any) -> Any:
 
 @row(np.ldexp)
 def _ldexp(call: Call, x: Any, y: Any) -> Any:
+    """Exponents beyond int32 overflow or underflow as the clipped ones do."""
+    y = cast(y, call.given[1].dtype)
+    if not np.can_cast(y.dtype, np.int32):
+        y = jnp.clip(y, -10000, 10000)
     return jnp.ldexp(cast(x, call.dtype), cast(y, np.int32))
 
 
@@ -190,7 +196,7 @@ def _exponent(call: Call, x: Any) -> Any:
 @row(special.MODF_FRACTION)
 def _fraction(call: Call, x: Any) -> Any:
     x = cast(x, call.dtype)
-    return jnp.where(jnp.isinf(x), jnp.copysign(jnp.zeros((), call.dtype), x), jnp.modf(x)[0])
+    return jnp.copysign(jnp.where(jnp.isinf(x), jnp.zeros((), call.dtype), jnp.modf(x)[0]), x)
 
 
 @row(np.fix)
@@ -208,17 +214,14 @@ def _round(call: Call, a: Any, *, decimals: int) -> Any:
 
 @row(AT_LEAST, AT_MOST)
 def _bound(call: Call, a: Any, bound: Any) -> Any:
-    return (jnp.maximum if call.primitive is AT_LEAST else jnp.minimum)(*call.cast(a, bound))
+    name = "maximum" if call.primitive is AT_LEAST else "minimum"
+    return (complex_numbers.FUNCTIONS[name] if call.dtype.kind == "c" else getattr(jnp, name))(*call.cast(a, bound))
 
 
 @row(np.clip)
 def _clip(call: Call, a: Any, low: Any, high: Any) -> Any:
     a, low, high = call.cast(a, low, high)
-    found = jnp.minimum(jnp.maximum(a, low), high)
-    if call.dtype.kind != "c":
-        return found
-    # JAX orders complex numbers by their parts, NaN among them; NumPy hands a NaN on.
-    return jnp.where((a != a) | (low != low) | (high != high), jnp.asarray(np.nan, call.dtype), found)
+    return jnp.minimum(jnp.maximum(a, low), high) if call.dtype.kind != "c" else complex_numbers.clipped(a, low, high)
 
 
 @row(np.where)
@@ -238,7 +241,8 @@ def _kept(call: Call, g: Any, mask: Any) -> Any:
 
 def zero_wins(x: Any, y: Any) -> Any:
     """Return `x * y`, and zero where either is exactly zero."""
-    return jnp.where((x == 0) | (y == 0), jnp.zeros((), x.dtype), x * y)
+    product = x * y if x.dtype.kind != "c" else complex_numbers.times(x, y)
+    return jnp.where((x == 0) | (y == 0), jnp.zeros((), x.dtype), product)
 
 
 @row(PRODUCT)

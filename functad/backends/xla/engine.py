@@ -52,8 +52,8 @@ def cast(value: Any, dtype: Any) -> Any:
 def converted_to(value: Any, dtype: Any) -> Any:
     """Return a value converted as by `astype` or an assignment: the imaginary part is lost where the dtype is real.
 
-    Negative floating-point numbers wrap in unsigned integers, and integers of 8 or 16 bits take the last bits, as in NumPy on
-    the usual processors. XLA returns the nearest integer of the dtype.
+    Floating-point numbers out of range wrap in unsigned integers, and integers of 8 or 16 bits take the last bits, as in NumPy
+    on the usual processors. XLA returns the nearest integer of the dtype.
     """
     target = np.dtype(dtype)
     if not isinstance(value, jax.Array) or target.kind not in "iuf":
@@ -62,11 +62,32 @@ def converted_to(value: Any, dtype: Any) -> Any:
         value = value.real
     if value.dtype.kind != "f" or target.kind == "f":
         return cast(value, target)
+    if value.dtype.itemsize < 4:
+        value = cast(value, np.dtype(np.float32))  # half precision does not have the bounds of the integers
     if target.itemsize < 4:
         return cast(_as_signed(value, np.dtype(np.int32)), target)
     if target.kind == "i":
         return _as_signed(value, target)
-    return jnp.where(value < 0, cast(cast(value, np.dtype(f"i{target.itemsize}")), target), cast(value, target))
+    return _as_uint32(value) if target.itemsize == 4 else _as_uint64(value)
+
+
+def _as_uint32(value: Any) -> Any:
+    """Return floating-point numbers modulo 2**32, and 0 for what int64 cannot hold, as NumPy converts one number.
+
+    The remainder of the size is exact in each floating-point dtype, and needs no int64.
+    """
+    size = jnp.where(abs(value) < 2.0**63, abs(value), jnp.zeros((), value.dtype))
+    found = cast(jnp.fmod(size, jnp.asarray(2.0**32, value.dtype)), np.dtype(np.uint32))
+    return jnp.where(value < 0, -found, found)
+
+
+def _as_uint64(value: Any) -> Any:
+    """Return floating-point numbers as uint64; NumPy computes once the integers for NaN and for too large numbers."""
+    target = np.dtype(np.uint64)
+    with np.errstate(invalid="ignore"):
+        of_nan, of_large = np.array([np.nan, np.inf]).astype(target)
+    found = jnp.where(value < 0, cast(cast(value, np.dtype(np.int64)), target), cast(value, target))
+    return jnp.where(value != value, of_nan, jnp.where(value >= 2.0**64, of_large, found))
 
 
 def _as_signed(value: Any, dtype: np.dtype[Any]) -> Any:

@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from functad.backends.xla.elementwise import loop_of
 from functad.backends.xla.engine import cast, converted_to, jax, jnp
 from functad.backends.xla.table import Call, row
+from functad.expressions.spec import ArraySpec
 from functad.primitives.indexing.place import PLACE, PLACE_ADD
 from functad.primitives.indexing.read import ADD_PIECE, GATHER, GETITEM, SCATTER, fill
 from functad.primitives.indexing.write import ADD_TO, WRITE, Path, choosing, part
@@ -46,7 +48,21 @@ def put(a: Any, index: Any, v: Any, *, adds: bool) -> Any:
     shape = jax.eval_shape(lambda x: x[index], a).shape
     v = jnp.reshape(v, v.shape[max(0, v.ndim - len(shape)) :])  # axes of length 1 in front are left out, as in NumPy
     mode = "drop" if _mode(index) == "fill" else "promise_in_bounds"
-    return (at.add if adds else at.set)(v, mode=mode)
+    return _update(at, a.dtype, adds)(v, mode=mode)
+
+
+def _update(at: Any, dtype: Any, adds: bool) -> Any:
+    """Return the method of `a.at[index]`. The sum of booleans is the logical or."""
+    if not adds:
+        return at.set
+    return at.max if dtype == np.bool_ else at.add
+
+
+def _needs_steps(a: ArraySpec, v: ArraySpec) -> bool:
+    """Return `True` if NumPy adds in another kind of dtype, and converts the sum after each of several additions to a place."""
+    if a.dtype.kind not in "biu":
+        return False
+    return loop_of(np.add, (a, v))[2].kind not in ("b" if a.dtype.kind == "b" else "iu")
 
 
 @row(GETITEM)
@@ -74,6 +90,8 @@ def _add_piece(call: Call, g: Any, *indices: Any, template: Any, shape: tuple[in
 
 def _written(call: Call, a: Any, v: Any, path: Path, index: Any, adds: bool) -> Any:
     """Return an array with the elements at an index of one of its views replaced or added to."""
+    if adds and _needs_steps(*call.given[:2]):
+        return NotImplemented
     a, v = cast(a, call.dtype), converted_to(v, call.dtype)
     if not path:
         return put(a, index, v, adds=adds)
@@ -85,7 +103,7 @@ def _written(call: Call, a: Any, v: Any, path: Path, index: Any, adds: bool) -> 
     flat = a.reshape(-1)
     v = jnp.broadcast_to(v.reshape(v.shape[max(0, v.ndim - places.ndim) :]), places.shape)
     at = flat.at[places.reshape(-1)]
-    return (at.add if adds else at.set)(v.reshape(-1), mode="drop").reshape(call.shape)
+    return _update(at, call.dtype, adds)(v.reshape(-1), mode="drop").reshape(call.shape)
 
 
 @row(WRITE, ADD_TO)

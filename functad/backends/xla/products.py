@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.backends.xla import complex_numbers
 from functad.backends.xla.engine import cast, jax, jnp, lax
 from functad.backends.xla.table import Call, row
 from functad.primitives.linalg import degenerate, determinants, eigen, singular_values
@@ -53,7 +54,8 @@ def _sparse_matmul(call: Call, x: Any, *, matrix: ConstantMatrix) -> Any:
     x = cast(x, call.dtype)
     entries = matrix.matrix[rows, columns] if type(matrix.matrix) is np.ndarray else matrix.matrix.tocoo().data
     entries = np.asarray(entries, call.dtype).reshape(-1, *(1,) * (x.ndim - 1))
-    return jnp.zeros(call.shape, call.dtype).at[rows].add(entries * x[columns], mode="promise_in_bounds")
+    at = jnp.zeros(call.shape, call.dtype).at[rows]
+    return (at.max if call.dtype == np.bool_ else at.add)(entries * x[columns], mode="promise_in_bounds")
 
 
 @row(np.cross)
@@ -79,9 +81,36 @@ def _by_name(call: Call, *arrays: Any, **options: Any) -> Any:
     return getattr(jnp.linalg, call.primitive.function.__name__)(*[cast(a, wide) for a in arrays], **options)
 
 
-@row(np.linalg.det, np.linalg.inv, np.linalg.slogdet)
+@row(np.linalg.inv)
 def _of_a_matrix(call: Call, a: Any) -> Any:
     return _by_name(call, a)
+
+
+@row(np.linalg.det)
+def _det(call: Call, a: Any) -> Any:
+    """The determinant of a singular matrix is zero without a sign."""
+    found = _by_name(call, a)
+    return found if found is NotImplemented else jnp.where(found == 0, jnp.zeros((), found.dtype), found)
+
+
+@row(np.linalg.slogdet)
+def _slogdet(call: Call, a: Any) -> Any:
+    """By the pivots, as in NumPy: a NaN counts as a positive pivot. JAX gives NaN as the sign."""
+    if 0 in call.given[0].shape or call.dtype == np.float16:
+        return NotImplemented
+    lu, places, _ = lax.linalg.lu(cast(a, np.result_type(call.given[0].dtype, call.dtype)))
+    pivots = jnp.diagonal(lu, axis1=-2, axis2=-1)
+    swaps = jnp.sum(places != np.arange(pivots.shape[-1]), axis=-1)
+    is_singular = jnp.any(pivots == 0, axis=-1)
+    if pivots.dtype.kind == "c":
+        size = complex_numbers.FUNCTIONS["absolute"](pivots)
+        units = lax.complex(pivots.real / size, pivots.imag / size)
+        sign = jnp.prod(units, axis=-1) * jnp.where(swaps % 2 == 1, -1, 1).astype(units.dtype)
+    else:
+        size = abs(pivots)
+        sign = jnp.where((swaps + jnp.sum(pivots < 0, axis=-1)) % 2 == 1, -1.0, 1.0).astype(pivots.dtype)
+    logarithm = jnp.sum(jnp.log(size), axis=-1)
+    return jnp.where(is_singular, 0, sign), jnp.where(is_singular, -np.inf, logarithm)
 
 
 @row(np.linalg.cholesky)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.backends.xla import complex_numbers
 from functad.backends.xla.elementwise import zero_wins
 from functad.backends.xla.engine import cast, jnp, lax
 from functad.backends.xla.table import Call, row
@@ -51,11 +52,10 @@ def _count_nonzero(call: Call, a: Any, *, axis: Axes = None, keepdims: bool = Fa
 @row(np.max, np.min)
 def _extreme(call: Call, a: Any, *, axis: Axes, keepdims: bool) -> Any:
     a = cast(a, call.dtype)
-    found = getattr(jnp, call.primitive.function.__name__)(a, axis=axis, keepdims=keepdims)
     if call.dtype.kind != "c":
-        return found
-    # JAX orders complex numbers by their parts, NaN among them; NumPy gives a NaN if there is one.
-    return jnp.where(jnp.any(a != a, axis=axis, keepdims=keepdims), jnp.asarray(np.nan, call.dtype), found)
+        return getattr(jnp, call.primitive.function.__name__)(a, axis=axis, keepdims=keepdims)
+    axes = tuple(range(a.ndim)) if axis is None else axis
+    return complex_numbers.extreme(a, axes, largest=call.primitive.function is np.max, keepdims=keepdims)
 
 
 @row(np.nanmax, np.nanmin)

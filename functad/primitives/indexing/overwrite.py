@@ -15,6 +15,7 @@ from functad.errors import ConversionError, UnsupportedError
 from functad.expressions.spec import dtype_of, shape_of, spec_of
 from functad.places import here
 from functad.primitives.arranging.reshape import Calls
+from functad.primitives.elementwise.conversion import astype
 from functad.primitives.indexing.index_parts import plain_index
 from functad.primitives.kinds import composite
 from functad.primitives.operands import as_operand, concrete, is_number, is_traced
@@ -183,7 +184,7 @@ def at(ufunc: np.ufunc, a: Any, indices: Any, b: Any = None, /) -> None:
     if b is None and ufunc.nin == 2:
         raise ValueError("second operand needed for ufunc")
     if ufunc is np.add or ufunc is np.subtract:
-        write(a, indices, b if ufunc is np.add else np.negative(as_operand(b)), f"{ufunc.__name__}.at", adds=True)
+        write(a, indices, b if ufunc is np.add else _negated(as_operand(b), a), f"{ufunc.__name__}.at", adds=True)
         return
     name = f"{ufunc.__name__}.at"
     shape = shape_of(a)
@@ -195,6 +196,20 @@ def at(ufunc: np.ufunc, a: Any, indices: Any, b: Any = None, /) -> None:
         now = np.flatnonzero(turns == turn)
         index = np.unravel_index(places[now], shape)
         write(a, index, ufunc(a[index], *[operand[now] for operand in operands]), name)
+
+
+def _negated(b: Any, a: Any) -> Any:
+    """Return the negative of a value that is subtracted from elements of `a`.
+
+    Unsigned integers and booleans have no negative in their own dtype, so they take the dtype that NumPy subtracts them in.
+    """
+    dtype = np.dtype(bool) if type(b) is bool else dtype_of(b)
+    if dtype.kind not in "bu":
+        return np.negative(b)
+    computed = np.subtract.resolve_dtypes((dtype_of(a), dtype, None))[1]
+    if computed.kind == "f" and dtype_of(a).kind in "iu":
+        computed = np.dtype(np.int64)
+    return np.negative(astype(np.asarray(b) if type(b) is bool else b, computed))
 
 
 def _turns(places: Any) -> Any:
