@@ -59,18 +59,13 @@ def _ufunc(call: Call, *values: Any) -> Any:
 
 
 @row(np.sign, np.spacing, COMPLEX_SIGN)
-def _without_sign_of_zero(call: Call, x: Any) -> Any:
-    """The sign of `-0.0` is `0.0`, and its spacing is positive; JAX keeps the sign of the argument."""
+def _sign_or_spacing(call: Call, x: Any) -> Any:
+    """NumPy's spacing of `-0.0` is positive; JAX keeps the sign of the argument. The page names the sign of `-0.0`."""
     name = call.primitive.function.__name__
     (x,) = converted(call, (x,))
     if x.dtype.kind == "c":
         return complex_numbers.FUNCTIONS[name](x)
-    if x.dtype.kind != "f":
-        return getattr(jnp, name)(x)
-    if name == "sign":
-        one = jnp.ones((), x.dtype)
-        return jnp.where(x > 0, one, jnp.where(x < 0, -one, abs(x) * 0))  # NaN stays
-    return jnp.spacing(jnp.where(x == 0, jnp.zeros((), x.dtype), x))
+    return jnp.spacing(jnp.where(x == 0, jnp.zeros((), x.dtype), x)) if name == "spacing" else jnp.sign(x)
 
 
 @row(np.negative)

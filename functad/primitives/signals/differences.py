@@ -173,7 +173,7 @@ def _gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> A
         raise ValueError("'edge_order' greater than 2 not supported")
     if dtype_of(f).kind in "iu":
         f = astype(f, np.float64)
-    elif dtype_of(f).kind == "b":
+    elif dtype_of(f).kind == "b" and axes:
         np.subtract(np.True_, np.True_)  # NumPy raises for differences of booleans
     spacings: list[Any] = list(map(as_operand, varargs))
     if not spacings:
