@@ -32,7 +32,6 @@ LAYERS = (
     "functad.importable",
     "functad.display",
     "functad.trees",
-    "functad.namespaces",
     "functad.expressions.spec",
     "functad.primitives",
     "functad.expressions",

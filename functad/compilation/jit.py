@@ -35,11 +35,9 @@ from functad.compilation.simplify import simplified
 from functad.compilation.trace import Again
 from functad.errors import InputError, RecompileWarning
 from functad.exact_keys import Exact, exact_key
-from functad.expressions.expressions import Constant
 from functad.expressions.spec import PLAIN, PYTHON_SCALARS, is_array, spec_of, type_of
-from functad.namespaces.array import NamespaceArray, wrapped
 from functad.places import call_of, here, name_of, warn
-from functad.primitives.operands import foreign_rules
+from functad.primitives.operands import foreign_rules, is_of_jax
 from functad.primitives.safe import CAREFUL, GUARDED, STRICT
 from functad.settings import setting
 from functad.tracing.layouts import in_c_order
@@ -101,6 +99,7 @@ class Compiler(Programs):
         """
         try:
             if WATCHER.get() is not None:  # observers of operations see them in the function itself
+                args, kwargs = self._of_numpy(args, kwargs)
                 return self.f(*args, **kwargs)
             if modes() is not CHECKED[0] and self.backend.plain is None and are_heard():
                 return self._itself(args, kwargs)
@@ -148,12 +147,20 @@ class Compiler(Programs):
 
     def _itself(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the function without compiling it. The arrays of the result are writable, and no two elements share memory."""
+        args, kwargs = self._of_numpy(args, kwargs)
         leaves, structure = flatten(self.f(*args, **kwargs))
         leaves = [
             leaf.copy() if type(leaf) is np.ndarray and (0 in leaf.strides or not leaf.flags.writeable) else leaf
             for leaf in leaves
         ]
         return structure.unflatten(own_results(leaves, flatten((args, kwargs))[0]))
+
+    def _of_numpy(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the arguments for the function itself, with arrays of NumPy in place of arrays of the backend."""
+        if self.backend.plain is None:
+            return args, kwargs
+        leaves, structure = flatten((args, kwargs))
+        return structure.unflatten(self.backend.plain(leaves))  # type: ignore[no-any-return]
 
     def _may_read_tensors(self, entry: Entry, leaves: Sequence[Any], key: Any) -> bool:
         """Return `True` if the function can reach a Tensor that a trace follows, where the list may hold a plain value."""
@@ -220,22 +227,12 @@ class Compiler(Programs):
         """Refuse an array that compiled code would do something else with than NumPy's functions, or could not read.
 
         Raises:
-            InputError: it is a masked array, a matrix, one with units or labels, or one of a library with the array API alone.
+            InputError: it is a masked array, a matrix, one with units or labels, or one of JAX where another backend compiles.
         """
-        own = wrapped(value)
-        if type(own) in PLAIN or isinstance(own, Recorded):
+        if type(value) in PLAIN or isinstance(value, Recorded) or (self.backend.plain is not None and is_of_jax(type(value))):
             return
-        if type(own) is not NamespaceArray:
-            if (reason := foreign_rules(own)) is not None:
-                raise InputError(f"{call_of('jit', self.f)}: an argument is a {type(own).__name__}. {reason}")
-            return
-        name = own.library.name
-        if not name.startswith("jax") or self.backend.plain is None:
-            cure = 'Take jit(f, backend="xla"), for arrays of JAX' if name.startswith("jax") else "Leave jit out"
-            raise InputError(
-                f"{call_of('jit', self.f)}: compiled code reads arrays of NumPy, and was given one of {name}. {cure}; or "
-                f"convert it: np.asarray(x)."
-            )
+        if (reason := foreign_rules(value)) is not None:
+            raise InputError(f"{call_of('jit', self.f)}: an argument is a {type(value).__name__}. {reason}")
 
     def _refuse_unhashable(self, static: Sequence[Any], structure: Structure) -> NoReturn:
         for value in static:
@@ -271,10 +268,6 @@ class Compiler(Programs):
             if trace.hides and not STRICT.get():  # a NaN could not be seen in the results
                 with setting(CAREFUL, True):
                     trace = again.trace([leaves[i] for i in places], checks=not self.backend.plain)
-            for equation in trace.expressions.equations:
-                for source in equation.inputs:
-                    if isinstance(source, Constant):
-                        self._refuse_foreign(source.value)
             own = simplified(trace.expressions, self.exact, fused=self.backend.fuses)
         backend = in_chunks(self.backend, [leaves[i] for i in places], own) or self.backend
         careful = again.expressions if trace.derives and backend is self.backend and not STRICT.get() else None

@@ -144,6 +144,8 @@ class Agreement:
             leaf = leaves[i] = value_of(leaf)
             if type(leaf) not in PYTHON_SCALARS and not hasattr(leaf, "dtype"):
                 raise self._error(f"{self._path(i)} is a {type(leaf).__name__}, not an array or a number.")
+            if type(leaf) not in PLAIN and (reason := foreign_rules(leaf)) is not None:
+                raise self._error(f"{self._path(i)} is a {type(leaf).__name__}. {reason}")
             own = spec_of(leaf)
             if own != spec:
                 self.specs[i] = self._joined(spec, own, i)

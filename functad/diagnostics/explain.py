@@ -15,7 +15,6 @@ from functad.diagnostics.ways import Way, way_of
 from functad.errors import UnconnectedWarning
 from functad.expressions.records import inputs_of, mark_needed, mark_reached, marks_at
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of
-from functad.namespaces.array import wrapped
 from functad.places import name_of, warn
 from functad.primitives.operands import innermost
 from functad.tracing.traces.following import Followed, Follower
@@ -145,7 +144,7 @@ def explain_call(selection: Selection, args: tuple[Any, ...], kwargs: dict[str, 
         leaves, structure = flatten(place[key])
         root = f"args[{key}]" if isinstance(key, int) else f"kwargs[{key!r}]"
         made = []
-        for leaf, path in zip(map(wrapped, leaves), structure.paths(root), strict=True):
+        for leaf, path in zip(leaves, structure.paths(root), strict=True):
             reason = undifferentiable(leaf)
             inputs.append((path, follower.inputs if reason is None else reason))
             made.append(follower.enter(leaf) if reason is None else leaf)

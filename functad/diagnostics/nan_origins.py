@@ -16,7 +16,6 @@ import numpy as np
 from functad.diagnostics.nan_arrivals import Arrival, Arrivals
 from functad.diagnostics.operation_log import INFINITE, NAN, NOT_FINITE, Offence, Operation, OperationLog
 from functad.expressions.spec import spec_of
-from functad.namespaces.array import unwrapped
 from functad.primitives.operands import innermost
 
 Call = Callable[[Sequence[Any]], Any]
@@ -153,7 +152,7 @@ def count_offending(value: Any, offence: Offence) -> str:
     """Return how many elements of a value are bad, and where the first is."""
     mask = offence.mask(value)
     count = int(np.count_nonzero(mask))
-    kind = _kind(np.asarray(unwrapped(value))[mask])
+    kind = _kind(np.asarray(value)[mask])
     if np.shape(mask) == ():
         return kind
     first = [int(i) for i in np.argwhere(mask)[0]]
@@ -166,7 +165,7 @@ def _kind(value: Any) -> str:
 
 def shown(name: str, value: Any, mask: Any = None) -> str:
     """Return name, shape, dtype and range of an array, and its value where a mask of elements is first true."""
-    spec, value = spec_of(value), unwrapped(value)
+    spec = spec_of(value)
     if spec.size == 1:
         return f"{name} = {_number(np.asarray(value).reshape(-1)[0])}" + (f" ({spec})" if spec.shape else "")
     text = f"{name} = {spec}"

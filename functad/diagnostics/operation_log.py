@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from functad.expressions.spec import ArraySpec, shape_of, spec_of
-from functad.namespaces.array import NamespaceArray, unwrapped
 from functad.primitives.entry import Primitive
 from functad.primitives.indexing.read import GETITEM
 from functad.primitives.indexing.write import ADD_TO, Path, choosing, part, put
@@ -32,14 +31,10 @@ class Offence:
         """Return which elements are bad."""
         if value is None or isinstance(value, ArraySpec) or spec_of(value).dtype.kind not in "fc":
             return np.zeros(() if value is None else np.shape(value), bool)
-        return np.asarray(unwrapped(self.test(value)))
+        return np.asarray(self.test(value))
 
     def found(self, value: Any) -> bool:
         """Say whether an element is bad."""
-        if type(value) is NamespaceArray:  # which only says where the elements are if it must
-            return value.dtype.kind in "fc" and bool(np.any(self.test(value)))
-        if type(value) is NamespaceArray:  # it is converted where more is to be told
-            return value.dtype.kind in "fc" and bool(np.any(self.test(value)))
         return bool(np.any(self.mask(value)))
 
 

@@ -19,9 +19,8 @@ from functad.expressions.inputs import fitting
 from functad.expressions.ownership import root_of, unshared
 from functad.expressions.place import Place
 from functad.expressions.records import inputs_of, last_readers
-from functad.expressions.spec import PLAIN, PYTHON_SCALARS, ArraySpec, spec_of, spec_or_none
+from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, spec_of, spec_or_none
 from functad.immutable import Immutable, assign
-from functad.namespaces.array import unwrapped, wrapped
 from functad.places import here
 from functad.primitives.entry import Primitive
 from functad.settings import context_variable
@@ -158,13 +157,10 @@ class Expressions(Immutable):
         Raises:
             StructureError: they are others; the message names the argument.
         """
-        given = fitting(args, kwargs, self.input_structure, self.specs, self.inputs, self._dtypes)
-        leaves = [leaf if type(leaf) in PLAIN else wrapped(leaf) for leaf in given]
+        leaves = fitting(args, kwargs, self.input_structure, self.specs, self.inputs, self._dtypes)
         constants = [source.value for source in self.outputs if isinstance(source, Constant)]
         known = {id(root_of(value)) for value in (*leaves, *constants) if type(value) is np.ndarray}
         results = unshared((CALLED.get() or evaluate)(self, leaves), known)
-        if any(a is not b for a, b in zip(given, leaves, strict=True)):
-            results = list(map(unwrapped, results))
         return self.output_structure.unflatten(results)
 
     def _dtypes(self) -> set[np.dtype[Any]]:

@@ -77,7 +77,7 @@ def _fitted(leaf: Any, spec: ArraySpec, name: str) -> Any:
             f"an expression list that was made for {spec} as {name} was called with a {kind.__name__} there, at {here()}: "
             f"pass an array or a number."
         )
-    if issubclass(kind, np.ndarray) and (reason := foreign_rules(leaf)) is not None:
+    if (reason := foreign_rules(leaf)) is not None:
         raise StructureError(
             f"an expression list that was made for {spec} as {name} was called with a {kind.__name__} there, at {here()}: "
             f"no array of NumPy's own. {reason}"

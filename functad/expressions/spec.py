@@ -11,7 +11,6 @@ import numpy as np
 
 from functad.errors import InputError
 from functad.immutable import Immutable, assign
-from functad.namespaces.array import wrapped
 
 PYTHON_SCALARS: dict[type, np.dtype[Any]] = {
     bool: np.dtype(np.bool_),
@@ -122,7 +121,6 @@ def spec_of(value: Any) -> ArraySpec:
     spec = getattr(value, "spec", None)
     if isinstance(spec, ArraySpec):
         return spec
-    value = wrapped(value)
     if hasattr(value, "shape") and hasattr(value, "dtype"):
         shape = tuple(value.shape)
         return ArraySpec(shape, value.dtype, False, not shape and issubclass(type(value), np.ndarray))

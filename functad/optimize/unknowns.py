@@ -9,7 +9,6 @@ import numpy as np
 
 from functad.errors import InputError, StructureError
 from functad.expressions.spec import dtype_of, is_array, shape_of
-from functad.namespaces.array import NamespaceArray, wrapped
 from functad.places import here, name_of
 from functad.primitives.operands import foreign_rules
 from functad.tracing.traces.base import Recorded
@@ -32,7 +31,7 @@ class Unknowns:
 
     def __init__(self, x0: Any, transform: str, function: object) -> None:
         leaves, self.structure = flatten(_as_array(x0))
-        leaves = [wrapped(value_of(leaf)) for leaf in leaves]
+        leaves = [value_of(leaf) for leaf in leaves]
         for i, leaf in enumerate(leaves):
             reason = _unfit(leaf, alone=self.structure is LEAF)
             if reason is not None:
@@ -81,8 +80,6 @@ def _unfit(leaf: Any, *, alone: bool) -> str | None:
         )
     if not issubclass(type(leaf), (bool, int, float, complex, np.generic, np.ndarray)):
         own = foreign_rules(leaf) if is_array(leaf) else None
-        if type(leaf) is NamespaceArray:
-            return f"an array of {leaf.library.name}, but SciPy's methods know arrays of NumPy only: pass np.asarray of it."
         what = f"a {type(leaf).__name__}"
         return f"{what}. {own}" if own else f"{what}, not an array of numbers. Leave it out of x0 and pass it by args."
     kind = dtype_of(leaf).kind

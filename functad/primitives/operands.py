@@ -9,7 +9,6 @@ import numpy as np
 
 from functad.errors import UnsupportedError
 from functad.expressions.spec import PLAIN, PYTHON_SCALARS, ArraySpec, ChunkedShape, shape_of
-from functad.namespaces.array import NamespaceArray, wrapped
 from functad.places import here
 
 
@@ -88,20 +87,75 @@ def foreign_rules(leaf: Any) -> str | None:
     """Say what to pass instead of an array whose own operations are others than NumPy's; `None` if they are not.
 
     A masked array leaves elements out of sums, a matrix multiplies as matrices by `*`, a Series of pandas is indexed by labels.
-    What is recorded are NumPy's operations, so values and derivatives would be others than those of the function.
+    What is recorded are NumPy's operations, so values and derivatives would be others than those of the function. NumPy's
+    functions would convert an array of JAX.
     """
     if issubclass(type(leaf), np.ndarray):
         return foreign_rules_of(type(leaf))
     if issubclass(type(leaf), np.generic):
         return None
-    if is_traced(leaf) or type(wrapped(leaf)) is NamespaceArray or hasattr(type(leaf), "__functad_read__"):
+    if is_traced(leaf) or hasattr(type(leaf), "__functad_read__"):
         return None
+    if has_array_api_alone(type(leaf)):
+        return array_api_advice(type(leaf))
     if hasattr(type(leaf), "magnitude") and hasattr(type(leaf), "units"):
         return IN_UNITS
     of_numpy = isinstance(getattr(leaf, "dtype", np.dtype(float)), np.dtype)
     if is_table(type(leaf)) or (hasattr(leaf, "__array__") and not hasattr(leaf, "__array_function__") and of_numpy):
         return "It has labels or rules of indexing of its own, which NumPy has not. Pass np.asarray of it."
+    if not of_numpy:
+        return "Its dtype is none of NumPy's: pass an array that NumPy can call functions of, such as np.asarray of this one."
     return None
+
+
+def has_array_api_alone(kind: type) -> bool:
+    """Return `True` if a class of arrays has `__array_namespace__` and none of NumPy's protocols, as those of JAX."""
+    known = _ALONE.get(kind)
+    if known is None:
+        protocols = ("__array_ufunc__", "__array_function__", "__functad_record__", "__functad_read__")
+        known = hasattr(kind, "__array_namespace__") and not any(hasattr(kind, name) for name in protocols)
+        known = _ALONE[kind] = known and not issubclass(kind, np.generic)  # scalars have a namespace and no protocol
+    return known
+
+
+_ALONE: dict[type, bool] = {}
+"""For each class met as an operand: the answer of `has_array_api_alone`."""
+
+
+def is_of_jax(kind: type) -> bool:
+    """Return `True` for the classes of JAX's arrays and of the values that JAX traces."""
+    return has_array_api_alone(kind) and kind.__module__.startswith("jax")
+
+
+def array_api_advice(kind: type) -> str:
+    """Return the advice for a class of arrays with the array API alone."""
+    if not is_of_jax(kind):
+        return f"Arrays of {kind.__module__.partition('.')[0]} have none of NumPy's protocols. Pass np.asarray(x)."
+    if kind.__name__.endswith("Tracer"):
+        return "It has no values, because JAX traces the function that runs. Use functad.to_jax(f) in functions of JAX."
+    return (
+        "Arrays of JAX have none of NumPy's protocols. Pass np.asarray(x); or let JAX compute, by "
+        'functad.jit(f, backend="xla") or, for a function of JAX, functad.from_jax(f).'
+    )
+
+
+def numpy_values(value: Any, name: str) -> Any:
+    """Return an array with the array API alone as an array of NumPy; anything else as it is.
+
+    Raises:
+        UnsupportedError: its values cannot be read, as those of an array that JAX traces, or are no numbers of NumPy.
+    """
+    kind = type(value)
+    if not has_array_api_alone(kind):
+        return value
+    try:
+        values = np.asarray(value)
+        reason = f"NumPy reads it as an array of {values.dtype}"
+    except Exception as error:  # noqa: BLE001 - each library has errors of its own for what NumPy cannot read
+        values, reason = None, f"NumPy cannot read it ({type(error).__name__})"
+    if values is None or values.dtype.kind not in "biufc":
+        raise UnsupportedError(f"{name} of a Tensor and a {kind.__name__}, at {here()}: {reason}. {array_api_advice(kind)}")
+    return values
 
 
 def foreign_rules_of(kind: type) -> str | None:
@@ -119,13 +173,13 @@ def foreign_rules_of(kind: type) -> str | None:
 def converted(value: Any, name: str) -> Any:
     """Return an operand of a Tensor as the array that the operation `name` takes; anything that is no foreign array as it is.
 
-    An array with the array API alone is wrapped. Data that NumPy converts by `__array__`, such as a Series, become an array.
+    Data that NumPy converts by `__array__`, such as a Series or an array of JAX, become an array.
 
     Raises:
-        UnsupportedError: the data have labels or missing values, so that NumPy's operations on the values mean something else.
+        UnsupportedError: the data have labels or missing values, so that NumPy's operations on the values mean something else;
+            or the values cannot be read, as those of an array that JAX traces.
     """
-    own = wrapped(value)
-    return _values(value, name) if own is value and _reach(type(value)) == OPERATIONS else own
+    return _values(value, name) if _reach(type(value)) == OPERATIONS else value
 
 
 def converted_inside(value: Any, name: str) -> Any:
@@ -136,10 +190,7 @@ def converted_inside(value: Any, name: str) -> Any:
     """
     kind = type(value)
     if kind is not list and kind is not tuple:
-        if kind in _USUAL:
-            return value
-        own = wrapped(value)
-        return _values(value, name) if own is value and _reach(kind) else own
+        return _values(value, name) if kind not in _USUAL and _reach(kind) else value
     if all(type(part) in _USUAL for part in value):
         return value
     parts = [converted_inside(part, name) for part in value]
@@ -160,7 +211,7 @@ def _reach(kind: type) -> int:
     known = _REACHES.get(kind)
     if known is None:
         own = (np.ndarray, np.generic, np.poly1d)
-        known = NOTHING
+        known = OPERATIONS if has_array_api_alone(kind) else NOTHING
         others = ("__array_function__", "__array_namespace__", "__functad_record__", "__functad_read__")
         if hasattr(kind, "__array__") and not issubclass(kind, own) and not any(hasattr(kind, name) for name in others):
             known = FUNCTIONS if hasattr(kind, "__array_ufunc__") and not is_table(kind) else OPERATIONS
@@ -169,8 +220,13 @@ def _reach(kind: type) -> int:
 
 
 def goes_first(kind: type) -> bool:
-    """Return `True` if NumPy leaves operators to objects of a class by `__array_priority__`, and converts them elsewhere."""
-    return _reach(kind) == OPERATIONS and not is_table(kind) and getattr(kind, "__array_priority__", 0.0) > 0
+    """Return `True` if NumPy leaves operators to objects of a class by `__array_priority__`, and converts them elsewhere.
+
+    Arrays of JAX have such a priority, but know no Tensors.
+    """
+    if _reach(kind) != OPERATIONS or is_table(kind) or has_array_api_alone(kind):
+        return False
+    return getattr(kind, "__array_priority__", 0.0) > 0
 
 
 def is_table(kind: type) -> bool:
@@ -184,6 +240,8 @@ def _values(data: Any, name: str) -> Any:
     Raises:
         UnsupportedError: a table, a column with other labels than 0, 1, 2, ..., missing values, or no numbers.
     """
+    if has_array_api_alone(type(data)):
+        return numpy_values(data, name)
     values = None
     if hasattr(type(data), "columns"):
         reason = "Its columns have labels, and a Tensor has none. Pass df.to_numpy()."

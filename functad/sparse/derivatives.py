@@ -11,7 +11,6 @@ import numpy as np
 from functad.errors import InputError
 from functad.expressions.spec import dtype_of, inexact, shape_of
 from functad.forks import cached_property
-from functad.namespaces.array import wrapped
 from functad.places import here, name_of
 from functad.sparse.check import compare
 from functad.sparse.coloring import (
@@ -119,7 +118,7 @@ class _Products:
         self.has_aux = has_aux
         self.aux: Any = None
         trees = [args[key] if isinstance(key, int) else kwargs[key] for key in selection.keys(args, kwargs)]
-        self.leaves = [wrapped(value_of(leaf)) for tree in trees for leaf in flatten(tree)[0]]
+        self.leaves = [value_of(leaf) for tree in trees for leaf in flatten(tree)[0]]
 
     def _trace(self, kind: type[ConcreteRecorder]) -> tuple[Recorder, Any, Any]:
         recorder = kind(self.selection.transform, self.f)

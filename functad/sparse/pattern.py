@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functad.errors import InputError
-from functad.namespaces.array import unwrapped
 from functad.places import here
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -173,7 +172,7 @@ class SparsityPattern:
                 pass
             else:
                 return csr_array((values, self.columns.copy(), self.pointers.copy()), shape=self.shape)
-        return Coordinates(self.rows, self.columns, unwrapped(values), self.shape)
+        return Coordinates(self.rows, self.columns, values, self.shape)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, SparsityPattern):

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from functad.errors import InputError, NonScalarError
-from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, shape_of, spec_of
-from functad.namespaces.array import wrapped
+from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, is_array, is_array_or_number, shape_of, spec_of
 from functad.places import here, name_of
 from functad.primitives.operands import foreign_rules, innermost
 from functad.sparse.curvature import multiplied
@@ -31,7 +30,7 @@ def _followed(
     recorder = Dependence(transform, f, second=second)
     trees: dict[int | str, Any] = {**dict(enumerate(args)), **kwargs}  # type: ignore[dict-item]
     flattened = {key: flatten(tree) for key, tree in trees.items()}
-    leaves = {key: [innermost(wrapped(value_of(leaf))) for leaf in flattened[key][0]] for key in trees}
+    leaves = {key: [innermost(value_of(leaf)) for leaf in flattened[key][0]] for key in trees}
     for key in keys:
         root = f"args[{key}]" if isinstance(key, int) else f"kwargs[{key!r}]"
         for leaf, path in zip(leaves[key], flattened[key][1].paths(root), strict=True):
@@ -62,15 +61,12 @@ def _without_aux(selection: Selection) -> Callable[..., Any]:
 
 
 def _check_input(leaf: Any, path: str, transform: str, f: Callable[..., Any]) -> None:
-    try:
-        kind = str(dtype_of(leaf).kind)
-    except AttributeError:
-        kind = type(leaf).__name__
+    if type(leaf) not in PLAIN and is_array(leaf) and (reason := foreign_rules(leaf)) is not None:
+        raise InputError(f"{transform} of {name_of(f)}, called at {here()}: {path} is a {type(leaf).__name__}. {reason}")
+    kind = dtype_of(leaf).kind if is_array_or_number(leaf) else None
     if kind != "f":
         cure = "Pass the real and the imaginary parts as two arrays." if kind == "c" else "Pass floats, or choose by argnums."
         raise InputError(f"{transform} of {name_of(f)}, called at {here()}: {path} is no array of real floats. {cure}")
-    if type(leaf) not in PLAIN and (reason := foreign_rules(leaf)) is not None:
-        raise InputError(f"{transform} of {name_of(f)}, called at {here()}: {path} is a {type(leaf).__name__}. {reason}")
 
 
 def jacobian_sparsity(

@@ -278,7 +278,7 @@ _IN_COMPILED_CODE = {
     ),
     "can't unbox array from PyObject": ("An operand of an array of sparse", _ON_THE_LEFT),
     "Unsupported type <class 'functad.tracing.tensor.Tensor'>": ("An operand of an array of CuPy", _ON_THE_LEFT),
-    "Expected Array or Python scalar; got <class 'functad": ("An operand of an array of array_api_strict", _ON_THE_LEFT),
+    "Expected Array or Python scalar; got <class 'functad": ("An operand of array_api_strict", "Use np.asarray(X) @ t."),
     "conversion from Tensor to Decimal": ("Decimal()", CURES["item"]),
     "unsupported type for timedelta": ("timedelta()", CURES["item"]),
     "functad.tracing.tensor.Tensor'> is not a valid JAX type": (

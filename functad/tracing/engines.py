@@ -10,7 +10,6 @@ from typing import Any
 
 from functad.errors import UnsupportedError
 from functad.forks import renewed
-from functad.namespaces.array import NamespaceArray
 from functad.places import here, running
 from functad.primitives.entry import Primitive
 from functad.primitives.names import shown_name
@@ -39,8 +38,6 @@ def computed(primitive: Primitive, values: Sequence[Any], params: dict[str, Any]
     """
     foreign = [value for value in values if overrides(value)]
     if not foreign or primitive.inner is not None or primitive.lists or primitive.owner is not None:
-        return primitive.compute(*values, **params)
-    if type(foreign[0]) is NamespaceArray:  # which says itself what its library lacks
         return primitive.compute(*values, **params)
     with lacking(lambda error: f"{_called(primitive)} of a Tensor and arrays", type(foreign[0])):
         out = primitive.compute(*values, **params)

@@ -17,7 +17,7 @@ from functad.primitives.entry import Primitive
 from functad.primitives.indexing.read import AtPlaces
 from functad.primitives.indexing.write import Step, part
 from functad.primitives.operands import is_number, is_traced
-from functad.tracing.views import is_ordered, memory_of, merges, note_doubt, note_read_only, note_view, origin_of
+from functad.tracing.views import is_ordered, memory_of, note_doubt, note_read_only, note_view, origin_of
 
 _ndarray = np.ndarray
 
@@ -136,7 +136,7 @@ def _noted_as_view(base: Any, tensor: Any, primitive: Primitive, params: dict[st
     value = part(whole, (*(path if known else ()), Step(primitive, params)))
     if not issubclass(type(value), _ndarray) or not np.may_share_memory(value, whole):
         return False
-    if not known and views == "by layout" and merges(base.shape, value.shape):
+    if not known and views == "by layout" and _merges(base.shape, value.shape):
         note_doubt(base, tensor)
     elif views == "read-only":
         note_read_only(base, tensor, primitive, params)
@@ -145,3 +145,15 @@ def _noted_as_view(base: Any, tensor: Any, primitive: Primitive, params: dict[st
     if not known or not value.flags.c_contiguous:
         memory_of(tensor).ordered = False
     return True
+
+
+def _merges(old: Sequence[int], new: Sequence[int]) -> bool:
+    """Say whether a reshape joins axes, so that the layout decides whether it copies; to split an axis never copies."""
+    rest = [n for n in new if n != 1]
+    for n in old:
+        product = 1
+        while product < n and rest:
+            product *= rest.pop(0)
+        if product != n:
+            return n != 1 and 0 not in old
+    return False

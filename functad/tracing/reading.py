@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from functad.namespaces.array import NamespaceArray
 from functad.primitives.arranging.reshape import RESHAPE
 from functad.primitives.indexing.index_parts import (
     OTHER,
@@ -29,7 +28,7 @@ from functad.tracing.constants import held, with_arrays
 from functad.tracing.engines import check_shape
 from functad.tracing.layouts import note_view_at
 from functad.tracing.traces.base import Recorded, record
-from functad.tracing.views import note_if_view, note_view, shares
+from functad.tracing.views import note_view, shares
 
 _getframe = sys._getframe
 _float64 = np.float64
@@ -95,8 +94,6 @@ class Reading:
                 check_shape(out)
             index = held(index, recorder) if type(index) is _ndarray else with_arrays(index, lambda a: held(a, recorder))
             equations.append((_PLAN, self.slot, (index, value.shape, value.dtype), None))
-            if type(out) is NamespaceArray:
-                note_if_view(self, tensor, value, out, GETITEM, {"index": index})
         return tensor
 
     def __iter__(self: Any) -> Iterator[Any]:
@@ -123,6 +120,6 @@ def _elements(t: Any, code: CodeType, instruction: int) -> Iterator[Any]:
         tensor.code = code
         tensor.instruction = instruction
         equations.append((_PLAN, t.slot, (i, shape, dtype), None))
-        if type(out) is not _float64:
-            note_if_view(t, tensor, value, out, GETITEM, {"index": i})
+        if type(out) is not _float64 and shares(out, value):
+            note_view(t, tensor, GETITEM, {"index": i})
         yield tensor

@@ -17,7 +17,6 @@ import numpy as np
 
 from functad.errors import UnsupportedError
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, dtype_of, spec_of, type_of
-from functad.namespaces.array import unwrapped
 from functad.places import here
 from functad.primitives import vocabulary
 from functad.primitives.elementwise.comparisons import ROUND_NUMBER
@@ -269,7 +268,7 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
         """
         self.renew()
         value = self.recorder.value_outside(self)
-        return unwrapped(np.copy(value)[()] if not isinstance(value, Tensor) else value._plain("numpy()"))
+        return value._plain("numpy()") if isinstance(value, Tensor) else np.copy(value)[()]
 
     def __float__(self) -> float:
         if conversions.formatting() and self.recorder.has_values:

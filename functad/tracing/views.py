@@ -12,7 +12,6 @@ of each other: when something is written to the one, the other is refused from t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import inf
 from typing import Any
 from weakref import ref
@@ -21,7 +20,6 @@ import numpy as np
 
 from functad.errors import UnsupportedError
 from functad.expressions.spec import ArraySpec
-from functad.namespaces.array import NamespaceArray
 from functad.places import here
 from functad.primitives.elementwise.conversion import copy_alike
 from functad.primitives.entry import Composite, Primitive
@@ -110,39 +108,10 @@ def note_if_view(base: Any, made: Any, value: Any, out: Any, primitive: Primitiv
     """Let the result of an operation stand for a view, if what it gave one level down, `out`, is or may be one of `value`."""
     if shares(out, value):
         note_view(base, made, primitive, params)
-    elif type(out) is NamespaceArray:
-        _note_by_shapes(base, made, primitive, params)
     elif type(out) is not _ndarray:
         group = getattr(getattr(out, "memory", None), "doubted", None)
         if group is not None and memory_of(origin_of(value)[0]).doubted is group:
             note_doubt(base, made)
-
-
-def _note_by_shapes(base: Any, made: Any, primitive: Primitive, params: dict[str, Any]) -> None:
-    """Let a result stand for a view where NumPy makes one: a library of its own may copy, and does not say so."""
-    views = primitive.views if isinstance(primitive.views, str) else primitive.views(params)
-    model = np.empty(base.shape, base.dtype)
-    out: Any = Step(primitive, params).read(model) if views else None
-    if not issubclass(type(out), _ndarray) or not np.may_share_memory(out, model):
-        return
-    if views == "by layout" and merges(model.shape, out.shape):
-        note_doubt(base, made)
-    elif views == "read-only":
-        note_read_only(base, made, primitive, params)
-    else:
-        note_view(base, made, primitive, params)
-
-
-def merges(old: Sequence[int], new: Sequence[int]) -> bool:
-    """Say whether a reshape joins axes, so that the layout decides whether it copies; to split an axis never copies."""
-    rest = [n for n in new if n != 1]
-    for n in old:
-        product = 1
-        while product < n and rest:
-            product *= rest.pop(0)
-        if product != n:
-            return n != 1 and 0 not in old
-    return False
 
 
 def note_view(base: Any, view: Any, primitive: Primitive, params: dict[str, Any], number: int | None = None) -> None:
@@ -270,9 +239,8 @@ def refresh(view: Any) -> None:
     if origin is None:
         raise UnsupportedError(
             f"whether reshape made a view or a copy depends on how an array lies in memory, which is not known where a trace "
-            f"has no values (vmap, make_expressions), or the library of the array does not tell. Something was written to the "
-            f"one, and the other is read, at {here()}. Make the array with u = u.copy() before it is reshaped, or take a copy, "
-            f"v = u.reshape(shape).copy()."
+            f"has no values (vmap, make_expressions). Something was written to the one, and the other is read, at {here()}. "
+            f"Make the array with u = u.copy() before it is reshaped, or take a copy, v = u.reshape(shape).copy()."
         )
     root, path = origin
     new = root

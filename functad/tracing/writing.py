@@ -15,14 +15,13 @@ import numpy as np
 
 from functad.errors import AssignmentError, ConversionError, UnsupportedError
 from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, shape_of, type_of
-from functad.namespaces.array import NamespaceArray, wrapped
 from functad.places import here
 from functad.primitives.elementwise.conversion import COPY, astype, copy_alike
 from functad.primitives.entry import ENTRIES, Primitive
 from functad.primitives.indexing.index_parts import holds_tensors, plain_index
 from functad.primitives.indexing.read import AtPlaces, taken_apart
 from functad.primitives.indexing.write import ADD_TO, WRITE, Path, part
-from functad.primitives.operands import as_operand, innermost, is_number, read
+from functad.primitives.operands import as_operand, innermost, is_number, numpy_values, read
 from functad.primitives.ufunc_methods import METHODS
 from functad.tracing.conversions import updating
 from functad.tracing.layouts import in_c_order, lie_alike
@@ -97,8 +96,8 @@ def _operand(v: Any) -> Any:
         if v.recorder.inactive:
             recorded_now([v])
         return v
-    if type(v) not in PLAIN and type(v := wrapped(v)) is NamespaceArray:
-        return v.copy()
+    if type(v) not in PLAIN:
+        v = numpy_values(v, "assignment")
     return v if isinstance(v, (np.generic, int, float, complex)) else np.array(v)  # a copy, which the user cannot overwrite
 
 
@@ -133,7 +132,7 @@ def _check(tensor: Any, root: Any, v: Any) -> None:
         if not updating():
             raise TypeError(f"'{type_of(inner).__name__}' object does not support item assignment")
         adopt(root, clone(root)[None].reshape(()))  # an array, which can be written into
-    elif not issubclass(type(inner), (_ndarray, ArraySpec, NamespaceArray)):
+    elif not issubclass(type(inner), (_ndarray, ArraySpec)):
         raise TypeError(f"'{type(inner).__name__}' object does not support item assignment")
     if not _keeps_derivative(v, root):
         raise ConversionError(
@@ -189,8 +188,7 @@ def buffer_like(tensor: Any, value: Any) -> Any:
     tensor.renew()
     if value.dtype.kind not in "fc" or tensor.recorder.closed or (tensor.recorder.inactive and not recorded_now([tensor])):
         return value
-    like = innermost(tensor)
-    return tensor.recorder.buffer(like.made_of(value) if type(like) is NamespaceArray else value)
+    return tensor.recorder.buffer(value)
 
 
 def recorded_now(inactive: list[Recorded]) -> bool:

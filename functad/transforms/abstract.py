@@ -144,13 +144,14 @@ def listed(
 
 def _spec_of_input(leaf: Any, name: str, transform: str, f: object) -> ArraySpec:
     spec = spec_or_none(leaf)
+    looks = spec is not None and type(leaf) not in PLAIN and transform != "jit"  # `jit` has looked
+    if looks and (reason := foreign_rules(leaf)) is not None:
+        raise InputError(f"{call_of(transform, f)}: {name} is a {type(leaf).__name__}. {reason}")
     if spec is None or spec.dtype.kind not in "biufc":
         raise InputError(
             f"{call_of(transform, f)}: {name} is a {type(leaf).__name__}, not an array or a number. Bind it first: "
             f"functools.partial, or a lambda around the function."
         )
-    if type(leaf) not in PLAIN and transform != "jit" and (reason := foreign_rules(leaf)) is not None:  # `jit` has looked
-        raise InputError(f"{call_of(transform, f)}: {name} is a {type(leaf).__name__}. {reason}")
     return spec
 
 

@@ -27,7 +27,6 @@ from functad.transforms.calling.arguments import (
     without_slope,
 )
 from functad.transforms.calling.decorators import by_arguments, value_by_arguments
-from functad.transforms.calling.results import handed_out
 from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
 from functad.transforms.pullbacks import TracedPullback
 from functad.transforms.walks.cotangents import one_like
@@ -145,8 +144,8 @@ def gradient_function(
 
             warn_of_unconnected(selection, args, kwargs, has_aux)
         result = selection.pack(derivatives(inputs, found))
-        if type(value) is not _float64:  # an array of shape (), and perhaps one of the user
-            value = value.copy() if type(value) is np.ndarray else handed_out(value)
+        if type(value) is np.ndarray:  # of shape (), and perhaps one of the user
+            value = value.copy()
         if not has_aux:
             return (value, result) if with_value else result
         aux = own_aux(aux, recorder, inputs.primals)
@@ -274,4 +273,4 @@ def _copied(leaf: Any) -> Any:
     """Return a result that is the user's own: the pullback does not see what is written into it."""
     if type(leaf) is np.ndarray:
         return leaf.copy("K")
-    return clone(shown(leaf)) if isinstance(leaf, Recorded) else handed_out(leaf)
+    return clone(shown(leaf)) if isinstance(leaf, Recorded) else leaf

@@ -24,7 +24,7 @@ from functad.tracing.traces.base import Recorder
 from functad.tracing.traces.concrete import ForwardRecorder, ReverseRecorder
 from functad.transforms.calling.arguments import Inputs, by_argument, check_slope, enter, own_aux, split_aux, traced
 from functad.transforms.calling.decorators import by_results, with_value
-from functad.transforms.calling.results import foreign_to, handed_out, own_results
+from functad.transforms.calling.results import foreign_to, own_results
 from functad.transforms.calling.seeds import check_chunk_size, of_identity, size_of, widest
 from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
 from functad.transforms.linear import Pushforward
@@ -332,7 +332,7 @@ class _Trace:
                 dtype = np.result_type(dtype, np.complex64)
             if rows is None:
                 inner = foreign(primal)
-                blocks.append(np.zeros(shape, dtype)[()] if inner is None else handed_out(zeros_for(shape, dtype, inner)))
+                blocks.append(np.zeros(shape, dtype)[()] if inner is None else zeros_for(shape, dtype, inner))
                 continue
             if type(rows) in PLAIN and (inner := foreign(primal)) is not None:  # the identity itself
                 rows = zeros_for((), dtype, inner) + rows
@@ -340,7 +340,7 @@ class _Trace:
             rows = rows if dtype_of(rows) == dtype else rows.astype(dtype)
             if type(rows) is np.ndarray and not rows.flags.writeable:
                 rows = rows.copy()
-            blocks.append(handed_out(rows if shape else rows[()]))
+            blocks.append(rows if shape else rows[()])
         return blocks
 
 

@@ -10,7 +10,6 @@ import numpy as np
 from functad.errors import NotLinearError, StructureError
 from functad.expressions.expressions import Expressions
 from functad.expressions.spec import ArraySpec, inexact, shape_of
-from functad.namespaces.array import wrapped
 from functad.places import here, name_of
 from functad.primitives.operands import innermost, zeros_for
 from functad.tracing.tensor import Tensor
@@ -201,7 +200,6 @@ def linear_transpose(f: Callable[..., Any], *primals: Any) -> Callable[[Any], tu
 
 
 def _zeros(leaf: Any) -> Any:
-    leaf = wrapped(leaf)
     if isinstance(leaf, ArraySpec):
         return np.zeros(leaf.shape, leaf.dtype)[()]
     if undifferentiable(leaf) is not None:

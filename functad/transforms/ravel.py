@@ -11,8 +11,8 @@ import numpy as np
 
 from functad.errors import InputError, StructureError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, is_array_or_number, shape_of, spec_of
-from functad.namespaces.array import wrapped
 from functad.places import here
+from functad.primitives.operands import array_api_advice, has_array_api_alone
 from functad.tracing.traces.base import Recorded
 from functad.transforms.calling.arguments import value_of
 from functad.transforms.calling.results import own_results
@@ -46,8 +46,12 @@ def ravel(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
                [30., 40.]])}
     """
     given, structure = flatten(tree)
-    leaves = [wrapped(value_of(leaf)) for leaf in given]
+    leaves = [value_of(leaf) for leaf in given]
     for i, leaf in enumerate(leaves):
+        if has_array_api_alone(type(leaf)):
+            raise InputError(
+                f"ravel, called at {here()}: {structure.paths('tree')[i]} is {_described(leaf)}. {array_api_advice(type(leaf))}"
+            )
         if not _is_numeric(leaf):
             raise InputError(
                 f"ravel, called at {here()}: {structure.paths('tree')[i]} is {_described(leaf)}, not an array of numbers. Make "
@@ -97,8 +101,8 @@ def _unravelled(
     """Return the tree that a flat array stands for."""
     ends = list(accumulate(int(np.prod(shape)) for shape, _, _ in specs))
     size = ends[-1] if ends else 0
-    flat = wrapped(value_of(flat))
-    if not hasattr(flat, "dtype"):
+    flat = value_of(flat)
+    if not isinstance(getattr(flat, "dtype", None), np.dtype):
         flat = np.asarray(flat)
     if shape_of(flat) != (size,) or dtype_of(flat).kind not in "biufc":
         raise StructureError(f"unravel, called at {here()}, needs {dtype}[{size}], not {spec_of(flat)}.")

@@ -27,7 +27,6 @@ from functad.transforms.calling.arguments import (
     traced,
 )
 from functad.transforms.calling.decorators import by_arguments, by_results, with_value_and_two
-from functad.transforms.calling.results import handed_out
 from functad.transforms.calling.seeds import check_chunk_size, chunks, identity_rows, in_batch, size_of
 from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
 from functad.transforms.grad import gradient_function, pulled_back
@@ -36,7 +35,6 @@ from functad.transforms.jvp import check_counts, pushed_along
 from functad.transforms.linear import LinearFunction
 from functad.transforms.walks.cotangents import zero_tangent
 from functad.transforms.walks.forward import push_through
-from functad.trees.functions import tree_map
 from functad.trees.structure import flatten
 
 P = ParamSpec("P")
@@ -350,7 +348,7 @@ def _of_diagonals(
         inputs = enter(recorder, selection, args, kwargs)
         out, aux = split_aux(traced(recorder, field, inputs.args, inputs.kwargs), has_aux, selection)
         found = _diagonals(selection, recorder, inputs, _check_field(selection, inputs, out), chunk_size)
-        result = tree_map(handed_out, make(found))
+        result = make(found)
         return (result, own_aux(aux, recorder, inputs.primals)) if has_aux else result
 
     return derived

@@ -11,7 +11,6 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from functad.errors import InputError, StructureError
 from functad.expressions.spec import PYTHON_SCALARS, shape_of, spec_of
-from functad.namespaces.array import wrapped
 from functad.places import call_of, name_of
 from functad.primitives.indexing.indexable import WITHIN_BATCH, indexable
 from functad.primitives.operands import foreign_rules
@@ -22,7 +21,7 @@ from functad.tracing.traces.base import WATCHER, Recorded
 from functad.tracing.traces.batch import BatchRecorder
 from functad.transforms.calling.arguments import check_result, traced, value_of
 from functad.transforms.calling.decorators import remake
-from functad.transforms.calling.results import foreign_to, handed_out, own_results
+from functad.transforms.calling.results import foreign_to, own_results
 from functad.transforms.calling.seeds import check_chunk_size
 from functad.trees.functions import prefix_leaves
 from functad.trees.structure import Structure, flatten
@@ -111,7 +110,7 @@ class _Batch:
         sizes: dict[int, int | None] = {} if axis_size is None else {axis_size: None}  # and which leaf says so
         for place, (leaf, axis) in enumerate(zip(leaves, axes, strict=True)):
             if axis is not None:
-                leaf = self._checked(wrapped(value_of(leaf)), axis, place)
+                leaf = self._checked(value_of(leaf), axis, place)
                 sizes.setdefault(shape_of(leaf)[0], place)
             self.leaves.append(leaf)
         if len(sizes) > 1:
@@ -207,10 +206,9 @@ class _Batch:
         columns, structure = zip(*[flatten(part)[0] for part in parts], strict=True), flatten(parts[0])[1]
         axes = _axes_like(self.out_axes, structure, f"vmap of {name_of(self.f)}: out_axes", "the result")
         joined = [
-            column[0] if axis is None else np.concatenate([wrapped(part) for part in column], axis)
-            for column, axis in zip(columns, axes, strict=True)
+            column[0] if axis is None else np.concatenate(column, axis) for column, axis in zip(columns, axes, strict=True)
         ]
-        return structure.unflatten(list(map(handed_out, joined)))
+        return structure.unflatten(joined)
 
 
 def _held(leaf: Any, recorder: BatchRecorder) -> Any:

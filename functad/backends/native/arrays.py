@@ -12,7 +12,6 @@ import numpy as np
 from functad.backends.llvm.values import Value, where
 from functad.backends.native.code import Code, Index
 from functad.expressions.spec import PYTHON_SCALARS
-from functad.namespaces.array import array_type
 from functad.places import here
 
 Shape = tuple[int, ...]
@@ -174,14 +173,11 @@ def plain_array(value: Any) -> Any:
     Raises:
         TypeError: it is an array of another library, which nothing is to convert behind the user's back.
     """
-    kind = array_type(value)
+    kind = type(value)
     if kind not in PYTHON_SCALARS and not issubclass(kind, (np.ndarray, np.generic)):
-        cure = 'leave jit out, or take jit(f, backend="numpy"), which calls NumPy\'s functions'
-        if kind.__module__.startswith("jax"):
-            cure = 'take jit(f, backend="xla"), which computes with arrays of JAX'
         raise TypeError(
             f"compiled code reads arrays of NumPy, and was given one of {kind.__module__}.{kind.__qualname__}, at {here()}. "
-            f"Convert it; or {cure}."
+            f'Convert it; or leave jit out, or take jit(f, backend="numpy"), which calls NumPy\'s functions.'
         )
     return np.asarray(value)
 

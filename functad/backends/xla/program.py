@@ -15,7 +15,6 @@ from functad.expressions.expressions import Constant, Expressions
 from functad.expressions.integer_ranges import INT64, Range, integers_of, results_fit
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, spec_of
 from functad.forks import cached_property
-from functad.namespaces.array import unwrapped
 from functad.settings import setting
 
 MOST_KNOWN = 256
@@ -92,7 +91,7 @@ class XlaProgram:
 
     def __call__(self, leaves: Sequence[Any]) -> Sequence[Any]:
         """Return the output leaves for input leaves, without waiting until they are computed."""
-        return self.function(*map(unwrapped, leaves))  # type: ignore[no-any-return]
+        return self.function(*leaves)  # type: ignore[no-any-return]
 
     @cached_property
     def source(self) -> str:

@@ -12,7 +12,6 @@ from functad.backends.xla.table import Call, row_of
 from functad.errors import UnsupportedError
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.spec import ArraySpec, spec_of
-from functad.namespaces.array import unwrapped
 from functad.places import here
 from functad.primitives.linalg.solve import SOLVE
 
@@ -23,7 +22,7 @@ def replay(expressions: Expressions, leaves: Sequence[Any]) -> list[Any]:
     values: dict[int, Any] = {i: cast(leaf, specs[i].dtype) for i, leaf in enumerate(leaves)}
 
     def value_of(source: int | Constant) -> Any:
-        return unwrapped(source.value) if isinstance(source, Constant) else values[source]
+        return source.value if isinstance(source, Constant) else values[source]
 
     factors = Factors()
     for equation in expressions.equations:

@@ -9,7 +9,7 @@ import numpy as np
 
 from functad.errors import InputError
 from functad.places import here
-from functad.primitives.operands import foreign_rules, read
+from functad.primitives.operands import array_api_advice, foreign_rules, has_array_api_alone, read
 from functad.tracing.asked import passes_on
 from functad.tracing.operators import BINARY, UNARY
 from functad.tracing.tensor import Tensor
@@ -27,6 +27,16 @@ def refuse_foreign_rules(value: Any, call: str) -> None:
                 refuse_foreign_rules(part, call)
     elif type(value) is not np.ndarray and issubclass(type(value), np.ndarray) and (reason := foreign_rules(value)):
         raise InputError(f"{call} of a {type(value).__name__}, at {here()}. {reason}")
+
+
+def refuse_array_api(value: Any, call: str) -> None:
+    """Raise for an array that has the array API and none of NumPy's protocols, as those of JAX.
+
+    Raises:
+        InputError: it is one.
+    """
+    if has_array_api_alone(type(value)):
+        raise InputError(f"{call} of a {type(value).__name__}, at {here()}. {array_api_advice(type(value))}")
 
 
 def _read_inside(value: Any) -> Any:

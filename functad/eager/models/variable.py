@@ -12,7 +12,7 @@ import numpy as np
 
 from functad.eager.active import ACTIVE, Stamp
 from functad.eager.models.assignment import check_cast, followers, note_assigned, plain_of
-from functad.eager.models.tensor_like import TensorLike, refuse_foreign_rules
+from functad.eager.models.tensor_like import TensorLike, refuse_array_api, refuse_foreign_rules
 from functad.errors import AssignmentError, InputError, UnconnectedWarning
 from functad.expressions.spec import dtype_of, shape_of
 from functad.places import here, warn
@@ -110,6 +110,7 @@ class Variable(TensorLike):
             raise ValueError(f"a Variable needs an initial value, at {here()}: Variable(np.zeros(shape)).")
         value = read(value)
         refuse_foreign_rules(value, "Variable()")
+        refuse_array_api(value, "Variable()")
         array = np.array(plain_of(value, "Variable()"), dtype)
         if array.dtype.kind not in "biufc":
             raise TypeError(f"a Variable of {array.dtype}, at {here()}, cannot be: pass numbers.")

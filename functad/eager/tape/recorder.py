@@ -24,14 +24,13 @@ from weakref import WeakSet, ref
 import numpy as np
 
 from functad.eager.active import ACTIVE, Stamp
-from functad.eager.models.tensor_like import refuse_foreign_rules
+from functad.eager.models.tensor_like import refuse_array_api, refuse_foreign_rules
 from functad.eager.models.variable import Variable
 from functad.eager.tape.equations import TapeEquations
 from functad.eager.tape.inner_traces import has_value, refuse_within
 from functad.eager.tape.pruning import STEP, Schedule, still_there
 from functad.expressions.spec import is_float_array
 from functad.forks import renewed
-from functad.namespaces.array import wrapped
 from functad.places import here, user_frame
 from functad.primitives.elementwise.comparisons import BOOLEAN
 from functad.primitives.elementwise.conversion import copy_alike
@@ -417,8 +416,9 @@ def constant(value: Any, dtype: Any = None, shape: Any = None) -> Tensor:
         >>> (x * 2).numpy()
         array([2., 4.])
     """
-    own: Any = wrapped(value_of(value))
+    own: Any = value_of(value)
     refuse_foreign_rules(own, "constant()")
+    refuse_array_api(own, "constant()")
     if isinstance(own, Tensor):
         out: Any = own.astype(dtype) if dtype is not None else own
         if shape is not None:

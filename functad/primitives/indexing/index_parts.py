@@ -10,9 +10,8 @@ import numpy as np
 
 from functad.errors import AbstractValueError, ConversionError
 from functad.expressions.spec import ArraySpec, dtype_of, stand_in
-from functad.namespaces.array import wrapped
 from functad.places import here
-from functad.primitives.operands import as_operand, innermost, is_traced
+from functad.primitives.operands import as_operand, has_array_api_alone, innermost, is_traced, numpy_values
 
 Shape = tuple[int, ...]
 
@@ -73,7 +72,8 @@ def _plain_part(part: Any) -> Any:
             return part.astype(np.intp)  # NumPy takes an empty list for integers
     if is_traced(part):
         return _tensor_part(part)
-    part = wrapped(part)
+    if has_array_api_alone(kind):
+        return _plain_part(numpy_values(part, "indexing"))
     if hasattr(part, "dtype") and hasattr(part, "__array_function__"):
         return part  # an array of another library, as the values are then
     if hasattr(part, "__index__") and not hasattr(part, "__array__"):

@@ -60,7 +60,7 @@ def _is_read_anew(indices: Any) -> bool:
         return False
     if issubclass(kind, (np.ndarray, np.generic)):
         return dtype_of(indices).kind not in "iu"
-    return not hasattr(kind, "__array_function__") and not hasattr(kind, "__array_namespace__")
+    return not hasattr(kind, "__array_function__")
 
 
 def _take_along_axis_samples(array: Any) -> Calls:

@@ -120,9 +120,6 @@ def _put_by_position(target: Any, path: Path, index: Any, v: Any, adds: bool) ->
         add_at(chosen, places, v)
     else:
         chosen[places] = v
-    if chosen is not flat and not np.may_share_memory(chosen, flat):  # a library whose parts are copies
-        imaginary = any(step.primitive.name == "imag" for step in path)
-        flat = flat.real + 1j * chosen if imaginary else chosen + 1j * flat.imag
     if not np.may_share_memory(flat, target):
         target[...] = flat.reshape(target.shape)
 

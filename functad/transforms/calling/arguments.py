@@ -9,7 +9,6 @@ import numpy as np
 
 from functad.errors import ConstantError, InputError, OutputError, StructureError
 from functad.expressions.spec import PLAIN, PYTHON_SCALARS, ArraySpec, dtype_of, is_array_or_number, shape_of, spec_of
-from functad.namespaces.array import array_type, wrapped
 from functad.places import call_of, here, line_of, name_of
 from functad.primitives.indexing.indexable import IndexableArray, as_plain
 from functad.primitives.indexing.read import as_number
@@ -110,7 +109,7 @@ def _enter_tree(
             value = given if recorder.lasting else held_input(given, recorder)
             tensors.append(new_input(Tensor, recorder, value))
             continue
-        leaf = wrapped(value_of(given))
+        leaf = value_of(given)
         reason = undifferentiable(leaf, holomorphic)
         if reason == _INTEGER and allow_int:
             inputs.skipped.add(len(inputs.primals))
@@ -148,7 +147,7 @@ def undifferentiable(leaf: Any, holomorphic: bool = False) -> str | None:
     """Say why a leaf cannot be differentiated and what to do; `None` if it can."""
     if not is_array_or_number(leaf):
         return "Only arrays and numbers, and containers of them, can be differentiated; choose others by argnums."
-    if (reason := _not_numpys(leaf)) is not None:
+    if type(leaf) not in PLAIN and (reason := foreign_rules(leaf)) is not None:
         return reason
     kind = dtype_of(leaf).kind
     if kind in "biu":
@@ -160,19 +159,10 @@ def undifferentiable(leaf: Any, holomorphic: bool = False) -> str | None:
     return None
 
 
-def _not_numpys(leaf: Any) -> str | None:
-    """Say why NumPy's operations on an array are not its own, and what to pass; `None` if they are."""
-    if type(leaf) not in PLAIN and not isinstance(leaf, Recorded) and (reason := foreign_rules(leaf)) is not None:
-        return reason
-    if not isinstance(dtype_of(leaf), np.dtype):
-        return "Its dtype is none of NumPy's: pass an array that NumPy can call functions of, such as np.asarray of this one."
-    return None
-
-
 def described(leaf: Any) -> str:
     """Return the type of a leaf, and its shape and dtype if it has them, for messages."""
     try:
-        return f"{array_type(leaf).__name__} ({spec_of(leaf)})"
+        return f"{type(leaf).__name__} ({spec_of(leaf)})"
     except (TypeError, AttributeError):  # no array, or one whose dtype is not NumPy's
         return f"a {type(leaf).__name__}"
 
@@ -235,8 +225,7 @@ def _settled(out: Any) -> Any:
         if type(leaf) not in PLAIN:
             check_wrapped(leaf)
     settled = [
-        leaf if type(leaf) in PLAIN else _settled(leaf) if isinstance(leaf, Tensor) else wrapped(value_of(leaf))
-        for leaf in leaves
+        leaf if type(leaf) in PLAIN else _settled(leaf) if isinstance(leaf, Tensor) else value_of(leaf) for leaf in leaves
     ]
     return out if all(a is b for a, b in zip(leaves, settled, strict=True)) else structure.unflatten(settled)
 
@@ -313,6 +302,8 @@ def check_result(leaf: Any, path: str, transform: str, function: Any) -> None:
     """
     if type(leaf) not in PYTHON_SCALARS and not hasattr(leaf, "dtype"):
         what, cure = f"a {type(leaf).__name__}", "Return arrays and numbers only, and anything else with has_aux=True."
+    elif not isinstance(dtype_of(leaf), np.dtype):
+        what, cure = f"an array of {dtype_of(leaf)}, which is no dtype of NumPy's", "Return np.asarray of it."
     elif dtype_of(leaf).kind not in "biufc":
         what, cure = f"an array of dtype {dtype_of(leaf)}", OBJECTS
     else:
@@ -352,11 +343,11 @@ def check_like(given: Any, structure: Structure, values: Sequence[Any], name: st
         if dtype_of(value).kind not in "fc":
             result.append(None)
             continue
-        if type(leaf) not in PLAIN:
-            leaf = wrapped(leaf)
         if type(leaf) not in PYTHON_SCALARS and not hasattr(leaf, "dtype"):
             raise StructureError(f"{path} is a {type(leaf).__name__}, not an array, at {here()}.")
-        reason = _not_numpys(leaf) or (None if dtype_of(leaf).kind in "biufc" else _NO_NUMBERS)
+        reason = None if type(leaf) in PLAIN else foreign_rules(leaf)
+        if reason is None and dtype_of(leaf).kind not in "biufc":
+            reason = _NO_NUMBERS
         if reason is not None:
             raise StructureError(f"{path} is {described(leaf)}, at {here()}. {reason}")
         if shape_of(leaf) != shape_of(value):

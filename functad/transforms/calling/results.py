@@ -9,10 +9,9 @@ import numpy as np
 
 from functad.expressions.ownership import root_of, unshared
 from functad.expressions.spec import PLAIN
-from functad.namespaces.array import NamespaceArray
 from functad.primitives.elementwise.conversion import copy_alike
 from functad.primitives.indexing.write import is_alone
-from functad.tracing.traces.base import OPEN, Recorded, Recorder
+from functad.tracing.traces.base import Recorded, Recorder
 from functad.tracing.views import clone, origin_of
 from functad.trees.structure import flatten
 
@@ -39,17 +38,7 @@ def own_results(leaves: Sequence[Any], foreign: Iterable[Any]) -> list[Any]:
             if root in known:
                 result[i] = clone(leaf)
             known.add(root)
-        elif type(leaf) is NamespaceArray:
-            result[i] = handed_out(leaf)
     return result
-
-
-def handed_out(leaf: Any) -> Any:
-    """Return a result as the user gets it: an array of a library with the array API alone as that of the library.
-
-    While a function of the user runs it stays wrapped, so that functions of NumPy apply to it.
-    """
-    return leaf.array if type(leaf) is NamespaceArray and OPEN.get() is None else leaf
 
 
 def foreign_to(recorder: Recorder, leaves: Iterable[Any]) -> list[Any]:

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from functad.expressions.spec import PLAIN, ArraySpec
-from functad.namespaces.array import NamespaceArray
 from functad.places import place_of, user_frame
 from functad.primitives.elementwise.arithmetic import MULTIPLY
 from functad.primitives.plan import (
@@ -114,7 +113,7 @@ def walk_back(
 def _of_another_library(cotangents: list[Any]) -> type | None:
     """Return the type of the last cotangent if it is an array of another library, such as Dask, that may convert it."""
     value = cotangents[-1]
-    if value is None or isinstance(value, Recorded) or type(value) is NamespaceArray or not overrides(value):
+    if value is None or isinstance(value, Recorded) or not overrides(value):
         return None
     return type(value)
 
