@@ -29,7 +29,7 @@ SHORTENED = {
 }
 MARKS = {"sparse": pytest.mark.filterwarnings("ignore::functad.errors.LoopWarning")}  # the page is about other things
 WITH_SCIPY = {"fitting", "optimize", "other_arrays", "simulation", "sparse", "start"}
-WITH_DASK = WITH_ARRAY_API = {"other_arrays"}
+WITH_DASK = {"other_arrays"}
 WITH_JAX = {"bridges", "beyond_one_machine"}
 
 
@@ -43,8 +43,6 @@ def test_code_prints_what_it_says(page):
         pytest.importorskip("scipy", reason="the page shows what SciPy adds")
     if page.stem in WITH_DASK:
         pytest.importorskip("dask", reason="the page shows arrays of Dask")
-    if page.stem in WITH_ARRAY_API:
-        pytest.importorskip("array_api_strict", reason="the page shows arrays of the array API standard")
     if page.stem in WITH_JAX:
         pytest.importorskip("jax", reason="the page shows functions of JAX")
     options = doctest.REPORT_NDIFF | (doctest.ELLIPSIS if page.stem in SHORTENED else 0)

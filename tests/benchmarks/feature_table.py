@@ -310,9 +310,8 @@ SECTIONS: dict[str, tuple[Row, ...]] = {
         Row(
             "gpu",
             "graphics processors",
-            "backends/test_xla.py::TestArraysOfJax::test_arguments_of_either_kind_are_compiled_once_for_each_dtype "
-            "portability/test_array_api_values.py::TestArraysOfJax::test_transforms",
-            note='arrays of JAX, eagerly and in what `jit(f, backend="xla")` compiles; tested on processors alone',
+            "backends/test_xla.py::TestArraysOfJax::test_arguments_of_either_kind_are_compiled_once_for_each_dtype",
+            note='what `jit(f, backend="xla")` compiles, on devices that JAX has; tested on processors alone',
         ),
         Row(
             "several_devices",
