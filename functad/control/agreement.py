@@ -17,7 +17,7 @@ from functad.expressions.spec import PLAIN, PYTHON_SCALARS, ArraySpec, is_array_
 from functad.places import here, name_of
 from functad.primitives.elementwise.conversion import array_of_number
 from functad.primitives.indexing.indexable import handed
-from functad.primitives.operands import foreign_rules, is_number
+from functad.primitives.operands import foreign_rules, is_number, numpy_values
 from functad.tracing.traces.base import Recorded
 from functad.transforms.calling.arguments import value_of
 from functad.trees.structure import Structure, difference, flatten
@@ -212,7 +212,7 @@ def number(value: Any, kinds: str, wanted: str, cure: str) -> Any:
     Raises:
         ControlFlowError: it is something else.
     """
-    value = value_of(value)
+    value = numpy_values(value_of(value), "control flow")
     spec = spec_or_none(value)
     if spec is None or spec.shape != () or spec.dtype.kind not in kinds:
         what = f"a {type(value).__name__}" if spec is None else repr(spec)

@@ -19,7 +19,7 @@ from functad.implicit.linear_solvers import OPTIONS, SMALL, SOLVERS, check_regul
 from functad.places import here, name_of
 from functad.primitives.batching import one_by_one
 from functad.primitives.entry import Primitive
-from functad.primitives.operands import innermost
+from functad.primitives.operands import innermost, numpy_values
 from functad.rules.solver_primitive import SolverPrimitive
 from functad.tracing.traces.base import Recorded
 from functad.transforms.calling.arguments import value_of
@@ -430,6 +430,7 @@ def known(leaf: Any, function: Any) -> Any:
 
 def inexact(leaf: Any, what: str, function: Any) -> Any:
     """Return an array or a number as one of floating point."""
+    leaf = numpy_values(leaf, what)
     kind = str(getattr(leaf, "dtype", np.dtype(type(leaf)) if type(leaf) in PYTHON_SCALARS else np.dtype(object)).kind)
     if kind not in "biufc":
         raise InputError(f"{what} of {name_of(function)} holds a {type(leaf).__name__}, not an array or a number, at {here()}.")

@@ -150,11 +150,12 @@ def numpy_values(value: Any, name: str) -> Any:
         return value
     try:
         values = np.asarray(value)
+        values = values if values.ndim else values[()]
         reason = f"NumPy reads it as an array of {values.dtype}"
     except Exception as error:  # noqa: BLE001 - each library has errors of its own for what NumPy cannot read
         values, reason = None, f"NumPy cannot read it ({type(error).__name__})"
     if values is None or values.dtype.kind not in "biufc":
-        raise UnsupportedError(f"{name} of a Tensor and a {kind.__name__}, at {here()}: {reason}. {array_api_advice(kind)}")
+        raise UnsupportedError(f"{name} of a {kind.__name__}, at {here()}: {reason}. {array_api_advice(kind)}")
     return values
 
 
