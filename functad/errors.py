@@ -380,17 +380,17 @@ class NotLinearError(FunctadError, ValueError):
 
 
 class UnconnectedWarning(Coded, UserWarning):
-    """The result of a function does not depend on an argument, or only where the derivative is cut.
-
-    Given by `warn_unconnected=True`, and by a Variable that is read after a value that is followed was assigned to it.
-    """
+    """A Variable is read after a value that is followed was assigned to it: no derivative flows through the assignment."""
 
     code = "unconnected"
     cause = (
-        "No differentiable path leads from the argument to the result: it is not used, or what is computed from it passes "
-        "through a comparison, an integer, np.floor, stop_gradient, an assignment to a Variable or the like."
+        "A Variable holds a copy of the value that is assigned to it. A transform or tape still follows the value, but not the "
+        "copy that is read now."
     )
-    cure = "functad.explain(f, *args) shows where each path is cut. Leave the argument out of argnums if that is meant."
+    cure = (
+        "Use the value itself, or functad.functional_call. Assign functad.stop_gradient(value) if no derivative is to flow. "
+        "functad.explain(f, *args) shows where other paths are cut."
+    )
 
 
 class MissingGradientWarning(Coded, UserWarning):

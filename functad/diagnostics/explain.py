@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functad.diagnostics.ways import Way, way_of
-from functad.errors import UnconnectedWarning
 from functad.expressions.records import inputs_of, mark_needed, mark_reached, marks_at
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of
-from functad.places import name_of, warn
+from functad.places import name_of
 from functad.primitives.operands import innermost
 from functad.tracing.traces.following import Followed, Follower
 from functad.transforms.calling.arguments import checked_leaves, split_aux, traced, undifferentiable
@@ -124,13 +123,6 @@ def explain(
           args[0]['shift']: missing, it is not used
     """
     return explain_call(Selection("explain", f, argnums, argnames), args, kwargs, has_aux)
-
-
-def warn_of_unconnected(selection: Selection, args: tuple[Any, ...], kwargs: dict[str, Any], has_aux: bool) -> None:
-    """Run the function again, and warn of each selected input that no differentiable path connects with the result."""
-    for finding in explain_call(selection, args, kwargs, has_aux).findings:
-        if not finding.connected and finding.status != "refused":
-            warn(UnconnectedWarning(f"{selection.call}: {finding}."))
 
 
 def explain_call(selection: Selection, args: tuple[Any, ...], kwargs: dict[str, Any], has_aux: bool) -> Explanation:

@@ -49,7 +49,6 @@ def value_and_grad(
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-    warn_unconnected: bool = False,
 ) -> Callable[P, tuple[R, Any]]:
     """Return a function that gives the value of `f` and its gradient, from one evaluation: `(f(x), g)`.
 
@@ -57,7 +56,7 @@ def value_and_grad(
 
     Args:
         f: the function; without it a decorator is returned.
-        argnums, argnames, has_aux, holomorphic, allow_int, warn_unconnected: as for `grad`.
+        argnums, argnames, has_aux, holomorphic, allow_int: as for `grad`.
 
     Returns:
         A function with the signature of `f` that returns `(value, gradient)`, or `((value, aux), gradient)`.
@@ -74,7 +73,7 @@ def value_and_grad(
         {'a': array([ 6., 12.]), 'b': np.float64(5.0)}
     """
     selection = Selection("value_and_grad", f, argnums, argnames)
-    return gradient_function(selection, has_aux, holomorphic, allow_int, warn_unconnected, with_value=True)
+    return gradient_function(selection, has_aux, holomorphic, allow_int, with_value=True)
 
 
 @by_arguments
@@ -85,7 +84,6 @@ def grad(
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-    warn_unconnected: bool = False,
 ) -> Callable[P, Any]:
     """Return a function that gives the gradient of `f`: `g[i] = d f(x) / d x[i]`.
 
@@ -96,8 +94,6 @@ def grad(
         has_aux: `f` returns a pair `(value, aux)`, of which `aux` is handed through.
         holomorphic: arguments and value are complex, and the complex derivative is meant.
         allow_int: integers among the selected arguments, and as the value, are let through; the gradient is zeros.
-        warn_unconnected: give an `UnconnectedWarning` for each input on which the value does not depend by a differentiable
-            path, with the reason; only then `f` is run a second time, to find it.
 
     Returns:
         A function with the signature of `f` that returns the gradient, or `(gradient, aux)` with `has_aux`. The gradient has
@@ -116,7 +112,7 @@ def grad(
         48.0
     """
     selection = Selection("grad", f, argnums, argnames)
-    return gradient_function(selection, has_aux, holomorphic, allow_int, warn_unconnected)
+    return gradient_function(selection, has_aux, holomorphic, allow_int)
 
 
 def gradient_function(
@@ -124,7 +120,6 @@ def gradient_function(
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool | None = None,
-    warn_unconnected: bool = False,
     *,
     with_value: bool = False,
 ) -> Callable[..., Any]:
@@ -139,10 +134,6 @@ def gradient_function(
         if has_aux:
             out, aux = split_aux(out, True, selection)
         value, found = _pull_scalar(recorder, out, selection, holomorphic, allow_int)
-        if warn_unconnected and any(ct is None for ct in found):
-            from functad.diagnostics.explain import warn_of_unconnected  # noqa: PLC0415 - few ask for it
-
-            warn_of_unconnected(selection, args, kwargs, has_aux)
         result = selection.pack(derivatives(inputs, found))
         if type(value) is np.ndarray:  # of shape (), and perhaps one of the user
             value = value.copy()
@@ -203,16 +194,16 @@ def _check_scalar(value: Any, selection: Selection, holomorphic: bool, allow_int
 
 @overload
 def vjp(
-    f: Callable[[*Args], tuple[R, A]], /, *primals: *Args, has_aux: Literal[True], warn_unconnected: bool = False
+    f: Callable[[*Args], tuple[R, A]], /, *primals: *Args, has_aux: Literal[True]
 ) -> tuple[R, Callable[[Any], tuple[*Args]], A]: ...
 @overload
 def vjp(
-    f: Callable[[*Args], R], /, *primals: *Args, has_aux: Literal[False] = False, warn_unconnected: bool = False
+    f: Callable[[*Args], R], /, *primals: *Args, has_aux: Literal[False] = False
 ) -> tuple[R, Callable[[Any], tuple[*Args]]]: ...
 @overload
-def vjp(f: Callable[..., Any], /, *primals: Any, has_aux: bool, warn_unconnected: bool = False) -> Any: ...
+def vjp(f: Callable[..., Any], /, *primals: Any, has_aux: bool) -> Any: ...
 def vjp(  # type: ignore[misc] # mypy does not see that Any takes each of several types
-    f: Callable[..., Any], *primals: Any, has_aux: bool = False, warn_unconnected: bool = False
+    f: Callable[..., Any], *primals: Any, has_aux: bool = False
 ) -> Any:
     """Evaluate `f` and return its value and the function that pulls cotangents back: `g -> g^T J`.
 
@@ -220,8 +211,6 @@ def vjp(  # type: ignore[misc] # mypy does not see that Any takes each of severa
         f: a function of NumPy code.
         primals: its arguments, all of which are differentiated: arrays, numbers or trees of them.
         has_aux: `f` returns a pair `(value, aux)`.
-        warn_unconnected: give an `UnconnectedWarning` for each input on which the value does not depend by a differentiable
-            path, with the reason; `f` is run a second time, to find it.
 
     Returns:
         `(value, pullback)`, or `(value, pullback, aux)`. `pullback(g)`, with `g` of the structure, shapes and dtypes of the
@@ -237,18 +226,12 @@ def vjp(  # type: ignore[misc] # mypy does not see that Any takes each of severa
         >>> pullback(np.array([1.0, 10.0]))
         (array([ 3., 40.]), array([ 1., 20.]))
     """
-    return pulled_back("vjp", f, primals, has_aux=has_aux, warn_unconnected=warn_unconnected)
+    return pulled_back("vjp", f, primals, has_aux=has_aux)
 
 
-def pulled_back(
-    transform: str, f: Callable[..., Any], primals: tuple[Any, ...], *, has_aux: bool = False, warn_unconnected: bool = False
-) -> Any:
+def pulled_back(transform: str, f: Callable[..., Any], primals: tuple[Any, ...], *, has_aux: bool = False) -> Any:
     """Evaluate a function and return its value and pullback, for a transform with the name that the user called."""
     pull, value, *aux = lasting_pullback(transform, f, primals, has_aux)
-    if warn_unconnected:
-        from functad.diagnostics.explain import warn_of_unconnected  # noqa: PLC0415 - few ask for it
-
-        warn_of_unconnected(Selection(transform, f, range(len(primals))), primals, {}, has_aux)
     return value, pull, *aux
 
 

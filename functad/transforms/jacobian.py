@@ -15,7 +15,6 @@ from typing import Any, Literal, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
-from functad.diagnostics.explain import warn_of_unconnected
 from functad.errors import InputError
 from functad.expressions.spec import PLAIN, dtype_of, inexact, shape_of, spec_of
 from functad.places import here, name_of
@@ -46,7 +45,6 @@ def jacobian(
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-    warn_unconnected: bool = False,
     mode: Mode = "auto",
     chunk_size: int | None = None,
 ) -> Callable[P, Any]:
@@ -61,8 +59,6 @@ def jacobian(
         has_aux: `f` returns a pair `(value, aux)`, of which `aux` is handed through.
         holomorphic: arguments and values are complex, and the complex derivative is meant.
         allow_int: integers among the selected arguments and in the result are let through; their derivative is zeros.
-        warn_unconnected: give an `UnconnectedWarning` for each input on which the value does not depend by a differentiable
-            path, with the reason; `f` is run a second time, to find it.
         mode: `"reverse"` computes rows, `"forward"` columns, `"auto"` what there are fewer of.
         chunk_size: so many rows or columns, at most, are computed at a time; by default as many as take some 100 MB.
 
@@ -82,7 +78,7 @@ def jacobian(
         array([[3., 2.],
                [4., 0.]])
     """
-    options = Options(argnums, argnames, has_aux, holomorphic, allow_int, warn_unconnected, mode, chunk_size)
+    options = Options(argnums, argnames, has_aux, holomorphic, allow_int, mode, chunk_size)
     return jacobian_function("jacobian", f, options)
 
 
@@ -94,7 +90,6 @@ def jacrev(
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-    warn_unconnected: bool = False,
     chunk_size: int | None = None,
 ) -> Callable[P, Any]:
     """Return a function that gives the Jacobian of `f` by reverse mode, row by row: `J[i] = e_i^T J`.
@@ -103,7 +98,7 @@ def jacrev(
 
     Args:
         f: the function; without it a decorator is returned.
-        argnums, argnames, has_aux, holomorphic, allow_int, warn_unconnected: as for `jacobian`.
+        argnums, argnames, has_aux, holomorphic, allow_int: as for `jacobian`.
         chunk_size: so many rows, at most, are computed at a time; by default as many as take some 100 MB.
 
     Returns:
@@ -117,7 +112,7 @@ def jacrev(
         >>> jacrev(lambda x: np.sum(x**2, keepdims=True))(np.array([1.0, 2.0]))
         array([[2., 4.]])
     """
-    options = Options(argnums, argnames, has_aux, holomorphic, allow_int, warn_unconnected, "reverse", chunk_size)
+    options = Options(argnums, argnames, has_aux, holomorphic, allow_int, "reverse", chunk_size)
     return jacobian_function("jacrev", f, options)
 
 
@@ -129,7 +124,6 @@ def jacfwd(
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-    warn_unconnected: bool = False,
     chunk_size: int | None = None,
 ) -> Callable[P, Any]:
     """Return a function that gives the Jacobian of `f` by forward mode, column by column: `J[:, j] = J e_j`.
@@ -138,7 +132,7 @@ def jacfwd(
 
     Args:
         f: the function; without it a decorator is returned.
-        argnums, argnames, has_aux, holomorphic, allow_int, warn_unconnected: as for `jacobian`.
+        argnums, argnames, has_aux, holomorphic, allow_int: as for `jacobian`.
         chunk_size: so many columns, at most, are computed at a time; by default as many as take some 100 MB.
 
     Returns:
@@ -152,7 +146,7 @@ def jacfwd(
         >>> jacfwd(lambda t: np.stack([np.cos(t), np.sin(t)]))(0.0)
         array([-0.,  1.])
     """
-    options = Options(argnums, argnames, has_aux, holomorphic, allow_int, warn_unconnected, "forward", chunk_size)
+    options = Options(argnums, argnames, has_aux, holomorphic, allow_int, "forward", chunk_size)
     return jacobian_function("jacfwd", f, options)
 
 
@@ -164,7 +158,6 @@ def value_and_jacobian(
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-    warn_unconnected: bool = False,
     mode: Mode = "auto",
     chunk_size: int | None = None,
 ) -> Callable[P, tuple[R, Any]]:
@@ -174,7 +167,7 @@ def value_and_jacobian(
 
     Args:
         f: the function; without it a decorator is returned.
-        argnums, argnames, has_aux, holomorphic, allow_int, warn_unconnected, mode, chunk_size: as for `jacobian`.
+        argnums, argnames, has_aux, holomorphic, allow_int, mode, chunk_size: as for `jacobian`.
 
     Returns:
         A function with the signature of `f` that returns `(value, jacobian)`, or `((value, aux), jacobian)`.
@@ -188,7 +181,7 @@ def value_and_jacobian(
         (array([1., 9.]), array([[2., 0.],
                [0., 6.]]))
     """
-    options = Options(argnums, argnames, has_aux, holomorphic, allow_int, warn_unconnected, mode, chunk_size)
+    options = Options(argnums, argnames, has_aux, holomorphic, allow_int, mode, chunk_size)
     return jacobian_function("value_and_jacobian", f, options, with_value=True)
 
 
@@ -200,7 +193,6 @@ class Options(NamedTuple):
     has_aux: bool
     holomorphic: bool
     allow_int: bool | None = None
-    warn_unconnected: bool = False
     mode: Mode = "auto"
     chunk_size: int | None = None
 
@@ -220,8 +212,6 @@ def jacobian_function(
     @functools.wraps(f)
     def derived(*args: Any, **kwargs: Any) -> Any:
         trace = _Trace(selection, options, args, kwargs)
-        if options.warn_unconnected:
-            warn_of_unconnected(selection, args, kwargs, has_aux)
         blocks = trace.columns() if trace.forward else trace.rows()
         if len(blocks) > 1 or any(len(row) > 1 for row in blocks):  # slices of one walk share memory
             leaves = iter(own_results([block for row in blocks for block in row], ()))

@@ -1,11 +1,10 @@
-"""`explain` tells why a gradient is zero or missing, and where; `warn_unconnected` says so unasked."""
+"""`explain` tells why a gradient is zero or missing, and where."""
 
 from __future__ import annotations
 
 import inspect
 import math
 import re
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import numpy as np
 import pytest
 
 import functad
-from functad.errors import ConversionError, InputError, OutputError, UnconnectedWarning
+from functad.errors import ConversionError, InputError, OutputError
 from functad.primitives.refused import Refused
 from functad.testing import calls, every_entry
 from functad.testing.sample_calls import label
@@ -279,58 +278,6 @@ def test_it_agrees_with_the_gradient_of_every_function(entry):
                 assert finding.reasons
             else:
                 assert np.any(cotangent), f"{call}: {finding}"
-
-
-# warn_unconnected
-
-
-def two(x: Any, y: Any) -> Any:
-    return np.sum(x * np.floor(y["a"]))
-
-
-def test_grad_warns_of_what_is_not_connected():
-    with pytest.warns(UnconnectedWarning) as caught:
-        gradient = functad.grad(two, argnums=(0, 1), warn_unconnected=True)(X, {"a": X + 0.5, "b": 1.0})
-    assert np.array_equal(gradient[0], np.floor(X + 0.5))
-    assert not gradient[1]["a"].any()
-    messages = [str(record.message) for record in caught]
-    assert len(messages) == 2
-    reason = rf"zero, cut by np\.floor at .*{FILE}:\d+\. \[unconnected\]$"
-    assert re.search(rf"grad of two, called at .*args\[1\]\['a'\]: {reason}", messages[0])
-    assert messages[1].endswith("args[1]['b']: missing, it is not used. [unconnected]")
-    assert {record.filename for record in caught} == {__file__}
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda: functad.grad(warn_unconnected=True)(lambda x: 1.0)(2.0),
-        lambda: functad.value_and_grad(lambda x: 1.0, warn_unconnected=True)(2.0),
-        lambda: functad.value_and_grad(warn_unconnected=True)(lambda x: 1.0)(2.0),
-        lambda: functad.grad(lambda x: (1.0, x), has_aux=True, warn_unconnected=True)(2.0),
-        lambda: functad.vjp(lambda x: np.ones(2), 2.0, warn_unconnected=True),
-        lambda: functad.jacobian(lambda x: np.ones(2), warn_unconnected=True)(2.0),
-        lambda: functad.jacobian(warn_unconnected=True)(lambda x: np.ones(2))(2.0),
-    ],
-)
-def test_every_transform_warns(call):
-    with pytest.warns(UnconnectedWarning, match="missing, it is not used"):
-        call()
-
-
-def test_no_warning_where_there_is_a_path_or_none_is_asked_for():
-    runs = []
-
-    def f(x: Any) -> Any:
-        runs.append(x)
-        return np.sum(x * 0.0)
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        functad.grad(f, warn_unconnected=True)(X)
-        functad.grad(lambda x: 1.0)(2.0)
-        functad.grad(lambda x: x["w"] * 1.0, allow_int=True, warn_unconnected=True)({"n": 3, "w": 1.0})
-    assert len(runs) == 1
 
 
 def test_what_is_written_into_a_buffer_through_a_view():

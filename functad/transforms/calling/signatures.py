@@ -48,7 +48,6 @@ class Options(TypedDict, total=False):
 
     holomorphic: bool
     allow_int: bool
-    warn_unconnected: bool
     mode: Literal["auto", "reverse", "forward"]
     chunk_size: int | None
 
