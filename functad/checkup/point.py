@@ -73,7 +73,7 @@ class Point:
             out = traced(recorder, call.entered(recorder, known), (), {})
             found, slots = call.finished(recorder, out)
             seeds = call.seeds(recorder, found, slots)
-            gradients = pull_back(recorder.equations, seeds, recorder.inputs, consume=True, guard=recorder.guard)
+            gradients = pull_back(recorder.equations, seeds, recorder.inputs, consume=True)
         return Outcome([value for value in found if dtype_of(value).kind in "fc"], gradients)
 
     def looked_at(

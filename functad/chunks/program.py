@@ -53,9 +53,9 @@ def in_chunks(backend: Backend, leaves: Sequence[Any], expressions: Expressions)
         leaves: the arguments.
         expressions: the list.
     """
-    given = tuple(map(chunks_of, leaves))
-    if not any(given) and not any(map(is_chunked, _constants(expressions))):
+    if not holds_chunks(leaves, expressions):
         return None
+    given = tuple(map(chunks_of, leaves))
 
     def compiled(own: Expressions) -> ChunkedProgram:
         count = len(own.inputs)
@@ -63,6 +63,11 @@ def in_chunks(backend: Backend, leaves: Sequence[Any], expressions: Expressions)
         return ChunkedProgram(own, backend, known)
 
     return Backend(backend.name + IN_CHUNKS, compiled)
+
+
+def holds_chunks(leaves: Sequence[Any], expressions: Expressions) -> bool:
+    """Return `True` if a Dask array is among the arguments of a list, or among its constants."""
+    return any(map(chunks_of, leaves)) or any(map(is_chunked, _constants(expressions)))
 
 
 IN_CHUNKS = " in chunks"

@@ -10,7 +10,7 @@ import numpy as np
 
 from functad.backends.backend import Backend, find
 from functad.backends.refusals import OtherArgumentsError
-from functad.chunks.program import chunks_of, in_chunks
+from functad.chunks.program import chunks_of, holds_chunks, in_chunks
 from functad.compilation.collector import collector_paused
 from functad.compilation.error_modes import CHECKED, are_heard, modes
 from functad.compilation.kinds import (
@@ -32,13 +32,13 @@ from functad.compilation.lists import CompiledList
 from functad.compilation.lowered import CacheInfo, CompiledFunction, Compiles, Lowered
 from functad.compilation.programs import MAX_ENTRIES, Entry, Programs, let_go_later
 from functad.compilation.simplify import simplified
-from functad.compilation.trace import Again
+from functad.compilation.trace import Again, Trace
 from functad.errors import InputError, RecompileWarning
 from functad.exact_keys import Exact, exact_key
 from functad.expressions.spec import PLAIN, PYTHON_SCALARS, is_array, spec_of, type_of
 from functad.places import call_of, here, name_of, warn
 from functad.primitives.operands import foreign_rules, is_of_jax
-from functad.primitives.safe import CAREFUL, GUARDED, STRICT
+from functad.primitives.safe import CAREFUL, ELEMENTWISE, PASS, QUICK, STRICT
 from functad.settings import setting
 from functad.tracing.layouts import in_c_order
 from functad.tracing.traces.base import LIVE, WATCHER, Recorded
@@ -257,19 +257,25 @@ class Compiler(Programs):
         kinds = key[1]
         places = [i for i, kind in enumerate(kinds) if kind is not STATIC]
         f, names = self.f, input_names(self.f, structure, count)
+        own_leaves = [leaves[i] for i in places]
 
-        with collector_paused(), setting(GUARDED, self.backend.plain is not None):
+        def traced(now: int) -> Trace:
+            with setting(PASS, now):
+                return again.trace(own_leaves, checks=not self.backend.plain)
+
+        with collector_paused():
             tensors = [i for i, place in enumerate(places) if type(kinds[place]) is tuple and kinds[place][-1] is TENSOR]
             again = Again(f, structure, leaves, places, names, tensors)
-            trace = again.trace([leaves[i] for i in places], checks=not self.backend.plain)
+            trace = traced(QUICK)
             if known is not None and not trace.captured:
                 self.hits += 1
                 return known
             if trace.hides and not STRICT.get():  # a NaN could not be seen in the results
-                with setting(CAREFUL, True):
-                    trace = again.trace([leaves[i] for i in places], checks=not self.backend.plain)
+                trace = traced(CAREFUL)
+            elif trace.derives and holds_chunks(own_leaves, trace.expressions):  # tasks do not look for a NaN
+                trace = traced(ELEMENTWISE)
             own = simplified(trace.expressions, self.exact, fused=self.backend.fuses)
-        backend = in_chunks(self.backend, [leaves[i] for i in places], own) or self.backend
+        backend = in_chunks(self.backend, own_leaves, own) or self.backend
         careful = again.expressions if trace.derives and backend is self.backend and not STRICT.get() else None
         program = CompiledList(own, backend, f, self.exact, trace.expressions, self.shares, careful, trace.checked)
         entry = Entry(trace, program)

@@ -21,7 +21,7 @@ from functad.compilation.unguarded import unguarded
 from functad.expressions.expressions import Expressions, evaluate
 from functad.expressions.records import mark_reached, marks_at
 from functad.expressions.spec import PLAIN, ArraySpec, is_inexact, spec_of
-from functad.primitives.safe import CAREFUL
+from functad.primitives.safe import CAREFUL, ELEMENTWISE, PASS, QUICK
 from functad.rules.call import apply
 from functad.rules.rules import Rules
 from functad.settings import setting
@@ -70,7 +70,7 @@ class CompiledList:
         self.exact = exact
         self.shares = shares
         self._careful = careful
-        self._checked = checked if careful is not None and backend.plain is None else ()
+        self._checked = checked if careful is not None else ()
         self._program: Callable[[Sequence[Any]], Sequence[Any]] | None = None
         self._rules: dict[tuple[int, ...], Rules] = {}
         self._splits: dict[tuple[int, ...], Split] = {}
@@ -93,20 +93,23 @@ class CompiledList:
         watch: dict[str, Any] = {}
         if self._checked:
             watch = {"again": Again(self._careful_program), "checked": self._checked}
+            if self.backend.plain is not None:
+                watch["within"] = Again(lambda: self._careful_program(ELEMENTWISE))
         if plain is None:
             return self.backend.compile(own, **watch)
         watch["checked"] = sorted({*plain.checked, *watch.get("checked", ())})
         return self.backend.compile(plain.expressions, careful=own, finite=plain.finite, **watch)
 
-    def _careful_program(self) -> Callable[[Sequence[Any]], Sequence[Any]] | None:
+    def _careful_program(self, now: int = CAREFUL) -> Callable[[Sequence[Any]], Sequence[Any]] | None:
         """Return the program of the careful list; `None` if the function, traced again, takes or gives other leaves."""
         own = self.expressions
-        with collector_paused(), setting(CAREFUL, True):
+        with collector_paused(), setting(PASS, now):
             found = self._careful()  # type: ignore[misc]
         results = found.results
         if found.specs[: len(found.inputs)] != own.specs[: len(own.inputs)] or results != own.results[: len(results)]:
             return None
-        program, forms = NumpyProgram(self._simplified(found), exact=self.exact), Forms(found)
+        own, forms = self._simplified(found), Forms(found)
+        program = NumpyProgram(own, exact=self.exact) if self.backend.plain is None else self.backend.compile(own)
         return lambda leaves: forms.fitted(program(leaves), leaves)
 
     def __call__(self, arrays: Sequence[Any]) -> Sequence[Any]:
@@ -162,7 +165,7 @@ class CompiledList:
                 _, second, _, wanted = self._split(active)
                 floats = [g for g, spec in zip(gs, self.expressions.results, strict=True) if is_inexact(spec)]
                 residuals, arrays = kept
-                if arrays is not None and CAREFUL.get():
+                if arrays is not None and PASS.get() == CAREFUL:
                     found = self._pull_carefully(wanted, arrays, floats)
                 else:
                     found = second([*residuals, *floats])
@@ -194,7 +197,7 @@ class CompiledList:
         """
         key = key, careful
         if key not in self._others:
-            with setting(CAREFUL, careful):
+            with setting(PASS, CAREFUL if careful else QUICK):
                 found = listed(AbstractRecorder("jit", self.function), lambda *own: tuple(f(*own)), tuple(specs), {})[0]
             self._others[key] = self._list(_flat(found), find("numpy") if careful else self.backend)
         return self._others[key]
@@ -213,7 +216,7 @@ class CompiledList:
             Both lists; the inputs that the backward one takes after what the forward one kept; and those that have a cotangent.
         """
         if active not in self._splits:
-            with collector_paused(), setting(CAREFUL, False):
+            with collector_paused(), setting(PASS, QUICK):
                 self._splits[active] = self._made_split(active)
         return self._splits[active]
 
@@ -274,7 +277,7 @@ class CompiledList:
 
         count = len(own.inputs)
         specs = [*own.specs[:count], *[ArraySpec(own.specs[i].shape, own.specs[i].dtype) for i in moving]]
-        program = self._derived(("push", moving), along, specs, careful=CAREFUL.get())
+        program = self._derived(("push", moving), along, specs, careful=PASS.get() == CAREFUL)
         found = program([*primals, *[tangents[i] for i in moving]])
         return replaced([None] * len(own.outputs), floats, self.backend.handed_on(found))
 

@@ -15,6 +15,8 @@ from functad.expressions.expressions import Equation, Expressions
 from functad.places import here, name_of
 from functad.primitives.elementwise.arithmetic import POSITIVE
 from functad.primitives.elementwise.conversion import COPY
+from functad.primitives.safe import PASS, SINGULAR
+from functad.settings import setting
 from functad.transforms.abstract import trace
 from functad.transforms.random_states import frozen_in
 from functad.trees.structure import Structure
@@ -56,7 +58,7 @@ def to_source(f: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
             return v4
         <BLANKLINE>
     """
-    with frozen_in("to_source", f, [f]):
+    with frozen_in("to_source", f, [f]), setting(PASS, SINGULAR):
         traced = without_idle(trace("to_source", f, args, kwargs))
     expressions = _with_copies(simplified(without_dead(traced)), traced.outputs)
     paths = list(traced.inputs)

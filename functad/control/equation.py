@@ -81,7 +81,6 @@ class Control(SolverPrimitive):
             doc=doc,
             batch=batch_all,
             lists=lists,
-            selects=True,  # a branch may not be taken, or a step frozen: zeros among its cotangents must stay zeros
         )
 
     def __call__(self, *arrays: Any, **params: Any) -> Any:

@@ -168,7 +168,7 @@ class _Analysis:
         self.connected = _marked(mark_needed(marks_at([leaf.slot for leaf in alive], len(steps)), self.derivatives))
         seeds = _seeds(alive, len(follower.equations))
         zeros = _Zeros()
-        self.gradients = pull_back(follower.equations, seeds, follower.inputs, consume=False, guard=True, observer=zeros)
+        self.gradients = pull_back(follower.equations, seeds, follower.inputs, consume=False, observer=zeros)
         self.vanished = zeros.places
 
     def finding(self, path: str, slot: int) -> Finding:
@@ -247,7 +247,7 @@ class _Zeros:
     def before(self, index: int, record: Any, given: Sequence[Any]) -> None:
         """Look at what the operation makes of a cotangent."""
         if not all(map(_is_zero, given)):
-            found = zip(inputs_of(record), pull_alone(record, given, guard=True), strict=True)
+            found = zip(inputs_of(record), pull_alone(record, given), strict=True)
             self.places += [(index, slot) for slot, ct in found if _is_zero(ct)]
 
     def after(self, index: int, record: Any, found: Sequence[Any]) -> None:

@@ -22,7 +22,7 @@ from functad.diagnostics.operation_log import (
 )
 from functad.expressions.records import inputs_of, results_of
 from functad.primitives.operands import innermost
-from functad.primitives.plan import KEEP_GATHER
+from functad.primitives.plan import GATHER, WRITE
 from functad.settings import setting
 from functad.transforms.walks.cotangents import Scattered
 from functad.transforms.walks.forward import push_alone
@@ -137,9 +137,9 @@ class CotangentArrivals(Arrivals):
     def _note(self, index: int, record: Any, given: Sequence[Any], found: Sequence[Any]) -> None:
         plan, _, saved, _ = record
         slots = inputs_of(record)
-        if plan.primitive.writes:
+        if plan.special == WRITE:
             self._note_write(index, plan, slots, saved)
-        elif plan.keep == KEEP_GATHER:
+        elif plan.special == GATHER:
             if self._is_bad(index):
                 self._arrive(slots[0], lambda mask: [(index, np.asarray(mask[saved[0]]))])
         elif bad := [i for i, slot in enumerate(slots) if NOT_FINITE.found(_known(found[slot]))]:
@@ -160,19 +160,13 @@ class CotangentArrivals(Arrivals):
                 self._arrive(slot, lambda mask: [(index, mask if adds else mask & ~places(shapes[0], path, where))])
 
     def _arrival(self, index: int, record: Any, given: Sequence[Any], position: int) -> Arrival | None:
-        """Find what a record has added to the cotangent of an input, if that is not finite.
+        """Return the arrival of a cotangent that a record has made, if it is not finite in a careful pass either."""
 
-        The walk guards zeros where it must, which it alone knows; what was bad before may have another cause.
-        """
-        for guard in (True,) if self._is_bad(inputs_of(record)[position]) else (True, False):
+        def call(gs: Sequence[Any]) -> Any:
+            return innermost(pull_alone(record, gs)[position])
 
-            def call(gs: Sequence[Any], guard: bool = guard) -> Any:
-                return innermost(pull_alone(record, gs, guard=guard)[position])
-
-            value = call(given)
-            if NOT_FINITE.found(value):
-                return Arrival(self.log.at(index), call, given, results_of(record, index), value)
-        return None
+        value = call(given)
+        return Arrival(self.log.at(index), call, given, results_of(record, index), value) if NOT_FINITE.found(value) else None
 
 
 class TangentArrivals(Arrivals):

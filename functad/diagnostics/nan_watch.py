@@ -149,13 +149,13 @@ class Watch:
                     origin = origin_of_value(self.log, slot, self.offence.mask(value), self.offence)
                     raise self.error(self.value_name, count_offending(value, self.offence), origin)
 
-    def pull_back(self, cotangents: list[Any], *, guard: bool) -> list[Any]:
+    def pull_back(self, cotangents: list[Any]) -> list[Any]:
         """Pull cotangents back as `reverse.pull_back` does, and raise if value or derivatives are not as they should be."""
         recorder, seeds = self.recorder, _by_slot(cotangents)
         self.check_values(list(seeds))
         arrivals = CotangentArrivals(self.log, seeds, quiet=self.silent())
         equations, inputs = recorder.equations, recorder.inputs
-        found: list[Any] = arrivals.through(pull_back, equations, cotangents, inputs, consume=False, guard=guard)
+        found: list[Any] = arrivals.through(pull_back, equations, cotangents, inputs, consume=False)
         what = "The derivative by input {}" if inputs > 1 else "The derivative"
         self.check_derivatives(arrivals, found, range(inputs), what)
         return found

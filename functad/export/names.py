@@ -20,8 +20,8 @@ _UNLISTED: tuple[Primitive, ...] = (SCAN, WHILE, COND, SWITCH, REAL_SIGN)
 """Primitives that stand in no registry: control flow, and a part of another."""
 
 _OWN = "functad."
-_EINSUMS = {"functad.einsum": False, "functad.einsum_of_diagonals": True}
-"""Of these there is one for each number of operands."""
+_EINSUM = "functad.einsum"
+"""Of this primitive there is one for each number of operands."""
 
 _ELSEWHERE = ("rules.checkpoint", "transforms.stop")
 _SCIPY = (
@@ -48,7 +48,7 @@ def name_of_primitive(primitive: Primitive) -> str | None:
     if primitive not in INTERNAL and primitive not in _UNLISTED:
         return None
     if primitive.name == "einsum":
-        return next(name for name, diagonal in _EINSUMS.items() if diagonal == primitive.selects)
+        return _EINSUM
     return _OWN + primitive.name
 
 
@@ -57,8 +57,8 @@ def primitive_of(name: str, arrays: int) -> Primitive | None:
 
     Only what functad itself has entered is found: a name imports and calls nothing else.
     """
-    if name in _EINSUMS:
-        return einsum_of(arrays, _EINSUMS[name])
+    if name == _EINSUM:
+        return einsum_of(arrays)
     return _every(False).get(name) or _every(True).get(name)
 
 

@@ -172,15 +172,14 @@ class Primitive(Entry):
             if all do, as for elementwise ones in any case; empty if that is not known; or a function of the parameters.
         zero_d: `zero_d(params)` returns `True` if results of shape `()` are arrays, `False` if they are scalars. `None`: ufuncs
             and reductions return scalars, and other primitives are tried on samples (see `functad.primitives.zero_d`).
+        finite: results are finite for finite arguments, but for overflow in sums and products. By default all are but those of
+            elementwise functions with second derivatives.
         writes: it replaces, or adds to, elements of its first argument.
         contracts: it is the product of matrices, the sums of whose cotangents may be taken before they are multiplied.
-        selects: some elements of an argument do not reach the result, and get a cotangent of exactly zero.
         derived: by name, what rules read that is made of the array arguments.
         flat: of a constant one, the primitive with derivative zero that tapes record in its place: to these zero is not `None`.
         partial: by some argument the derivative is not known.
-        pushes: JVP rules, one for each array argument, that read the same as the VJP rules, where these are other formulas; or
-            that are quicker than `jvps`, for plain arrays where no zero meets an infinity.
-        steps: how derivatives pass a record with one differentiated input, and with two; `None` if the rules tell.
+        pushes: JVP rules, one for each array argument, that read the same as the VJP rules, where these are other formulas.
         lost: `lost(t, *saved)`, with what both rules read, says for each result whether its cotangent is to be looked at (if
             none of these is used, all are): the VJP rule finds there what tangents lack in the direction `t`. Empty if nothing.
         looked_at_by: primitives of rules: one that was recorded for the same argument shows that this has been looked at.
@@ -217,13 +216,12 @@ class Primitive(Entry):
     views: str | Callable[[Any], str] = ""
     ordered: str | Callable[[Any], str] = ""
     zero_d: Callable[[Any], bool] | None = None
+    finite: bool
     writes: bool = False
     contracts: bool = False
-    selects: bool = False
     derived: Mapping[str, Callable[..., Any]] = MappingProxyType({})
     flat: Primitive | None = None
     pushes: tuple[Rule, ...] | None = None
-    steps: tuple[int, int] | None = None
     lost: Callable[..., tuple[bool, ...]] | None = None
     looked_at_by: tuple[Primitive, ...] = ()
     batch: Callable[..., Any] | None = None
@@ -270,6 +268,7 @@ class Primitive(Entry):
         partial = any(isinstance(rule, UnknownRule) for rule in vjps)
         vars(self).update(kind=kind, names=tuple(names), compute=compute, vjps=vjps, partial=partial)
         vars(self).update(reverse_plans=Plans(), forward_plans=Plans(), spec=self.spec_by_stand_in)
+        traits.setdefault("finite", kind != "elementwise" or traits.get("curvature") in ("none", "product"))
         vars(self).update({trait: value for trait, value in traits.items() if value is not None})
         if internal:
             INTERNAL.append(self)

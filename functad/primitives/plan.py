@@ -9,15 +9,6 @@ from typing import Any
 from functad.expressions.spec import dtype_of, shape_of
 from functad.primitives.operands import layout_of
 
-# How a plan's saved values are stored and handed to its rule: the cases that occur most are spared a tuple.
-KEEP_NOTHING, KEEP_ONE, KEEP_TUPLE, KEEP_GATHER = range(4)
-
-# How derivatives pass a record whose shapes and dtypes agree: unchanged, multiplied with what was saved, by a rule that reads
-# one saved value, several, or none; and with two differentiated inputs, unchanged to and from both, multiplied with the other,
-# or by two rules. These are written out in the walks, all others are 0. The transposes of sums and products pass likewise.
-OTHER, PASSES, SCALES, MAPS, PICKS, CALLS, SUMS, PRODUCTS, PAIRS = range(9)
-
-
 MANY = 256
 """So many plans are kept. Few primitives have more than three; a stack of many arrays has as many as these have subsets."""
 
@@ -31,51 +22,54 @@ class Plans(dict[tuple[int, ...], Any]):
         super().__setitem__(active, plan)
 
 
+SEVERAL, WRITE, GATHER, CONTRACTION = "several", "write", "gather", "contraction"
+"""What a backward pass does in place of calling `Plan.pull`."""
+
+INLINE: dict[Callable[..., Any], str] = {}
+"""Rules that are so short that a call costs more than they do, as text: `{0}` is the cotangent, `{1}` what the rule reads."""
+
+
 class Plan:
     """Which rules a call of a primitive needs, given which of its inputs are differentiated, and what they read.
+
+    The functions of a plan are generated from the signatures of the rules. Residuals are what the rules read: `None` for
+    nothing, the value itself for one name, and a tuple for several.
 
     Attributes:
         primitive: the primitive called.
         active: positions of the inputs that are differentiated.
         rules: one rule per active input, or the joint rule alone.
         joint: whether `rules` is one joint rule.
-        single: the only rule if there is one active input, one result, and the rule is not joint; else `None`.
-        separate: there are several active inputs with a rule each, and one result, and no more is to be done than run them.
-        contracts: it is a product of two matrices that are both active.
-        keep: how the saved values are stored, one of the `KEEP_` constants.
-        pick: `pick(values, out, params)` returns what the rules read.
+        special: what a backward pass does in place of calling `pull`; empty if it calls it.
+        names: the names that the rules read, each once.
+        save: `save(values, out, params)` returns the residuals.
+        pull: `pull(g, residuals)` returns the cotangent of the only active input, or a tuple of all; `None` if it is special.
+        push: `push(t, residuals)` returns the tangent of the result for that of the only active input. For several inputs `t`
+            is a list, in which `None` stands for zero. It reads what `pull` reads. `None` if there is no such rule.
+        pushes: the rules that `push` calls.
+        arguments: `arguments(residuals)` returns for each rule a tuple of what it reads.
         holds: positions of the array arguments that some rule reads as they are.
-        read: all names that the rules read.
-        params: those of them that are parameters, or `params` alone.
-        reads: the only name that the only rule reads, if there is just one.
+        params: names of the parameters that the rules read, or `params` alone.
         elementwise: the primitive is of that kind.
-        pushes: JVP rules for the active inputs that read what the VJP rules read, so that short ways serve both; or `None`.
-        careful: the same, for where the product of a zero and an infinity may be among them.
-        step: how derivatives pass the record of a short way.
-        selects: the primitive is one that selects.
         fresh: the rules make new arrays, which nobody else holds: so do elementwise rules that compute with some value.
     """
 
     __slots__ = (
         "active",
-        "careful",
-        "contracts",
+        "arguments",
         "elementwise",
         "fresh",
         "holds",
         "joint",
-        "keep",
+        "names",
         "params",
-        "pick",
         "primitive",
+        "pull",
+        "push",
         "pushes",
-        "read",
-        "reads",
         "rules",
-        "selects",
-        "separate",
-        "single",
-        "step",
+        "save",
+        "special",
     )
 
     def __init__(
@@ -87,66 +81,117 @@ class Plan:
         joint: bool,
     ) -> None:
         self.primitive, self.active, self.rules, self.joint = primitive, active, rules, joint
-        self.single = rules[0] if len(active) == 1 and not joint and not primitive.multiple else None
-        self.contracts = primitive.contracts and len(active) == 2
-        self.separate = len(active) > 1 and not joint and not primitive.multiple and not self.contracts
-        picks = [_picks(primitive, names) for names in wants]
-        self.reads = wants[0][0] if self.single is not None and len(wants[0]) == 1 else None
-        sources = {name: source for pair in zip(wants, picks, strict=True) for name, source in zip(*pair, strict=True)}
-        self.read = frozenset(sources)
+        sources = {name: source for names in wants for name, source in zip(names, _sources(primitive, names), strict=True)}
+        self.names = tuple(sources)
         self.params = tuple([name for name, source in sources.items() if source[0] == "p"])
         every = range(max(len(primitive.names), *active, 63) + 1 if "arrays" in sources or "rest" in sources else 0)
         self.holds = frozenset(every) | {i for i, name in enumerate(primitive.names) if name in sources}
-        values = {"out", *primitive.names}
-        self.pushes = self.careful = None
-        if not joint and not primitive.multiple and primitive.lost is None:  # what may be lost is looked for the long way
-            self.careful = primitive.like_the_rules(primitive.jvps, active, wants)
-            self.pushes = primitive.like_the_rules(primitive.pushes, active, wants) or self.careful
-            self.careful = self.careful or self.pushes
-        self.selects = primitive.selects
         self.elementwise = primitive.kind == "elementwise"
+        values = {"out", *primitive.names}
         self.fresh = self.elementwise and all(not values.isdisjoint(names) for names in wants)
-        if self.single is not None and len(picks[0]) == 1:
-            self.keep, body = KEEP_ONE, picks[0][0]
-        elif joint or self.single is not None:
-            self.keep = KEEP_TUPLE if picks[0] else KEEP_NOTHING
-            body = _tuple_source(picks[0])
-        else:
-            self.keep = KEEP_TUPLE
-            body = _tuple_source([_tuple_source(pick) for pick in picks])
-        if primitive.gather and self.single is primitive.vjps[0]:
-            self.keep = KEEP_GATHER
-        self.step = self._step()
-        self.pick = _made_pick(body, primitive.derived) if "derived[" in body else _pick(body)
+        self.special = self._special()
+        self.save = _made(f"lambda v, out, p: {_residuals(list(sources.values()))}", primitive.derived)
+        reads = [[_read(self.names, name) for name in names] for names in wants]
+        self.arguments = _made(f"lambda r: {_tuple([_tuple(each) for each in reads])}")
+        single = len(active) == 1
+        self.pull = None if self.special else _pull(rules, reads, single)
+        self.pushes = self.push = None
+        if not joint and not primitive.multiple and primitive.lost is None:  # what may be lost is looked for the long way
+            self.pushes = primitive.like_the_rules(primitive.pushes or primitive.jvps, active, wants)
+            if self.pushes is not None:
+                self.push = _push(self.pushes, reads, single)
 
-    def _step(self) -> int:
-        count = len(self.active)
-        if self.primitive.steps is not None and 0 < count <= 2:
-            step: int = self.primitive.steps[count - 1]
-            return step
-        if self.single is None:
-            return PAIRS if self.separate and count == 2 else OTHER
-        return OTHER if self.keep == KEEP_GATHER else (CALLS, MAPS, PICKS)[self.keep]
+    def _special(self) -> str:
+        primitive = self.primitive
+        if primitive.writes:
+            return WRITE
+        if primitive.multiple or self.joint:
+            return SEVERAL
+        if primitive.gather and self.active == (0,):
+            return GATHER
+        return CONTRACTION if primitive.contracts and len(self.active) == 2 else ""
 
 
-def _made_pick(body: str, derived: Mapping[str, Callable[..., Any]]) -> Callable[[Any, Any, Any], Any]:
-    """Return the signature of a rule, written out as the function that fetches what it names."""
+def _residuals(sources: Sequence[str]) -> str:
+    return ("None", *sources)[len(sources)] if len(sources) < 2 else _tuple(sources)
+
+
+def _read(names: Sequence[str], name: str) -> str:
+    """Return how a rule reads a name among the residuals `r`."""
+    return "r" if len(names) == 1 else f"r[{names.index(name)}]"
+
+
+def _tuple(items: Sequence[str]) -> str:
+    return "(" + "".join(f"{item}, " for item in items) + ")"
+
+
+def _called(rules: Sequence[Callable[..., Any]], reads: Sequence[Sequence[str]], given: Sequence[str]) -> list[str]:
+    """Return for each rule the text of its call for a cotangent or tangent."""
+    texts = []
+    for i, (rule, names, g) in enumerate(zip(rules, reads, given, strict=True)):
+        inline = INLINE.get(rule)
+        texts.append(inline.format(g, *names) if inline is not None else f"rules[{i}]({', '.join([g, *names])})")
+    return texts
+
+
+def _pull(rules: Sequence[Callable[..., Any]], reads: Sequence[Sequence[str]], single: bool) -> Callable[[Any, Any], Any]:
+    if single and reads == [["r"]]:
+        return rules[0]
+    calls = _called(rules, reads, ["g"] * len(rules))
+    return _with_rules(f"lambda g, r: {calls[0] if single else _tuple(calls)}", rules)
+
+
+def _push(rules: Sequence[Callable[..., Any]], reads: Sequence[Sequence[str]], single: bool) -> Callable[[Any, Any], Any]:
+    if single:
+        return _pull(rules, reads, single=True)
+    lines = ["def push(ts, r):", "    total = None"]
+    for i, call in enumerate(_called(rules, reads, ["t"] * len(rules))):
+        lines += [
+            f"    t = ts[{i}]",
+            "    if t is not None:",
+            f"        total = {call} if total is None else total + {call}",
+        ]
+    return _with_rules("\n".join([*lines, "    return total"]), rules)
+
+
+def _with_rules(text: str, rules: Sequence[Callable[..., Any]]) -> Callable[[Any, Any], Any]:
+    """Return the function of a text in which `rules[i]` stands for a rule."""
+    names = [f"rule{i}" for i in range(len(rules))]
+    for i, name in enumerate(names):
+        text = text.replace(f"rules[{i}]", name)
+    return _maker(text, tuple(names))(*rules)
+
+
+@cache
+def _maker(text: str, names: tuple[str, ...]) -> Callable[..., Callable[[Any, Any], Any]]:
+    """Return the function that makes a function of a text, for values of the names: to compile a text takes 30 us."""
+    module: dict[str, Any] = {}
+    if text.startswith("lambda"):
+        text = f"return {text}"
+    body = "\n".join(f"    {line}" for line in text.splitlines())
+    result = "" if text.startswith("return") else "\n    return push"
+    exec(f"def make({', '.join(names)}):\n{body}{result}", module)  # noqa: S102 - made of names of parameters
+    made: Callable[..., Any] = module["make"]
+    return made
+
+
+def _made(text: str, derived: Mapping[str, Callable[..., Any]] | None = None) -> Callable[..., Any]:
+    """Return the function of a text, made once for all rules that read alike."""
+    return _evaluated(text, derived) if derived and "derived[" in text else _cached(text)
+
+
+def _evaluated(text: str, derived: Mapping[str, Callable[..., Any]] | None) -> Callable[..., Any]:
     names = {"shape_of": shape_of, "layout_of": layout_of, "dtype_of": dtype_of, "derived": derived}
-    made: Callable[[Any, Any, Any], Any] = eval(f"lambda v, out, p: {body}", names)  # noqa: S307 - made of names of parameters
+    made: Callable[..., Any] = eval(text, names)  # noqa: S307 - made of names of parameters
     return made
 
 
 @cache
-def _pick(body: str) -> Callable[[Any, Any, Any], Any]:
-    """Call `_made_pick` once for all rules that read alike: to make one takes 30 us, at every import."""
-    return _made_pick(body, {})
+def _cached(text: str) -> Callable[..., Any]:
+    return _evaluated(text, None)
 
 
-def _tuple_source(items: Sequence[str]) -> str:
-    return "(" + "".join(f"{item}, " for item in items) + ")"
-
-
-def _picks(primitive: Any, wanted: Sequence[str]) -> list[str]:
+def _sources(primitive: Any, wanted: Sequence[str]) -> list[str]:
     """Return, for each name that a rule reads, the expression that fetches it."""
     whole = {
         "out": "out",

@@ -31,17 +31,22 @@ STRICT: ContextVar[bool] = context_variable("strict_derivatives", default=False)
 
 strict = STRICT.get
 
-CAREFUL: ContextVar[bool] = context_variable("careful_derivatives", default=False)
-"""Whether a careful pass runs in this thread or coroutine: an exact zero wins in the rules of all primitives, and in lists that
-are traced meanwhile (see `functad.transforms.walks.zero_wins`)."""
+QUICK, SINGULAR, ELEMENTWISE, CAREFUL = range(4)
 
-careful = CAREFUL.get
+PASS: ContextVar[int] = context_variable("derivative_pass", default=QUICK)
+"""How derivatives multiply, in this thread or coroutine.
 
-GUARDED: ContextVar[bool] = context_variable("guarded_products", default=False)
-"""Whether the trace is for a backend without a careful pass, such as `xla`. An exact zero then wins in `careful_product` and in
-recurrences in the first pass."""
+- `QUICK`: as IEEE arithmetic does. A careful pass follows if a NaN comes out.
+- `CAREFUL`: an exact zero wins in the rules of all primitives (see `functad.transforms.walks.zero_wins`).
 
-guarded = GUARDED.get
+A list that no careful pass follows is traced with one of these:
+
+- `SINGULAR`, for lists that are printed or saved: an exact zero wins in the elementwise rules that read a value, or take a
+  cotangent, which may be infinite or NaN although all inputs of the list are finite.
+- `ELEMENTWISE`, for engines that cannot look for a NaN: an exact zero wins in all elementwise rules.
+"""
+
+current_pass = PASS.get
 
 
 def _never() -> bool:
@@ -112,11 +117,11 @@ def product(x: Any, y: Any) -> Any:
 
 
 def careful_product(x: Any, y: Any) -> Any:
-    """Return `x * y`; in a careful pass or a guarded trace zero where either is exactly zero.
+    """Return `x * y`; zero where either is exactly zero, except in a quick pass.
 
     For rules whose derivatives are finite where the arguments are finite: they cost nothing more in a quick pass.
     """
-    return product(x, y) if careful() or guarded() else x * y
+    return product(x, y) if current_pass() else x * y
 
 
 def quotient(x: Any, y: Any) -> Any:

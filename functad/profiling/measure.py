@@ -142,7 +142,7 @@ def gradient_times(call: Call) -> tuple[float, float]:
     values, slots = call.finished(recorder, out)
     seeds = call.seeds(recorder, values, slots)
     start = clock()
-    pull_back(recorder.equations, seeds, recorder.inputs, consume=True, guard=recorder.guard)
+    pull_back(recorder.equations, seeds, recorder.inputs, consume=True)
     return forward, clock() - start
 
 
@@ -156,7 +156,7 @@ def _observed(call: Call, outermost: FrameType | None, *, notes: bool) -> tuple[
     values, slots = call.finished(recorder, out)
     laps = Laps(clock, notes=notes)
     seeds = call.seeds(recorder, values, slots)
-    pull_back(recorder.equations, seeds, recorder.inputs, consume=False, guard=recorder.guard, observer=laps)
+    pull_back(recorder.equations, seeds, recorder.inputs, consume=False, observer=laps)
     recorder.equations.clear()  # with the values that they hold
     return recorder, laps, end
 

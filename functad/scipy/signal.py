@@ -75,7 +75,6 @@ FEEDBACK: Primitive = general(
     jvps=(_feedback_jvp_a, lambda t, a: FEEDBACK(a, t)),
     name="feedback",
     internal=True,
-    selects=True,
     spec=_feedback_spec,
     samples=_feedback_samples,
     batch=_feedback_batch,

@@ -50,7 +50,7 @@ def _enter(primitive: Primitive, *, adds: int) -> None:
         out = compute(*values, **params)
         plan = primitive.reverse_plan(tuple(active))
         place = slots[0] if len(slots) == 1 else tuple(slots)
-        return append_record(cls, recorder, out, (plan, place, plan.pick(values, out, params), None))
+        return append_record(cls, recorder, out, (plan, place, plan.save(values, out, params), None))
 
     SHORT[primitive.function] = short
 

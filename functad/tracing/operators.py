@@ -18,10 +18,10 @@ from functad.errors import ConversionError, UnsupportedError
 from functad.expressions.spec import dtype_of
 from functad.places import here
 from functad.primitives.elementwise import arithmetic, bounds, comparisons
-from functad.primitives.entry import Primitive, names_read
+from functad.primitives.entry import Primitive
 from functad.primitives.linalg import products as contractions
 from functad.primitives.operands import as_operand, converted, goes_first, is_number, refuse_foreign, strong
-from functad.primitives.plan import KEEP_NOTHING, Plan
+from functad.primitives.plan import Plan
 from functad.tracing.constants import SMALL, held
 from functad.tracing.conversions import unhashable
 from functad.tracing.foreign import OURS, answer_to_operator, decides, holds, overrides
@@ -109,14 +109,14 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
     """
     compute = primitive.compute
     both = primitive.reverse_plan((0, 1))
-    pick_both = both.pick
+    save_both = both.save if both.names else None
+    square = arithmetic.SQUARE.reverse_plan((0,)) if primitive is arithmetic.MULTIPLY else None
     contracts = primitive.kind == "multilinear"  # then only batch axes, those before the last two, are broadcast
-    nothing = both.pick((), None, {}) if not any(map(names_read, both.rules)) else None
 
     def one_way(position: int) -> Method:
         plan = primitive.reverse_plan((position,))
-        reads_other = plan.reads == primitive.names[1 - position]
-        reads_nothing = plan.keep == KEEP_NOTHING
+        reads_other = plan.names == (primitive.names[1 - position],)
+        reads_nothing = not plan.names
         holds_other = 1 - position in plan.holds
         flipped = position == 1
         save = _saver(plan, primitive.names[position], flipped)
@@ -150,6 +150,9 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
                 out = compute(y, value) if flipped else compute(value, y)
                 saved = y if reads_other else None if reads_nothing else save(value, y, out)
                 equation = (plan, x.slot, saved, None)
+            elif y is x and square is not None:  # one product in the backward pass, where two would be added
+                out = compute(value, value)
+                equation = (square, x.slot, value, None)
             elif kind is cls and y.recorder is recorder and not flipped:
                 other = y.below
                 out = compute(value, other)
@@ -164,7 +167,7 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
                 else:
                     specs_of = recorder.specs_for if contracts else recorder.specs_beside
                     specs = specs_of(primitive, (value, other), (0, 1), out)
-                equation = (both, (x.slot, y.slot), nothing or pick_both((value, other), out, None), specs)
+                equation = (both, (x.slot, y.slot), save_both and save_both((value, other), out, None), specs)
             elif kind is _ndarray or kind is _float64:
                 out = compute(y, value) if flipped else compute(value, y)
                 specs = None
@@ -212,21 +215,21 @@ def _saver(plan: Plan, name: str, flipped: bool) -> Callable[[Any, Any, Any], An
         name: of the argument that is the Tensor.
         flipped: the Tensor is the second operand.
     """
-    pick = plan.pick
-    if plan.reads == name:
+    save = plan.save
+    if plan.names == (name,):
         return lambda value, other, out: value
-    if plan.reads == "out":
+    if plan.names == ("out",):
         return lambda value, other, out: out
     if flipped:
-        return lambda value, other, out: pick((other, value), out, None)
-    return lambda value, other, out: pick((value, other), out, None)
+        return lambda value, other, out: save((other, value), out, None)
+    return lambda value, other, out: save((value, other), out, None)
 
 
 def unary(primitive: Primitive) -> Method:
     """Return the method for an elementwise primitive of one argument whose plan has `pushes`."""
     compute = primitive.compute
     plan = primitive.reverse_plan((0,))
-    reads_input, reads_out, keep, pick = plan.reads == "x", plan.reads == "out", plan.keep, plan.pick
+    reads_input, reads_out, save = plan.names == ("x",), plan.names == ("out",), plan.save
 
     def method(x: Any, depth: int = 1) -> Any:
         recorder = x.recorder
@@ -241,7 +244,7 @@ def unary(primitive: Primitive) -> Method:
         elif reads_out:
             saved = out
         else:
-            saved = None if keep == KEEP_NOTHING else pick((value,), out, None)
+            saved = save((value,), out, None)
         specs = None
         kind, cls = type(out), type(x)
         if kind is not type(value) or (out.dtype is not value.dtype if kind is _ndarray else kind is cls):

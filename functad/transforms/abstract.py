@@ -11,6 +11,8 @@ from functad.expressions.expressions import Constant, Expressions
 from functad.expressions.spec import PLAIN, ArraySpec, spec_or_none
 from functad.places import call_of
 from functad.primitives.operands import foreign_rules
+from functad.primitives.safe import PASS, SINGULAR
+from functad.settings import setting
 from functad.tracing.layouts import in_c_order
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.abstract import DERIVATIVES, AbstractRecorder
@@ -56,7 +58,7 @@ def make_expressions(f: Callable[P, Any]) -> Callable[P, Expressions]:
         from functad.transforms.random_states import frozen_in  # noqa: PLC0415 - `import functad` needs no lists
         from functad.transforms.source_lines import noted_lines  # noqa: PLC0415 - the same
 
-        with frozen_in("make_expressions", f, [f]), noted_lines():
+        with frozen_in("make_expressions", f, [f]), noted_lines(), setting(PASS, SINGULAR):
             return trace("make_expressions", f, args, kwargs)
 
     return made

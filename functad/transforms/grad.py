@@ -162,8 +162,8 @@ def _pull_scalar(
     cotangents: list[Any] = [None] * (slot + 1 if slot >= inputs else inputs)
     cotangents[slot] = one
     if recorder.watch is None:
-        return value, pull_back(recorder.equations, cotangents, inputs, consume=True, guard=recorder.guard)
-    return value, pull_through(recorder, cotangents, consume=True, guard=recorder.guard)
+        return value, pull_back(recorder.equations, cotangents, inputs, consume=True)
+    return value, pull_through(recorder, cotangents, consume=True)
 
 
 def _check_scalar(value: Any, selection: Selection, holomorphic: bool, allow_int: bool | None) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar, overload
 import numpy as np
 
 from functad.errors import InputError, StructureError
-from functad.expressions.spec import PLAIN, is_inexact
+from functad.expressions.spec import is_inexact
 from functad.places import call_of
 from functad.tracing.constants import held_input
 from functad.tracing.traces.concrete import ForwardRecorder
@@ -79,8 +79,7 @@ def pushed_along(
     given = [held_input(t, recorder) if type(t) is np.ndarray else t for t in check_tangents(inputs, tangents)]
     out, aux = split_aux(traced(recorder, f, inputs.args, {}), has_aux, selection)
     leaves, structure = checked_leaves(out, transform, f)
-    quick = not recorder.nested and PLAIN.issuperset(map(type, inputs.primals)) and PLAIN.issuperset(map(type, given))
-    found = push_through(recorder, given, leaves, quick=quick)
+    found = push_through(recorder, given, leaves)
     values = [lower(leaf, recorder) for leaf in leaves]
     found = [
         t if t is None or is_inexact(value) else None for t, value in zip(found, values, strict=True)

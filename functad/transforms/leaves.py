@@ -91,7 +91,7 @@ def pulled_with_results(
             seeds.append(as_dtype(g, dtype_of(out)))
     del outs, floats  # so that the walk drops what they hold
     cotangents = seeded(recorder, slots, seeds)
-    return values, pull_through(recorder, cotangents, consume=True, guard=True)
+    return values, pull_through(recorder, cotangents, consume=True)
 
 
 def _is_zero(g: Any) -> bool:

@@ -50,7 +50,7 @@ class Pushforward:
     def leaves(self, tangents: Sequence[Any]) -> list[Any]:
         """Return the tangents of the leaves of the result for those of the inputs; `None` stands for zero in both."""
         recorder, seeds = self.recorder, transposed_seeds(self.recorder, tangents, self.found)
-        return pull_back(recorder.equations, seeds, recorder.inputs, consume=False, guard=True)
+        return pull_back(recorder.equations, seeds, recorder.inputs, consume=False)
 
 
 class LinearFunction(Generic[R, *Args]):

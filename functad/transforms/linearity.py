@@ -141,7 +141,7 @@ def is_linear(plan: Plan) -> bool:
         return True
     own = {primitive.names[i] for i in plan.active if i < len(primitive.names)} | {"out", "arrays", *primitive.derived}
     own |= {"rest"} if max(plan.active) > 0 else set()
-    return own.isdisjoint(plan.read)
+    return own.isdisjoint(plan.names)
 
 
 def _is_additive(expressions: Expressions, equation: Equation, moving: Sequence[int]) -> bool:

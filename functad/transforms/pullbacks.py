@@ -14,6 +14,8 @@ from functad.expressions.expressions import Expressions, evaluate
 from functad.expressions.spec import ArraySpec, is_inexact, shape_of, spec_of, stand_in
 from functad.places import Named, name_of
 from functad.primitives.operands import innermost, zeros_for
+from functad.primitives.safe import ELEMENTWISE, PASS
+from functad.settings import setting
 from functad.tracing.traces.abstract import AbstractRecorder
 from functad.tracing.traces.base import Recorded, Recorder
 from functad.transforms.abstract import listed
@@ -76,7 +78,8 @@ class Pullback:
             return tuple([found[i] for i in wanted])
 
         specs = [ArraySpec(shape_of(self.values[i]), spec_of(self.values[i]).dtype) for i in places]
-        found = listed(AbstractRecorder(self.transform, self.function), pulled, tuple(specs), {})[0]
+        with setting(PASS, ELEMENTWISE):
+            found = listed(AbstractRecorder(self.transform, self.function), pulled, tuple(specs), {})[0]
         expressions = extract(found, range(len(places)), found.outputs, found.inputs)
         inputs = [_described(primal) for primal in self.inputs.primals], self.inputs.structures, self.inputs.skipped
         result = [_described(value) for value in self.values], self.structure
@@ -103,8 +106,7 @@ class TracedPullback(Pullback):
 
     def leaves(self, seeds: Sequence[Any]) -> list[Any]:
         """Walk back through the trace."""
-        # Seeds are often rows of an identity matrix, so zeros are guarded.
-        return pull_through(self.recorder, seeded(self.recorder, self.slots, seeds), consume=False, guard=True)
+        return pull_through(self.recorder, seeded(self.recorder, self.slots, seeds), consume=False)
 
 
 class ListedPullback(Pullback):

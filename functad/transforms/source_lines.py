@@ -38,7 +38,7 @@ def _codes(function: Any) -> Iterator[CodeType]:
 _KINDS = {
     id(code): kind
     for function, kind in (
-        (reverse._walk, _BACK),
+        (reverse._pass, _BACK),
         (reverse.pull_back, _AFTER),
         (forward.push_all, _PUSH),
         (forward._push_run, _RUN),
@@ -141,12 +141,14 @@ class SourceLines:
 
     def _of_walk(self, variables: dict[str, Any], index: int | None) -> Place | None:
         """Return the place of the operation that a walk stands at; its index, if the walk itself does not know it."""
-        _, noted = self._noted.get(id(variables["equations"]), (None, {}))
+        _, noted = self._noted.get(id(variables["equations" if "equations" in variables else "records"]), (None, {}))
         if index is None:
             index = variables.get("index", -1)
         if index in noted:
             return noted[index]
-        equation = variables.get("equation")  # of several results, the first was noted and the last has the record
+        equation = variables.get(
+            "equation", variables.get("record")
+        )  # of several results, the first was noted and the last has the record
         return None if equation is None else noted.get(results_of(equation, index)[0])
 
     def _of_list(self, variables: dict[str, Any]) -> Place | None:

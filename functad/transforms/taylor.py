@@ -145,7 +145,7 @@ class _Call(NamedTuple):
         return self._by_rule(order)
 
     def _linear(self, order: int) -> Coefficients:
-        saved = self.plan.pick(self.values, self.out, self.params)
+        saved = self.plan.save(self.values, self.out, self.params)
         columns = [self.recorder.coefficients(self.arrays[i], order) for i in self.active]
         return [self._pushed(list(ts), saved) for ts in zip(*columns, strict=True)]
 
@@ -200,9 +200,9 @@ class _Call(NamedTuple):
             first = zero_tangent(self.values[i]) if rising[0] is None else rising[0]
             slopes.append(recorder.tensor(first, rising[1:]))
         out = self.out
-        if "out" in self.plan.read:
+        if "out" in self.plan.names:
             out = recorder.results(self.primitive, out, self.coefficients(order - 1))
-        found = self._pushed(slopes, self.plan.pick(values, out, self.params))
+        found = self._pushed(slopes, self.plan.save(values, out, self.params))
         if not self.primitive.multiple:
             return self._integrated(found, order)
         return list(zip(*[self._integrated(part, order) for part in found], strict=True))

@@ -85,7 +85,8 @@ def test_guards_stay_where_a_nan_would_not_be_seen() -> None:
 
 
 def test_exact_lists_and_sources_to_ship_keep_their_guards() -> None:
-    assert "product(" in functad.jit(functad.grad(entropy), backend="numpy", exact=True).lower(X).source()
+    exact = functad.jit(functad.grad(entropy), backend="numpy", exact=True).lower(X).source()
+    assert "product(" in exact or "return again(" in exact
     source = functad.to_source(functad.grad(entropy), X)
     assert "product(" in source
     assert "careful" not in source

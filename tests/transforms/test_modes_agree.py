@@ -217,6 +217,7 @@ WAYS: dict[str, Any] = {
     "eager": itself,
     "numpy": functools.partial(functad.jit, backend="numpy"),
     "llvm": functools.partial(functad.jit, backend="llvm"),
+    "xla": functools.partial(functad.jit, backend="xla"),
 }
 
 

@@ -144,6 +144,75 @@ def test_elementwise(row: tuple[str, Function, Points], dtype: Any) -> None:
                     )
 
 
+def _from_source(f: Function, x: Any) -> Any:
+    """Return what the module that `to_source` writes computes."""
+    module: dict[str, Any] = {}
+    exec(functad.to_source(f, x), module)
+    return module["derivative"](x)
+
+
+@pytest.mark.parametrize("row", ELEMENTWISE, ids=_label)
+def test_lists_and_source_give_the_derivatives(row: tuple[str, Function, Points]) -> None:
+    """No careful pass follows them, so their first pass is to give what eager execution gives."""
+    _, f, points = row
+    x = np.array(list(points), float)
+    with np.errstate(all="ignore"):
+        for mode, along in {**FIRST, **SECOND}.items():
+
+            def derivative(x: Any, along: Function = along) -> Any:
+                return along(f, x)
+
+            for found in (functad.make_expressions(derivative)(x)(x), _from_source(derivative, x)):
+                np.testing.assert_allclose(found, derivative(x), rtol=1e-12, atol=1e-14, err_msg=mode)
+
+
+def test_lists_multiply_plainly_where_all_factors_are_finite() -> None:
+    """A product in which an exact zero wins is no ufunc: it would make each list harder to read."""
+    plain = functad.make_expressions(functad.grad(lambda x: np.sum(np.where(x > 0, x * np.sin(x) * np.tanh(x), 0.0))))(
+        np.ones(3)
+    )
+    singular = functad.make_expressions(functad.grad(lambda x: np.sum((x * np.log(x)) ** 2)))(np.ones(3))
+    assert not any(equation.primitive.name == "product" for equation in plain.equations)
+    assert any(equation.primitive.name == "product" for equation in singular.equations)
+
+
+def _write(y: Any) -> Any:
+    y[0] = 1.0
+    return y
+
+
+def _place(y: Any) -> Any:
+    y[np.array([0])] = 1.0
+    return y
+
+
+HIDING: dict[str, Function] = {
+    "write": _write,
+    "place": _place,
+    "read by index": lambda y: y[np.array([1, 2])],
+    "diagonal": lambda y: np.einsum("ii->i", np.stack([y[::-1], y, y])),
+    "cropping": lambda y: np.fft.fft(y[::-1], n=2).real,
+    "heaviside": lambda y: np.heaviside(np.array([1.0, 0.0, 0.0]), y),
+    "remainder": lambda y: np.remainder(0.5, y),
+    "fmod": lambda y: np.fmod(0.5, y),
+}
+
+
+@pytest.mark.parametrize("way", ["eager", "numpy", "llvm"])
+@pytest.mark.parametrize("name", HIDING)
+def test_infinity_that_does_not_reach_the_result(name: str, way: str) -> None:
+    factors = np.array([np.inf, 1.0, 4.0])
+
+    def f(x: Any) -> Any:
+        return np.sum(HIDING[name](x * factors))
+
+    if way == "llvm":
+        pytest.importorskip("llvmlite", reason="the llvm backend needs llvmlite")
+    gradient = functad.grad(f) if way == "eager" else functad.jit(functad.grad(f), backend=way)
+    with np.errstate(all="ignore"):
+        assert gradient(np.array([2.0, 3.0, 5.0]))[0] == 0.0
+
+
 # Functions of arrays
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from functad.backends.careful import Again
 from functad.backends.numpy_source import NumpyProgram
 from functad.backends.xla.engine import in_double_precision, jax, readable
 from functad.backends.xla.host import HOST, HostCalls
@@ -24,12 +27,26 @@ MOST_KNOWN = 256
 class XlaProgram:
     """An expression list, compiled by XLA when it is first run, and anew for arrays that lie on other devices.
 
+    Args:
+        expressions: the list.
+        again: computes the results again if a NaN is among those that are checked. XLA is asked for one truth value after each
+            call, so the call waits until that is computed.
+        checked: positions of the results that depend on derivatives.
+        within: computes the results in another program of JAX, which cannot be asked; it needs no second pass.
+
     Attributes:
         expressions: the list.
         function: from the input leaves to the output leaves, which are arrays of JAX.
     """
 
-    def __init__(self, expressions: Expressions) -> None:
+    def __init__(
+        self,
+        expressions: Expressions,
+        *,
+        again: Again | None = None,
+        checked: Sequence[int] = (),
+        within: Again | None = None,
+    ) -> None:
         for spec in expressions.specs[: len(expressions.inputs)]:
             refuse_dtype(spec, "an argument")
         self.expressions = expressions
@@ -40,7 +57,8 @@ class XlaProgram:
 
         def run(*leaves: Any) -> Any:
             with setting(HOST, host):
-                return tuple(replay(expressions, leaves))
+                outs = tuple(replay(expressions, leaves))
+                return outs, _has_nan([outs[i] for i in checked]) if checked else False
 
         jitted = jax.jit(run)
 
@@ -49,14 +67,18 @@ class XlaProgram:
         def function(*leaves: Any) -> Any:
             if integers.matter and not integers.fit(leaves):
                 return self._by_numpy(leaves)
+            if within is not None and _is_traced_by_jax(leaves) and (found := within((), leaves)):
+                return found
             leaves = tuple([readable(leaf) for leaf in leaves])
             if jax.config.jax_enable_x64 is wide:  # to set what is set takes as long as a short call
-                outs = jitted(*leaves)
+                outs, has_nan = jitted(*leaves)
             else:
                 with in_double_precision(wide):
-                    outs = jitted(*leaves)
+                    outs, has_nan = jitted(*leaves)
             if host.names:
                 outs = waiting(leaves, outs)
+            if again is not None and np.asarray(has_nan):  # `bool` of an array of JAX takes twice as long
+                outs = again(outs, leaves)
             return outs if not unchanged else as_given(leaves, outs)
 
         unchanged = _numbers(expressions)
@@ -115,6 +137,16 @@ class XlaProgram:
     def _inputs(self) -> list[Any]:
         """Stand-ins for the inputs."""
         return [jax.ShapeDtypeStruct(spec.shape, spec.dtype) for spec in self.expressions.specs[: len(self.expressions.inputs)]]
+
+
+def _is_traced_by_jax(leaves: Sequence[Any]) -> bool:
+    """Return `True` if the leaves belong to another program of JAX."""
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
+
+
+def _has_nan(values: Sequence[Any]) -> Any:
+    """Return whether a NaN is among some arrays."""
+    return functools.reduce(operator.or_, [jax.numpy.isnan(value).any() for value in values])
 
 
 def as_numpy(values: Sequence[Any]) -> list[Any]:

@@ -137,7 +137,7 @@ class _Rows:
             def walk(t: Any, g: Recorded = g) -> list[Any]:
                 cotangents: list[Any] = [None] * len(recorder.equations)
                 cotangents[g.slot] = unfit(t, g)
-                return pull_back(recorder.equations, cotangents, recorder.inputs, consume=False, guard=True)
+                return pull_back(recorder.equations, cotangents, recorder.inputs, consume=False)
 
             parts = list(chunks(size_of(source), self.chunk_size, self.width))
             found = [in_batch(self.method, self.tape, identity_rows(source, part), walk)[0] for part in parts]

@@ -12,14 +12,12 @@ from typing import Any
 
 from functad.eager.tape.recorder import EagerRecorder
 from functad.expressions.records import inputs_of, results_of
-from functad.primitives.entry import names_read
-from functad.primitives.plan import KEEP_GATHER, KEEP_NOTHING, KEEP_ONE
+from functad.primitives.plan import GATHER, WRITE
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import alike, bare
 from functad.transforms.walks.cotangents import RowSum, Scattered
 from functad.transforms.walks.observed import Observer
-from functad.transforms.walks.reverse import guard_outer, pull_back, walk_back
-from functad.transforms.walks.row_slices import RowSlices
+from functad.transforms.walks.reverse import pull_back, walk_back
 
 
 def cotangents_at(
@@ -52,7 +50,6 @@ def cotangents_at(
     for slot, seed in seeds.items():
         cotangents[slot] = seed
     found: dict[int, Any] = {}
-    guard = recorder.guard
     inputs = {slot for slot in wanted if slot < top and _is_input(equations, slot)}
     for slot in inputs if sparse else ():
         if cotangents[slot] is None:
@@ -60,9 +57,9 @@ def cotangents_at(
     for slot in sorted((slot for slot in (wanted - inputs) | cuts if slot < top), reverse=True):
         stop = _group_end(equations, slot + 1)
         if stop < len(cotangents):
-            rest = pull_back(equations, cotangents, stop, consume=consume, guard=guard, observer=observer)
+            rest = pull_back(equations, cotangents, stop, consume=consume, observer=observer)
             found |= _those_at(cotangents, inputs, stop)
-            cotangents, guard = rest, True
+            cotangents = rest
             for g in rest if sparse else ():
                 if type(g) is RowSum:
                     g.settle()
@@ -70,10 +67,8 @@ def cotangents_at(
             found[slot] = cotangents[slot]
         if slot in cuts:
             cotangents[slot] = None
-    guard = walk_back(equations, cotangents, 0, consume=consume, guard=guard, observer=observer)
+    walk_back(equations, cotangents, 0, consume=consume, observer=observer)
     found |= _those_at(cotangents, inputs, 0)
-    if guard:
-        guard_outer([g.values if type(g) is RowSlices else g for g in found.values()])
     return found
 
 
@@ -100,7 +95,7 @@ def _group_end(equations: Sequence[Any], stop: int) -> int:
 def raised(recorder: EagerRecorder, index: int, record: Any) -> Any:
     """Return a record in which Tensors of its own list stand for what its rules read."""
     plan, slots, saved, specs = record
-    if plan.keep in (KEEP_NOTHING, KEEP_GATHER) or plan.primitive.writes:
+    if not plan.names or plan.special in (GATHER, WRITE):
         return record
     by_position = dict(zip(plan.active, inputs_of(record), strict=True))
 
@@ -122,9 +117,6 @@ def raised(recorder: EagerRecorder, index: int, record: Any) -> Any:
         slot = by_position.get(plan.primitive.names.index(name)) if name in plan.primitive.names else None
         return value if slot is None else bare(Tensor, recorder, value, slot)
 
-    wants = [names_read(rule) for rule in plan.rules]
-    if plan.keep == KEEP_ONE:
-        return plan, slots, one(wants[0][0], saved), specs
-    if plan.joint or plan.single is not None:
-        return plan, slots, tuple(map(one, wants[0], saved)), specs
-    return plan, slots, tuple([tuple(map(one, names, part)) for names, part in zip(wants, saved, strict=True)]), specs
+    if len(plan.names) == 1:
+        return plan, slots, one(plan.names[0], saved), specs
+    return plan, slots, tuple(map(one, plan.names, saved)), specs

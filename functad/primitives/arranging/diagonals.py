@@ -133,7 +133,6 @@ def _enter_triangle(function: Any, doc: str) -> None:
         doc=doc,
         front=front,
         batch=elementwise,
-        selects=True,
         dependence="moved",
     )
 

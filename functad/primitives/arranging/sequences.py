@@ -15,7 +15,7 @@ from functad.primitives.batching import aligned
 from functad.primitives.elementwise.conversion import astype
 from functad.primitives.kinds import composite, linear
 from functad.primitives.operands import as_operand, innermost
-from functad.primitives.safe import careful, careful_product, guarded
+from functad.primitives.safe import careful_product, current_pass
 from functad.primitives.signals.differences import array_of
 
 
@@ -24,7 +24,7 @@ def _linspace_vjp(g: Any, num: int, endpoint: bool) -> list[Any]:
     divisor = max(num - 1 if endpoint else num, 1)
     share = np.arange(num).reshape((num,) + (1,) * (len(shape_of(g)) - 1)) * (1 / divisor)
     second = careful_product(g, share).sum(0)
-    return [careful_product(g, 1 - share).sum(0) if careful() or guarded() else g.sum(0) - second, second]
+    return [careful_product(g, 1 - share).sum(0) if current_pass() else g.sum(0) - second, second]
 
 
 def _linspace_spec(*ends: Any, num: int, endpoint: bool) -> ArraySpec:
@@ -93,7 +93,6 @@ LINSPACE = linear(
     broadcasts=True,
     batch=lambda primitive, size, values, batched, params: np.moveaxis(primitive(*aligned(values, batched), **params), 1, 0),
     front=linspace,
-    selects=True,  # the start, if there is but one number
 )
 
 

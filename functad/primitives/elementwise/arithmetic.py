@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from functad.primitives.kinds import elementwise
-from functad.primitives.plan import PASSES, PRODUCTS, SCALES, SUMS
+from functad.primitives.plan import INLINE
 from functad.primitives.safe import product, quotient
 
 _AWAY_FROM_ZERO = (0.5, 2.0)
@@ -42,22 +42,18 @@ def unchanged(g: Any) -> Any:
     return g
 
 
-ADD = elementwise(
-    np.add, unchanged, unchanged, operator=operator.add, doc="d(x + y) = dx + dy", steps=(PASSES, SUMS), curvature="none"
-)
+ADD = elementwise(np.add, unchanged, unchanged, operator=operator.add, doc="d(x + y) = dx + dy", curvature="none")
 SUBTRACT = elementwise(np.subtract, unchanged, lambda g: -g, operator=operator.sub, doc="d(x - y) = dx - dy", curvature="none")
-_TIMES = (lambda g, y: g * y, lambda g, x: g * x)
 MULTIPLY = elementwise(
     np.multiply,
-    *_TIMES,
-    # Forward mode knows no selection that lies ahead: x * sqrt(x) at 0 has the derivative 0 in both modes only so.
-    jvps=(lambda t, y: product(t, y), lambda t, x: product(t, x)),
+    lambda g, y: g * y,
+    lambda g, x: g * x,
     operator=operator.mul,
     doc="d(x y) = y dx + x dy",
-    pushes=_TIMES,  # `jvp` looks for NaN in its results, and takes `jvps` if there is one
-    steps=(SCALES, PRODUCTS),
     curvature="product",
 )
+INLINE[unchanged] = "{0}"
+INLINE.update({rule: "{0} * {1}" for rule in MULTIPLY.vjps if callable(rule)})
 DIVIDE = elementwise(
     np.divide,
     lambda g, y: quotient(g, y),
@@ -104,7 +100,7 @@ FLOAT_POWER = elementwise(
     domain=(_AWAY_FROM_ZERO, (-2.0, 2.0)),
     doc="as power, in double precision at least",
 )
-SQUARE = elementwise(np.square, lambda g, x: (x + x) * g, doc="d(x^2) = 2 x dx")
+SQUARE = elementwise(np.square, lambda g, x: (x + x) * g, doc="d(x^2) = 2 x dx", finite=True)
 RECIPROCAL = elementwise(
     np.reciprocal,
     lambda g, out: -product(product(g, out), out),
@@ -119,9 +115,9 @@ REMAINDER = elementwise(
     domain=((-2.0, 2.0), (2.5, 3.0)),
     complex=False,
     doc="d(x mod y) = dx - floor(x / y) dy",
+    finite=False,
     linear_by=lambda params: (),
     curvature="none",
-    selects=True,
 )
 FMOD = elementwise(
     np.fmod,
@@ -130,9 +126,9 @@ FMOD = elementwise(
     domain=((-2.0, 2.0), (0.5, 0.7)),
     complex=False,
     doc="d fmod(x, y) = dx - trunc(x / y) dy",
+    finite=False,
     linear_by=lambda params: (),
     curvature="none",
-    selects=True,
 )
 ABSOLUTE = elementwise(
     np.absolute,

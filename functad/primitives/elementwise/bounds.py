@@ -73,7 +73,6 @@ def _enter_extremum(function: np.ufunc, x_lost: Any, y_lost: Any, doc: str) -> P
         spec=ufunc_spec(function, keeps_weak=False),
         derived={"x_lost": x_lost, "y_lost": y_lost, "ties": _ties},
         doc=doc,
-        selects=True,
         curvature="none",
     )
 
@@ -137,7 +136,6 @@ def _enter_bound(name: str, extremum: np.ufunc, clipped: Callable[..., Any], los
         spec=spec,
         internal=True,
         doc=doc,
-        selects=True,
         curvature="none",
     )
 
@@ -240,7 +238,6 @@ CLIP = elementwise(
     ],
     doc="passes between the bounds and at them; a bound that is returned gets the derivative",
     front=clip,
-    selects=True,
     curvature="none",
 )
 

@@ -111,7 +111,6 @@ HEAVISIDE = elementwise(
     ],
     doc="d heaviside(x, h) = dh where x is 0, else 0: the step of x is cut",
     linear_by=lambda params: (),
-    selects=True,
 )  # fmt: skip
 NEXTAFTER = elementwise(
     np.nextafter, lambda g: g, None, complex=False, domain=((-2.0, 2.0), (2.5, 3.0)),

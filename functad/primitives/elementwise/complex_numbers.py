@@ -55,7 +55,6 @@ IMAG = linear(
     views="always",
     batch=batching.elementwise,
     dependence="same",
-    selects=True,
 )
 CONJUGATE = elementwise(np.conjugate, lambda g: g.conj(), doc="d conj(x) = conj(dx)", curvature="none")
 

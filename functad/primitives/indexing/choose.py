@@ -98,7 +98,6 @@ def _enter_mask(function: Any, compute: Any, doc: str) -> Primitive:
         samples=_kept_samples,
         internal=True,
         doc=doc,
-        selects=True,
         curvature="none",
     )
 
@@ -138,7 +137,6 @@ WHERE = elementwise(
     samples=_where_samples,
     doc="d where(c, x, y) = where(c, dx, dy); what is not chosen gets zero",
     front=where,
-    selects=True,
     curvature="none",
 )
 
@@ -207,7 +205,6 @@ CHOOSE = general(
     raises=lambda specs, params: ((0,), len(specs) - 1) if params["mode"] == "raise" else None,
     sequences=("choices",),
     broadcasts=True,
-    selects=True,
     curvature="none",
     dependence="chosen",
 )

@@ -154,7 +154,6 @@ PLACE: Primitive = _entry(
     ),
     _place_samples,
     "linear in both arrays; the cotangent of what was replaced is zero",
-    selects=True,
 )
 PLACE_ADD: Primitive = _entry(
     _place_add,

@@ -112,7 +112,6 @@ GETITEM = linear(
     samples=_getitem_samples,
     name="getitem",
     gather=True,
-    selects=True,
     internal=True,
     doc="d(x[i]) = dx[i]; the cotangents of an element that is read repeatedly add up",
     views=lambda params: "always" if is_basic(params["index"]) else "",
@@ -295,7 +294,6 @@ GATHER: Primitive = general(
     raises=lambda specs, params: (range(1, len(specs)), (specs[0].shape, params["template"])),
     curvature="none",
     dependence="moved",
-    selects=True,
 )
 
 

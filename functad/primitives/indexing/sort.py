@@ -108,7 +108,6 @@ PICKED: Primitive = general(
     internal=True,
     doc="linear; the cotangents of an element that is read repeatedly add up",
     batch=stacked,
-    selects=True,
     curvature="none",
     dependence="last axis",
 )

@@ -301,7 +301,6 @@ def _enter(function: Any, vjp: Any, samples: Any, doc: str, *, adds: bool) -> Pr
         batch=_batch,
         ordered="first",
         dependence="write",
-        selects=not adds,
     )
 
 

@@ -81,7 +81,6 @@ CHOLESKY = general(
     batch=stacked, front=cholesky,
     raises=lambda specs, params: ((0,), "positive definite"),
     dependence="matrix",
-    selects=True,
 )  # fmt: skip
 
 

@@ -167,7 +167,6 @@ def alike(of_w: Any, same: Any) -> Any:
     spec=lambda k, m, same: spec_of(k),
     samples=lambda array: [((array(3, 3), array(3, 3), np.eye(3, dtype=bool)), {})],
     doc="linear in k",
-    selects=True,
 )
 def turning(k: Any, m: Any, same: Any) -> Any:
     """Return `k` without the elements within blocks, where it must be zero beside `m`."""
@@ -231,7 +230,6 @@ FIXED = general(
     internal=True,
     doc="the identity of v",
     batch=stacked,
-    selects=True,
 )
 
 

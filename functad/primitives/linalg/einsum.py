@@ -116,24 +116,22 @@ def _rule(position: int, names: list[str]) -> Rule:
     return pull
 
 
-def _canonical_samples(count: int, diagonal: bool) -> Samples:
+def _canonical_samples(count: int) -> Samples:
     def samples(array: Any) -> Calls:
-        if diagonal:
-            others = [array(3) for _ in range(count - 1)]
-            calls = [((array(3, 2, 3), *others), "aba" + ",a" * (count - 1) + "->ab"), ((array(2, 2),), "aa->")]
-            calls = calls[: 1 + (count == 1)]
-        elif count == 1:
-            calls = [((array(2, 3),), "ab->ba"), ((array(2, 3),), "ab->b")]
+        others = [array(3) for _ in range(count - 1)]
+        diagonal = (array(3, 2, 3), *others), "aba" + ",a" * (count - 1) + "->ab"
+        if count == 1:
+            calls = [((array(2, 3),), "ab->ba"), ((array(2, 3),), "ab->b"), diagonal, ((array(2, 2),), "aa->")]
         else:
-            calls = [((array(2, 3), *[array(3) for _ in range(count - 1)]), "ab" + ",b" * (count - 1) + "->a")]
+            calls = [((array(2, 3), *others), "ab" + ",b" * (count - 1) + "->a"), diagonal]
         return [(arrays, {"subscripts": subscripts, "optimize": False}) for arrays, subscripts in calls]
 
     return samples
 
 
 @cache
-def einsum_of(count: int, diagonal: bool) -> Primitive:
-    """Return the primitive for a number of operands; `diagonal` is the one that reads but a diagonal of some of them."""
+def einsum_of(count: int) -> Primitive:
+    """Return the primitive for a number of operands."""
     names = [f"a{i}" for i in range(count)]
     return Primitive(
         np.einsum,
@@ -143,12 +141,11 @@ def einsum_of(count: int, diagonal: bool) -> Primitive:
         compute=_einsum,
         vjps=tuple([_rule(i, names) for i in range(count)]),
         spec=_einsum_spec,
-        samples=_canonical_samples(count, diagonal),
+        samples=_canonical_samples(count),
         internal=True,
         doc="linear in each operand",
         views="always" if count == 1 else "",  # transposes and diagonals
         batch=_einsum_batch,
-        selects=diagonal,
         dependence="einsum",
     )
 
@@ -168,17 +165,11 @@ def _einsum_batch(
 
 
 for _count in (1, 2, 3):
-    einsum_of(_count, False)
-einsum_of(1, True)
-
-
-@lru_cache(maxsize=4096)
-def _reads_diagonal(subscripts: str) -> bool:
-    return any(len(set(term)) < len(term) for term in _terms(subscripts)[0])
+    einsum_of(_count)
 
 
 def _contract(arrays: Sequence[Any], subscripts: str, optimize: Any) -> Any:
-    return einsum_of(len(arrays), _reads_diagonal(subscripts))(*arrays, subscripts=subscripts, optimize=optimize)
+    return einsum_of(len(arrays))(*arrays, subscripts=subscripts, optimize=optimize)
 
 
 def _spread(x: Any, *, subscripts: str, shape: Shape) -> Any:

@@ -118,7 +118,6 @@ lower_half: Primitive = linear(
     samples=lambda array: [((array(3, 3),), {}), ((array(2, 2, 2),), {}), ((array(0, 0),), {})],
     doc="linear, and its own transpose",
     dependence="lower",
-    selects=True,
     name="lower_half",
     internal=True,
     batch=stacked,

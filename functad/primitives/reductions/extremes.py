@@ -133,7 +133,6 @@ def enter_extreme(function: Any, ufunc: np.ufunc, samples: Any, doc: str) -> Pri
         front=front,
         batch=along_axes,
         ordered="all",
-        selects=True,
         dependence="reduction",
         curvature="none",
         reduces=ufunc,

@@ -21,7 +21,7 @@ from functad.primitives.elementwise.conversion import astype
 from functad.primitives.entry import Primitive
 from functad.primitives.kinds import composite, general, linear
 from functad.primitives.operands import as_operand, refuse_out, stored
-from functad.primitives.safe import careful, careful_product, guarded, has_nan, product
+from functad.primitives.safe import careful_product, current_pass, has_nan, product
 
 _FEW = 16
 """Up to so many steps, a loop over the rows is the fastest way to solve a recurrence."""
@@ -136,7 +136,6 @@ EXCLUSIVE = general(
     doc="de[i] = a[i-1] de[i-1] + e[i-1] da[i-1], a recurrence",
     batch=along_axis,
     dependence="exclusive scan",
-    selects=True,
 )
 
 
@@ -173,8 +172,8 @@ def _careful_recurrence(a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
 
 
 def recurrence(a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
-    """Return the solution of the recurrence; in a careful pass or a guarded trace an exact zero wins."""
-    return (CAREFUL_RECURRENCE if careful() or guarded() else RECURRENCE)(a, b, axis=axis, reverse=reverse)
+    """Return the solution of the recurrence; except in a quick pass an exact zero wins."""
+    return (CAREFUL_RECURRENCE if current_pass() else RECURRENCE)(a, b, axis=axis, reverse=reverse)
 
 
 def _recurrence_by_rows(a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
@@ -239,7 +238,6 @@ def _enter_recurrence(compute: Any, name: str) -> Primitive:
         batch=along_axis,
         linear_by=lambda params: (1,),
         dependence="exclusive scan",
-        selects=True,
         name=name,
     )
 

@@ -168,7 +168,6 @@ special_function(
     lambda g, x, y: g * np.where(np.absolute(y) < x, y, np.sign(y) * x),
     arguments=[(0.6, 1.0), _REAL],
     doc="d huber(delta, r) = max(|r| - delta, 0) d delta + clip(r, -delta, delta) dr",
-    selects=True,
 )
 
 

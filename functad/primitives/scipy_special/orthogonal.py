@@ -28,7 +28,7 @@ def _of_degree(name: str, derivative: Callable[..., Any], doc: str, *, complex: 
 
     names = tuple(inspect.signature(derivative).parameters)
     arguments: list[Argument] = [_DEGREES, *_PARAMETERS[: len(names) - 2], _INSIDE]
-    special_function(name, reading(rule, names), arguments=arguments, names=names, complex=complex, doc=doc, selects=True)
+    special_function(name, reading(rule, names), arguments=arguments, names=names, complex=complex, doc=doc)
 
 
 _of_degree("eval_legendre", lambda n, x: (n + 1) / 2 * special.eval_jacobi(n - 1, 1.0, 1.0, x), "P_n' = (n+1)/2 P^(1,1)_(n-1)")

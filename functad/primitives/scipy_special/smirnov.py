@@ -68,7 +68,6 @@ SMIRNOV_SLOPE: Primitive = elementwise(
     name="smirnov_slope",
     complex=False,
     internal=True,
-    selects=True,
 )
 
 SMIRNOV = Partials("smirnov(n, d)", "It is a count", lambda n, d: SMIRNOV_SLOPE(np.trunc(n), d, order=1))

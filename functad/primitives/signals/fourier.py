@@ -112,7 +112,6 @@ def _transform(name: str, vjp: Rule, samples: Samples, doc: str, **traits: Any) 
         batch=along_axis,
         front=_front(function),
         dependence="axes",
-        selects=True,
         **traits,
     )
 

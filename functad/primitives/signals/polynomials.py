@@ -152,5 +152,4 @@ VANDER: Primitive = general(
     front=vander,
     batch=_powers_batch,
     dependence="new last axis",
-    selects=True,
 )

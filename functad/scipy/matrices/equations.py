@@ -184,7 +184,6 @@ def _banded_samples(array: Any) -> Any:
     samples=_banded_samples,
     doc="d(a^-1 b) = a^-1 (db - da a^-1 b), where da is in the bands",
     linear_by=lambda params: (1,),
-    selects=True,
 )
 def banded(ab: Any, b: Any, *, below: int, above: int, definite: bool) -> Any:
     """Return the solution for matrices that are given by all their diagonals, and columns."""

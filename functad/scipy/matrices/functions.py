@@ -60,8 +60,8 @@ def _matrix_function(name: str, function: Callable[[Any], Any], *, value_depende
         name: that of SciPy.
         function: computes it for one matrix.
         value_dependent: for some real matrices the result is complex.
-        rules: `vjp` and `jvp`, where they are not those that follow for any such function; `selects` if it does;
-            `samples`, where the function of a positive matrix does not change with it.
+        rules: `vjp` and `jvp`, where they are not those that follow for any such function; `samples`, where the function of
+            a positive matrix does not change with it.
     """
     found: Any = general(
         function,
@@ -73,7 +73,6 @@ def _matrix_function(name: str, function: Callable[[Any], Any], *, value_depende
         name=name,
         internal=True,
         value_dependent=value_dependent,
-        selects=rules.get("selects"),
         doc="df = f([[a, da], [0, a]]), of which it is the block above the diagonal",
         batch=stacked,
     )
@@ -136,7 +135,6 @@ SIGNM = _matrix_function(
     lambda a: scipy.linalg.signm(_floating(a)),
     vjp=_sign_vjp,
     jvp=_sign_jvp,
-    selects=True,
     samples=_signed_samples,
 )
 

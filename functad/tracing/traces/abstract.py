@@ -10,18 +10,19 @@ import numpy as np
 from functad.errors import AbstractValueError
 from functad.expressions.expressions import Constant, Equation
 from functad.expressions.place import Place
-from functad.expressions.spec import ArraySpec, dtype_of, in_native_order, spec_of
+from functad.expressions.spec import ArraySpec, dtype_of, in_native_order, is_inexact, spec_of
 from functad.places import here, name_of
 from functad.primitives.elementwise.arithmetic import ADD
 from functad.primitives.elementwise.conversion import COPY
 from functad.primitives.entry import Primitive
+from functad.primitives.safe import SINGULAR, current_pass
 from functad.primitives.zero_d import with_forms
 from functad.settings import context_variable
 from functad.tracing.constants import with_arrays
 from functad.tracing.conversions import abstract_cure, asked, snippet_shown
 from functad.tracing.layouts import note_result
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import Recorded, Recorder, append_record, append_results, bare, new_input
+from functad.tracing.traces.base import OPEN, Recorded, Recorder, append_record, append_results, bare, new_input
 from functad.tracing.views import clone
 
 _ndarray = np.ndarray
@@ -54,12 +55,26 @@ DERIVATIVES: ContextVar[list[tuple[Any, list[int]]] | None] = context_variable("
 """Takes, for each list that is traced, the list and the slots of the derivatives in it; `None` where nothing asks for them."""
 
 
+def may_be_infinite(value: Any) -> bool:
+    """Return `True` if a value may be infinite or NaN where all inputs of the list that holds it are finite."""
+    while isinstance(value, Recorded):
+        singular, slot = getattr(value.recorder, "singular", None), value.slot
+        if singular is not None:
+            return bool(singular[slot])
+        value = getattr(value.below, "array", value.below)
+    if value is None or type(value) is ArraySpec:
+        return False
+    return is_inexact(value) and not bool(np.all(np.isfinite(value)))
+
+
 class AbstractRecorder(Recorder):
     """A trace without values; shape rules give the results.
 
     Attributes:
         specs: the spec of each slot.
         derivatives: slots of the derivatives that a quick pass found; NaN among them asks for a careful pass.
+        singular: in a list for finite inputs, by slot whether the value may be infinite or NaN; otherwise `None`.
+        inner: it is the trace of a body within another trace, whose inputs may be infinite or NaN.
         lines: tells where equations are made, if that is wanted.
     """
 
@@ -69,18 +84,24 @@ class AbstractRecorder(Recorder):
         super().__init__(transform, function)
         self.specs: list[ArraySpec] = []
         self.derivatives: list[int] = []
+        self.singular: list[bool] | None = [] if current_pass() == SINGULAR else None
+        self.inner = OPEN.get() is not None
         self.lines = LINES.get()
 
     def enter(self, spec: ArraySpec) -> Any:
         """Add an input and return its Tensor. Compiled code converts byte-swapped arguments."""
         spec = in_native_order(spec)
         self.specs.append(spec)
+        if self.singular is not None:
+            self.singular.append(self.inner)
         return new_input(Tensor, self, spec)
 
     def enter_later(self, spec: ArraySpec) -> Any:
         """Return the Tensor of an input that is found while the function runs: its slot is not among the first."""
         spec = in_native_order(spec)
         self.specs.append(spec)
+        if self.singular is not None:
+            self.singular.append(self.inner)
         tensor = bare(Tensor, self, spec, len(self.equations))
         self.equations.append(None)
         return tensor
@@ -108,6 +129,9 @@ class AbstractRecorder(Recorder):
         place = None if self.lines is None else self.lines.note()
         equation = Equation(primitive, tuple(inputs), kept, tuple(range(first, first + len(results))), place)
         self.specs.extend(results)
+        if self.singular is not None:
+            may_be = not primitive.finite or any(map(may_be_infinite, arrays))
+            self.singular.extend([may_be] * len(results))
         if primitive.multiple:
             made = append_results(Tensor, self, out, equation)
             for tensor in made:

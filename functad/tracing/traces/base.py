@@ -81,7 +81,6 @@ class Recorder:
         equations: the records, by slot; inputs come first.
         inputs: the number of inputs.
         transform, function: names for messages.
-        guard: some numbers of the trace are cotangents of what an inner transform did not select, and exactly zero.
         watch: what `WATCHER` made; `None` if nothing did, which is the usual case.
     """
 
@@ -117,7 +116,6 @@ class Recorder:
     """Of a tape: that of the tape that recorded when it began to."""
 
     eager = False
-    guard = False
     lasting = False
     watch: Any = None
     stale: dict[int, Any] | None = None

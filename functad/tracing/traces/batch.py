@@ -96,6 +96,7 @@ class BatchRecorder(AbstractRecorder):
 
     def __init__(self, transform: str, function: object, size: int) -> None:
         super().__init__(transform, function)
+        self.singular = None  # the trace of the array knows
         self.size = size
 
     def batch(self, array: Any) -> Tensor:

@@ -20,7 +20,7 @@ from functad.places import user_frame
 from functad.primitives.entry import Primitive, UnknownRule
 from functad.primitives.indexing.write import ADD_TO, is_alone, put
 from functad.primitives.kinds import forward_plan
-from functad.primitives.plan import KEEP_NOTHING, Plan
+from functad.primitives.plan import Plan
 from functad.tracing.constants import held_call, held_params
 from functad.tracing.conversions import depends_on_inputs
 from functad.tracing.engines import computed
@@ -107,7 +107,7 @@ class ConcreteRecorder(Recorder):
             tensor.code, tensor.instruction = None, 0
         if plan.params:
             params = held_params(params, plan.params, self)
-        saved = None if plan.keep == KEEP_NOTHING else plan.pick((value,), out, params)
+        saved = plan.save((value,), out, params)
         specs = None if own is made else self.specs_for(primitive, (value,), (0,), out)
         equations.append((plan, x.slot, saved, specs))
         if primitive.views:
@@ -214,7 +214,7 @@ def reverse_record(
     plan = primitive.reverse_plans.get(active) or primitive.reverse_plan(active)
     values, params = held_call(arrays, values, params, plan, recorder)
     specs = reverse_specs(primitive, values, active, out)
-    saved = None if plan.keep == KEEP_NOTHING else plan.pick(values, out, params)
+    saved = plan.save(values, out, params)
     if primitive.multiple:
         specs = specs, tuple([(shape_of(value), dtype_of(value)) for value in out])
     return plan, slots, saved, specs
@@ -234,10 +234,8 @@ def forward_record(
     forward = forward_plan(primitive, active)
     plan = forward or primitive.reverse_plan(active)
     values, params = held_call(arrays, values, params, plan, recorder)
-    saved = plan.pick(values, out, params)
+    saved = plan.save(values, out, params)
     results = out if primitive.multiple else (out,)
-    if not PLAIN.issuperset(map(type, results)):
-        recorder.nested = True
     shapes = tuple([(shape_of(value), dtype_of(value)) for value in results])
     return plan, slots, saved, (forward is None, shapes if primitive.multiple else shapes[0])
 
@@ -252,16 +250,11 @@ class ReverseRecorder(ConcreteRecorder):
 
 
 class ForwardRecorder(ConcreteRecorder):
-    """A trace that tangents are pushed through.
-
-    Attributes:
-        nested: a Tensor of another trace is among the results of its operations.
-    """
+    """A trace that tangents are pushed through."""
 
     pushes = True
     record_of = staticmethod(forward_record)
     specs_for = specs_beside = staticmethod(forward_specs)
-    nested = False
 
     def unary_plan(self, primitive: Primitive) -> Plan | None:
         """The plan of a call of one array whose tangent `Plan.pushes` finds; `None` if there is none."""

@@ -117,9 +117,11 @@ def one_like(value: Any) -> Any:
 
 def foreign(value: Any) -> Any:
     """Return the array of another library that a value is below all traces; `None` if it is none."""
-    if type(value) in PLAIN:
+    if type(value) in PLAIN or type(value) is RowSum:
         return None
     inner = innermost(value)
+    if hasattr(type(inner), "__functad_read__"):
+        return None
     return None if type(inner) in PLAIN or issubclass(type(inner), (np.ndarray, np.generic, ArraySpec)) else inner
 
 

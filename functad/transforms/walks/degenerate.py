@@ -30,7 +30,7 @@ def loss_at(equation: Any, ts: Sequence[Any]) -> tuple[bool, ...]:
     """Ask `Primitive.lost` of a record with one input; where values are not known, everything may be lost."""
     plan, _, saved, (_, specs) = equation
     multiple = plan.primitive.multiple
-    t, read = lowered(ts[0]), lowered(saved[0] if multiple else saved)
+    t, read = lowered(ts[0]), lowered(plan.arguments(saved)[0])
     if any(map(is_traced, flatten((t, read))[0])):
         return (True,) * (len(specs) if multiple else 1)
     found: tuple[bool, ...] = plan.primitive.lost(t, *read)

@@ -12,20 +12,19 @@ from functad.expressions.records import inputs_of, last_readers, results_of
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
 from functad.primitives.indexing.write import ADD_TO, is_alone, put
 from functad.primitives.operands import innermost, zeros_for
-from functad.primitives.plan import KEEP_NOTHING, KEEP_ONE, MAPS, PASSES, PRODUCTS, SCALES, SUMS, Plan
-from functad.primitives.safe import CAREFUL, strict
+from functad.primitives.plan import Plan
+from functad.primitives.safe import CAREFUL, ELEMENTWISE, PASS, current_pass, strict
 from functad.settings import setting
 from functad.tracing.float_errors import in_silence
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import Recorded, Recorder, new_input
 from functad.tracing.traces.concrete import ReverseRecorder
-from functad.transforms.walks.careful_pass import has_nan_below
-from functad.transforms.walks.cotangents import zero_tangent
+from functad.transforms.walks.cotangents import foreign, zero_tangent
 from functad.transforms.walks.degenerate import check_losses, loss_at
 from functad.transforms.walks.observed import Observer, observed_forward
 from functad.transforms.walks.one_record import pull_record
 from functad.transforms.walks.reverse import pull_back, seeded
-from functad.transforms.walks.zero_wins import apply_carefully
+from functad.transforms.walks.zero_wins import apply_carefully, has_nan_below, push_carefully
 
 _END: Any = object()
 
@@ -38,33 +37,32 @@ def push_forward(
     tangents: list[Any],
     outputs: Collection[int] = (),
     *,
-    quick: bool = False,
     frees: bool = False,
     observer: Observer | None = None,
 ) -> list[Any]:
     """Return the tangents of all slots, given those of the inputs, which have the first slots; `None` stands for zero.
 
-    Where there are writes, those of what was overwritten are lost, except in the slots `outputs`.
+    The quick pass multiplies zero by infinity, which gives NaN. If a NaN is among the outputs, a careful pass follows. Where
+    there are writes, those of what was overwritten are lost, except in the slots `outputs`.
 
     Args:
         equations: the records of a forward trace.
         tangents: those of the inputs; the others are appended.
         outputs: the slots that are wanted.
-        quick: try plain products first; there must be no Tensor among tangents and values. A zero times an infinity, which is
-            zero, shows as NaN in the outputs then, and if there is one, all is done again: looking for it at each product is a
-            third of the time of small programs.
         frees: give up each tangent that is not an output once its last reader has had it, so that few large arrays are alive.
-        observer: sees the records that are passed, once: it goes without `quick`.
+        observer: sees the records that are passed.
 
     Raises:
         DegenerateError: the tangent of a slot of `outputs` cannot be found from those of equal eigenvalues and their vectors.
     """
-    raw = strict()
+    if not current_pass() and any(t is not None and foreign(t) is not None for t in tangents):  # in which no NaN is looked for
+        with setting(PASS, ELEMENTWISE):
+            return push_forward(equations, tangents, outputs, frees=frees, observer=observer)
     given = list(tangents)
-    losses = push_all(equations, tangents, outputs, quick=quick and not raw, frees=frees, observer=observer)
-    if not raw and not CAREFUL.get() and _are_nan([tangents[slot] for slot in outputs]):
+    losses = push_all(equations, tangents, outputs, frees=frees, observer=observer)
+    if not current_pass() and not strict() and _are_nan([tangents[slot] for slot in outputs]):
         tangents[:] = given
-        with setting(CAREFUL, True):
+        with setting(PASS, CAREFUL):
             losses = push_all(equations, tangents, outputs, frees=frees, observer=observer)
     if losses and outputs:
         check_losses(equations, losses, outputs, push_all)
@@ -90,7 +88,6 @@ def push_all(
     tangents: list[Any],
     outputs: Collection[int],
     *,
-    quick: bool = False,
     frees: bool = False,
     observer: Observer | None = None,
 ) -> list[tuple[int, tuple[bool, ...]]]:
@@ -98,11 +95,11 @@ def push_all(
     last = last_readers(equations, outputs) if frees else {}
     written = False
     losses = []
-    careful = CAREFUL.get() and not strict()
+    careful = bool(current_pass()) and not strict()
     remaining: Iterator[Any] = itertools.islice(equations, len(tangents), None)
     if observer is not None:
         remaining = observed_forward(remaining, tangents, observer)
-    while (equation := next(remaining, _END) if last or careful else _push_run(remaining, tangents, quick)) is not _END:
+    while (equation := next(remaining, _END) if last or careful else _push_run(remaining, tangents)) is not _END:
         index = len(tangents)
         tangents.append(None)
         if equation is None:
@@ -112,7 +109,7 @@ def push_all(
             last = last or last_readers(equations, outputs)
             if push_write(equation, index, tangents, last):
                 continue
-        if lost := _push(equation, index, tangents, quick, careful):
+        if lost := _push(equation, index, tangents, careful):
             losses.append((index, lost))
         if written and equation[0].primitive.views and type(tangents[index]) is np.ndarray:
             tangents[index] = tangents[index].copy()  # what it views can then be written to
@@ -123,55 +120,27 @@ def push_all(
     return losses
 
 
-def _push_run(remaining: Iterator[Any], tangents: list[Any], quick: bool) -> Any:
-    """Push through the next records as long as short ways made them, and return the first that they did not make.
-
-    Sums and products are written out here: with a call for each, a chain takes half as long again.
-    """
-    scales, products, maps = (SCALES, PRODUCTS, MAPS) if quick else (_END, _END, _END)
+def _push_run(remaining: Iterator[Any], tangents: list[Any]) -> Any:
+    """Push through the next records as long as short ways made them, and return the first that they did not make."""
     for equation in remaining:
         if equation is None:
             tangents.append(None)
             continue
-        plan, slots, saved, rest = equation
+        plan, slots, residuals, rest = equation
         if rest is not None:
             return equation
-        step = plan.step
-        if step == scales:
+        if type(slots) is int:
             t = tangents[slots]
-            if t is not None:
-                t = t * saved
-        elif step == SUMS:
-            first, second = slots
-            t, other = tangents[first], tangents[second]
-            if t is None:
-                t = other
-            elif other is not None:
-                t = t + other
-        elif step == PASSES:
-            t = tangents[slots]
-        elif step == maps:
-            t = tangents[slots]
-            if t is not None:
-                t = plan.pushes[0](t, saved)
-        elif step == products:
-            first, second = slots
-            t, other = tangents[first], tangents[second]
-            (y,), (x,) = saved
-            if t is not None:
-                t = t * y
-            if other is not None:
-                t = other * x if t is None else t + other * x
+            tangents.append(None if t is None else plan.push(t, residuals))
         else:
-            t = _push_short(equation, tangents, quick)
-        tangents.append(t)
+            tangents.append(plan.push([tangents[slot] for slot in slots], residuals))
     return _END
 
 
-def _push(equation: Any, index: int, tangents: list[Any], quick: bool, careful: bool) -> tuple[bool, ...] | None:
+def _push(equation: Any, index: int, tangents: list[Any], careful: bool) -> tuple[bool, ...] | None:
     plan, _, saved, rest = equation
     if rest is None or rest[0] is None:
-        t = _push_short_carefully(equation, tangents) if careful else _push_short(equation, tangents, quick)
+        t = _push_short(equation, tangents, careful)
         tangents[index] = t if t is None or rest is None else fit(t, rest[1])
         return None
     transposed, specs = rest
@@ -187,44 +156,15 @@ def _push(equation: Any, index: int, tangents: list[Any], quick: bool, careful: 
     return loss_at(equation, ts) if plan.primitive.lost is not None else None
 
 
-def _push_short(equation: Any, tangents: list[Any], quick: bool) -> Any:
+def _push_short(equation: Any, tangents: list[Any], careful: bool) -> Any:
     """Return the tangent of the result of a record that a short way made, not yet fitted to the result."""
-    plan, slots, saved, _ = equation
-    rules = plan.pushes if quick else plan.careful
+    plan, slots, residuals, _ = equation
+    ts = [tangents[slot] for slot in inputs_of(equation)]
+    if careful:
+        return push_carefully(plan, ts, residuals)
     if type(slots) is int:
-        t = tangents[slots]
-        if t is None:
-            return None
-        keep = plan.keep
-        if keep == KEEP_ONE:
-            return rules[0](t, saved)
-        return rules[0](t) if keep == KEEP_NOTHING else rules[0](t, *saved)
-    first, second = slots
-    t, other = tangents[first], tangents[second]
-    if t is not None:
-        t = rules[0](t, *saved[0])
-    if other is None:
-        return t
-    other = rules[1](other, *saved[1])
-    return other if t is None else t + other
-
-
-def _push_short_carefully(equation: Any, tangents: list[Any]) -> Any:
-    """Return the tangent that `_push_short` returns, where an exact zero wins."""
-    plan, slots, saved, _ = equation
-    single = type(slots) is int
-    every = (_arguments(plan, saved),) if single else saved
-    total: Any = None
-    for slot, rule, args, position in zip((slots,) if single else slots, plan.careful, every, plan.active, strict=True):
-        if (t := tangents[slot]) is not None:
-            part = apply_carefully(plan, rule, t, args, position)
-            total = part if total is None else total + part
-    return total
-
-
-def _arguments(plan: Plan, saved: Any) -> tuple[Any, ...]:
-    """Return the arguments of the only rule of a plan."""
-    return (saved,) if plan.keep == KEEP_ONE else () if plan.keep == KEEP_NOTHING else saved
+        return None if ts[0] is None else plan.push(ts[0], residuals)
+    return plan.push(ts, residuals)
 
 
 def push_write(equation: Any, index: int, tangents: list[Any], last: dict[int, int]) -> bool:
@@ -257,16 +197,11 @@ def push_rules(plan: Plan, ts: Sequence[Any], saved: Any, careful: bool = False)
         saved: the values that the rules read.
         careful: an exact zero wins.
     """
+    arguments = plan.arguments(saved)
     if plan.joint:
-        return plan.rules[0](ts, *saved)
-    if careful and plan.single is not None:
-        return apply_carefully(plan, plan.single, ts[0], _arguments(plan, saved), plan.active[0])
-    if plan.single is not None:
-        if plan.keep == KEEP_ONE:
-            return plan.single(ts[0], saved)
-        return plan.single(ts[0]) if plan.keep == KEEP_NOTHING else plan.single(ts[0], *saved)
+        return plan.rules[0](ts, *arguments[0])
     total: Any = None
-    for t, rule, args, position in zip(ts, plan.rules, saved, plan.active, strict=True):
+    for t, rule, args, position in zip(ts, plan.rules, arguments, plan.active, strict=True):
         if t is not None:
             part = apply_carefully(plan, rule, t, args, position) if careful else rule(t, *args)
             if plan.primitive.multiple:
@@ -316,14 +251,13 @@ def fit(t: Any, spec: Any) -> Any:
     return t if shape_of(t) == shape else np.broadcast_to(t, shape)
 
 
-def push_through(recorder: Recorder, tangents: Sequence[Any], outs: Sequence[Any], *, quick: bool = False) -> list[Any]:
+def push_through(recorder: Recorder, tangents: Sequence[Any], outs: Sequence[Any]) -> list[Any]:
     """Return the tangents of results of a trace for those of its inputs, looked at on the way if it is watched.
 
     Args:
         recorder: the trace.
         tangents: those of the inputs; `None` stands for zero here and in what is returned.
         outs: the results.
-        quick: as for `push_forward`.
     """
     slots = [out.slot if isinstance(out, Recorded) and out.recorder is recorder else None for out in outs]
     own = [slot for slot in slots if slot is not None]
@@ -331,7 +265,7 @@ def push_through(recorder: Recorder, tangents: Sequence[Any], outs: Sequence[Any
         pushed = recorder.watch.push_forward(list(tangents), own)
     else:
         frees = any(type(t) is np.ndarray and t.nbytes > _LARGE for t in tangents)
-        pushed = push_forward(recorder.equations, list(tangents), own, quick=quick, frees=frees)
+        pushed = push_forward(recorder.equations, list(tangents), own, frees=frees)
     return [None if slot is None else pushed[slot] for slot in slots]
 
 

@@ -12,41 +12,52 @@ from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
 from functad.primitives.arranging.broadcast import unbroadcast
 from functad.primitives.indexing.write import ADD_TO, as_cotangent, part, put, written
 from functad.primitives.operands import absent
-from functad.primitives.plan import KEEP_NOTHING, KEEP_ONE, Plan
+from functad.primitives.plan import Plan
 from functad.tracing.traces.base import OPEN, Recorded, resolve
 from functad.transforms.walks.cotangents import Scattered, accumulate
 
 _ndarray = np.ndarray
-_NO_SPECS = itertools.repeat(None)
+_NO_FITS = itertools.repeat(None)
 
 
-def pull_several(equation: Any, index: int, g: Any, cotangents: list[Any], owned: bytearray) -> None:
+def pull_several(records: list[Any], index: int, cotangents: list[Any], owned: bytearray, careful: bool) -> None:
     """Pull back through a record with a joint rule or several results."""
-    plan, _, saved, specs = equation
+    record = records[index]
+    plan, _, residuals, fits = record
+    g = cotangents[index]
     if plan.primitive.multiple:
-        specs, outputs = specs
+        fits, outputs = fits
         first = index + 1 - len(outputs)
-        parts = [*cotangents[first:index], g]
+        parts = cotangents[first : index + 1]
         cotangents[first : index + 1] = [None] * len(outputs)
         if all(part is None for part in parts):
             return
         g = tuple([_total(part, shape, dtype) for part, (shape, dtype) in zip(parts, outputs, strict=True)])
+    elif g is None:
+        return
+    else:
+        cotangents[index] = None
+        g = g.total() if type(g) is Scattered else g
     if len(plan.active) == 1:
-        specs = (specs,)
-    for slot, ct, spec in zip(inputs_of(equation), pull_record(plan, g, saved), specs or _NO_SPECS, strict=False):
+        fits = (fits,)
+    for slot, ct, spec in zip(inputs_of(record), pull_record(plan, g, residuals), fits or _NO_FITS, strict=False):
         if ct is None:  # a rule of the user's says that there is no path
             continue
-        if spec is not None:
-            ct = fit(ct, spec)
-        accumulate(cotangents, owned, slot, ct)
+        accumulate(cotangents, owned, slot, ct if spec is None else fit(ct, spec))
 
 
-def pull_write(equation: Any, index: int, g: Any, cotangents: list[Any], owned: bytearray) -> None:
+def pull_write(records: list[Any], index: int, cotangents: list[Any], owned: bytearray, careful: bool) -> None:
     """Pull back through a write: take out what belongs to the elements written, and hand the rest on in the same buffer.
 
     So a loop that writes one element at a time costs time linear in its length, where the rule makes an array for each.
     """
-    plan, _, (path, where, shapes), specs = equation
+    g, record = cotangents[index], records[index]
+    if g is None:
+        return
+    cotangents[index] = None
+    if type(g) is Scattered:
+        g = g.total()
+    plan, _, (path, where, shapes), specs = record
     adds = plan.primitive is ADD_TO
     number = shape_of(g) == ()
     known = resolve(g)  # a seed may be a constant Tensor, into which nothing can be written
@@ -67,7 +78,7 @@ def pull_write(equation: Any, index: int, g: Any, cotangents: list[Any], owned: 
                 put(buffer, path, where, 0, adds=False)
             else:
                 view[where] = 0
-    targets = inputs_of(equation)
+    targets = inputs_of(record)
     for position, slot, spec in zip(
         plan.active, targets, (specs,) if len(targets) == 1 else specs or (None, None), strict=True
     ):
@@ -83,19 +94,15 @@ def pull_record(plan: Plan, g: Any, saved: Any) -> list[Any]:
     if plan.joint:
         around = OPEN.get()
         if around is None or around.place is None:
-            found = plan.rules[0](g, *saved)
+            found = plan.rules[0](g, *plan.arguments(saved)[0])
         else:  # the rule may be the user's, with lines of its own
             place, around.place = around.place, None
             try:
-                found = plan.rules[0](g, *saved)
+                found = plan.rules[0](g, *plan.arguments(saved)[0])
             finally:
                 around.place = place
         return [found[i] for i in plan.active]
-    if plan.single is None:
-        return [rule(g, *args) for rule, args in zip(plan.rules, saved, strict=False)]
-    if plan.keep == KEEP_ONE:
-        return [plan.single(g, saved)]
-    return [plan.single(g) if plan.keep == KEEP_NOTHING else plan.single(g, *saved)]
+    return [rule(g, *args) for rule, args in zip(plan.rules, plan.arguments(saved), strict=True)]
 
 
 def _total(part: Any, shape: tuple[int, ...], dtype: Any) -> Any:

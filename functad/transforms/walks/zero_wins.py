@@ -3,25 +3,51 @@
 The quick backward or forward pass multiplies as IEEE arithmetic does: zero times infinity is NaN. If a NaN came out, the
 careful pass runs. It applies the rule of each record by the kind of the primitive:
 
-- elementwise: the Jacobian is diagonal. The rule gives its diagonal for a cotangent of ones, and `product` multiplies.
+- elementwise: the Jacobian is diagonal. The rule gives its diagonal for the cotangent 1, and `product` multiplies.
 - multilinear: each term of the contraction is a product of elements of the operands. A term with an exactly zero factor is
   zero, whatever the other factors are; `without_zero_terms` computes the sum of the other terms.
 - all others: the rule itself multiplies by `careful_product`.
+
+Lists that no careful pass follows treat only elementwise primitives so (see `functad.primitives.safe.PASS`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from functad.expressions.spec import PLAIN, dtype_of, shape_of
+from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, shape_of
+from functad.primitives.elementwise.arithmetic import MULTIPLY
 from functad.primitives.plan import Plan
-from functad.primitives.safe import mended, product
+from functad.primitives.safe import CAREFUL, PRODUCT, QUOTIENT, SINGULAR, current_pass, has_nan, mended, product
+from functad.tracing.traces.abstract import may_be_infinite
+from functad.tracing.traces.base import Recorded
+from functad.transforms.walks.cotangents import RowSum, Scattered
+
+_ndarray = np.ndarray
+_float64 = np.float64
 
 Contraction = Callable[..., Any]
 """A function that is linear in each of its arguments."""
+
+
+def pull_carefully(plan: Plan, g: Any, residuals: Any) -> Any:
+    """Return the cotangents that `plan.pull(g, residuals)` returns, where an exact zero wins."""
+    every = zip(plan.rules, plan.arguments(residuals), plan.active, strict=True)
+    found = [apply_carefully(plan, rule, g, args, position) for rule, args, position in every]
+    return found[0] if len(found) == 1 else found
+
+
+def push_carefully(plan: Plan, ts: Sequence[Any], residuals: Any) -> Any:
+    """Return the tangent that `plan.push` returns for tangents of the inputs, where an exact zero wins; `None` is zero."""
+    total: Any = None
+    for t, rule, args, position in zip(ts, plan.pushes or (), plan.arguments(residuals), plan.active, strict=True):
+        if t is not None:
+            part = apply_carefully(plan, rule, t, args, position)
+            total = part if total is None else total + part
+    return total
 
 
 def apply_carefully(plan: Plan, rule: Callable[..., Any], g: Any, args: tuple[Any, ...], position: int) -> Any:
@@ -35,15 +61,38 @@ def apply_carefully(plan: Plan, rule: Callable[..., Any], g: Any, args: tuple[An
         position: the position of the array argument that the rule belongs to.
     """
     kind = plan.primitive.kind
+    now = current_pass()
+    if now != CAREFUL and (kind != "elementwise" or (now == SINGULAR and _is_finite_and_nonzero(g))):
+        return rule(g, *args)
+    if plan.primitive is MULTIPLY:  # in a printed list one equation is better than two
+        return product(g, *args) if now != SINGULAR or any(map(may_be_infinite, (g, *args))) else rule(g, *args)
+    if now == SINGULAR:
+        found = rule(g, *args)
+        return mended(found, g) if any(map(may_be_infinite, args)) and not _has_zeros_of(found, g) else found
     if kind == "elementwise" and args:
         if dtype_of(g).kind == "c":  # the derivative may be linear over the real numbers only
             return mended(rule(g, *args), g)
-        return _times(g, rule(np.ones(shape_of(g), dtype_of(g))[()], *args))
+        return _times(g, rule(dtype_of(g).type(1), *args))
     if kind == "multilinear":
         return _contracted(rule, g, args, position)
     if kind == "general":
         return of_linear(lambda g: rule(g, *args), g)
     return rule(g, *args)
+
+
+def _is_finite_and_nonzero(g: Any) -> bool:
+    """Return `True` if a cotangent or tangent is a constant without zeros, infinities and NaN."""
+    return type(g) in PLAIN and bool(np.all(np.isfinite(g) & (g != 0)))
+
+
+def _has_zeros_of(found: Any, g: Any) -> bool:
+    """Return `True` if a value of a list was computed by a product in which an exact zero of `g` wins."""
+    if not isinstance(found, Recorded) or not isinstance(g, Recorded) or g.recorder is not found.recorder:
+        return False
+    if getattr(g.recorder, "singular", None) is None:  # it is no list: a batch keeps no equations
+        return False
+    maker: Any = found.recorder.equations[found.slot]
+    return maker is not None and maker.primitive in (PRODUCT, QUOTIENT) and maker.inputs[0] == g.slot
 
 
 def _times(g: Any, derivative: Any) -> Any:
@@ -169,3 +218,46 @@ def _sign(a: Any) -> Any:
     if a.dtype.kind == "c":
         return (a != 0).astype(a.dtype)
     return np.where(a != a, 1, np.sign(a)).astype(a.dtype, copy=False)
+
+
+FEW = 8  # elements up to which a list takes half the time of a product
+
+
+def has_nan_below(values: Iterable[Any]) -> bool:
+    """Return `True` if a NaN is among cotangents or tangents, below all traces.
+
+    A trace without values takes note of its derivatives instead, so that compiled code looks for the NaN.
+    """
+    for g in values:
+        kind = type(g)
+        if kind is _ndarray:
+            if g.size <= FEW:
+                total = sum(g.tolist() if g.ndim == 1 else g.ravel().tolist())
+                if total != total:
+                    return True
+            elif has_nan(g):
+                return True
+            continue
+        if kind is _float64:
+            if g != g:
+                return True
+            continue
+        if g is None:
+            continue
+        if kind is RowSum or kind is Scattered:
+            if has_nan_below(g.values()):
+                return True
+            continue
+        value = g
+        while isinstance(value, Recorded):
+            recorder, slot = value.recorder, value.slot
+            value = value.below
+            value = getattr(value, "array", value)
+            if type(value) is ArraySpec and (noted := getattr(recorder, "derivatives", None)) is not None:
+                noted.append(slot)
+        if type(value) is _ndarray or issubclass(type(value), np.inexact):
+            if has_nan(value):
+                return True
+        elif type(value) is float and value != value:
+            return True
+    return False

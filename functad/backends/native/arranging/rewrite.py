@@ -271,8 +271,7 @@ FORMS: dict[Primitive, Callable[[Rewritten, Equation], bool]] = {
     SCATTER: _scatter,
     STACK: _windows,
     VAR: _var,
-    einsum_of(1, False): _einsum,
-    einsum_of(1, True): _einsum,
+    einsum_of(1): _einsum,
     WRITE: _write,
 }
 """What writes an equation as others, and says whether it did."""

@@ -33,7 +33,7 @@ NARROW = 4
 """Matrices with fewer rows or columns are not worth BLAS."""
 
 
-@row(MATMUL, DOT, OUTER, SUM_OF_PRODUCTS, einsum_of(2, False), einsum_of(2, True))
+@row(MATMUL, DOT, OUTER, SUM_OF_PRODUCTS, einsum_of(2))
 def _product(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
     letters = letters_of(equation, given)
     kinds = [KINDS[spec.dtype] for spec in given]
@@ -47,7 +47,7 @@ def _product(equation: Equation, given: Sequence[ArraySpec], results: Sequence[A
     return Own(lambda writer, operands, outs: Product(writer, letters, operands, outs[0]).write(), stored=True, views=True)
 
 
-@row(einsum_of(1, False), einsum_of(1, True))
+@row(einsum_of(1))
 def _arranged(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
     """Axes in another order, and diagonals."""
     term, _, out = equation.params["subscripts"].partition("->")

@@ -91,7 +91,7 @@ class Rewriting:
             return False
         own, kept = "".join(lengths), "".join([letter for letter in lengths if letter in result])
         if own != term:
-            source = self.add(einsum_of(1, True), [source], lengths.values(), subscripts=f"{term}->{own}", optimize=False)
+            source = self.add(einsum_of(1), [source], lengths.values(), subscripts=f"{term}->{own}", optimize=False)
         axes = tuple([i for i, letter in enumerate(own) if letter not in kept])
         found = self.add(SUM, [source], [lengths[letter] for letter in kept], axis=axes, keepdims=False)
         self._transposed(found, kept, result)
@@ -128,7 +128,7 @@ class Rewriting:
             dtype = np.result_type(*[self.spec(source).dtype for source, _ in parts])
             self.specs.append(ArraySpec(tuple([lengths[letter] for letter in result]), dtype))
             out = len(self.specs) - 1
-        primitive = einsum_of(2, any(len(set(term)) < len(term) for _, term in parts))
+        primitive = einsum_of(2)
         params = {"subscripts": f"{first[1]},{second[1]}->{result}", "optimize": False}
         equation = Equation(primitive, (first[0], second[0]), params, (out,))
         if not self.rewrite(equation):
