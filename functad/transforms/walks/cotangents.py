@@ -125,6 +125,12 @@ def foreign(value: Any) -> Any:
     return None if type(inner) in PLAIN or issubclass(type(inner), (np.ndarray, np.generic, ArraySpec)) else inner
 
 
+def take(cotangents: list[Any], index: int) -> Any:
+    """Remove a cotangent from the list and return it; `None` stands for zero."""
+    g, cotangents[index] = cotangents[index], None
+    return g.total() if type(g) is Scattered else g
+
+
 def accumulate(cotangents: list[Any], owned: bytearray, slot: int, ct: Any, fresh: bool = False) -> None:
     """Give a slot a cotangent, or add it to the one that it already has, in place if the walk owns that buffer.
 

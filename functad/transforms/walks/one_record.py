@@ -14,7 +14,7 @@ from functad.primitives.indexing.write import ADD_TO, as_cotangent, part, put, w
 from functad.primitives.operands import absent
 from functad.primitives.plan import Plan
 from functad.tracing.traces.base import OPEN, Recorded, resolve
-from functad.transforms.walks.cotangents import Scattered, accumulate
+from functad.transforms.walks.cotangents import Scattered, accumulate, take
 
 _ndarray = np.ndarray
 _NO_FITS = itertools.repeat(None)
@@ -24,7 +24,6 @@ def pull_several(records: list[Any], index: int, cotangents: list[Any], owned: b
     """Pull back through a record with a joint rule or several results."""
     record = records[index]
     plan, _, residuals, fits = record
-    g = cotangents[index]
     if plan.primitive.multiple:
         fits, outputs = fits
         first = index + 1 - len(outputs)
@@ -33,11 +32,8 @@ def pull_several(records: list[Any], index: int, cotangents: list[Any], owned: b
         if all(part is None for part in parts):
             return
         g = tuple([_total(part, shape, dtype) for part, (shape, dtype) in zip(parts, outputs, strict=True)])
-    elif g is None:
+    elif (g := take(cotangents, index)) is None:
         return
-    else:
-        cotangents[index] = None
-        g = g.total() if type(g) is Scattered else g
     if len(plan.active) == 1:
         fits = (fits,)
     for slot, ct, spec in zip(inputs_of(record), pull_record(plan, g, residuals), fits or _NO_FITS, strict=False):
@@ -51,12 +47,9 @@ def pull_write(records: list[Any], index: int, cotangents: list[Any], owned: byt
 
     So a loop that writes one element at a time costs time linear in its length, where the rule makes an array for each.
     """
-    g, record = cotangents[index], records[index]
+    g, record = take(cotangents, index), records[index]
     if g is None:
         return
-    cotangents[index] = None
-    if type(g) is Scattered:
-        g = g.total()
     plan, _, (path, where, shapes), specs = record
     adds = plan.primitive is ADD_TO
     number = shape_of(g) == ()

@@ -23,7 +23,7 @@ from functad.tracing.allocation import Allocation
 from functad.tracing.engines import derivative_of, lacking
 from functad.tracing.float_errors import in_silence
 from functad.tracing.traces.base import OPEN, Recorder
-from functad.transforms.walks.cotangents import RowSum, Scattered, accumulate, add_piece, foreign
+from functad.transforms.walks.cotangents import RowSum, Scattered, accumulate, add_piece, foreign, take
 from functad.transforms.walks.observed import Observer, observed_back
 from functad.transforms.walks.one_record import fit, pull_several, pull_write
 from functad.transforms.walks.zero_wins import FEW, apply_carefully, has_nan_below, pull_carefully
@@ -159,11 +159,10 @@ def _is_nan(cotangents: list[Any], inputs: int) -> bool:
 
 def _pull_gather(records: list[Any], index: int, cotangents: list[Any], owned: bytearray, careful: bool) -> None:
     """Add a cotangent into the place that was read by indexing."""
-    g = cotangents[index]
+    g = take(cotangents, index)
     if g is not None:
         _, slot, residuals, _ = records[index]
-        cotangents[index] = None
-        add_piece(cotangents, owned, slot, g.total() if type(g) is Scattered else g, residuals)
+        add_piece(cotangents, owned, slot, g, residuals)
 
 
 def _pull_product(records: list[Any], index: int, cotangents: list[Any], owned: bytearray, careful: bool) -> None:
@@ -172,12 +171,9 @@ def _pull_product(records: list[Any], index: int, cotangents: list[Any], owned: 
     Of `A @ (x - m)`, with one `m` for all columns of `x`, the sum of the columns of `A^T g` is wanted: it is taken of `g`,
     before the product. That saves a product of the size of the forward one, a third of the backward time of a mixture.
     """
-    g = cotangents[index]
+    g = take(cotangents, index)
     if g is None:
         return
-    cotangents[index] = None
-    if type(g) is Scattered:
-        g = g.total()
     plan, slots, residuals, fits = records[index]
     every = zip(plan.rules, slots, plan.arguments(residuals), fits or _NO_FITS, strict=False)
     for position, (rule, slot, args, spec) in enumerate(every):
