@@ -128,7 +128,7 @@ class Compiler(Programs):
             return self._itself(args, kwargs)
 
     def _by_key(self, args: tuple[Any, ...], kwargs: dict[str, Any], quick: Any) -> Any:
-        """Run the entry for the arguments; `quick` is the key by which the next call finds it, `None` if there is none."""
+        """Run the entry for the arguments, and store it under the key `quick` for the next call. `quick` may be `None`."""
         leaves, structure, key = self.key(args, kwargs)
         if LARGE in key[1]:
             return self._itself(args, kwargs)

@@ -143,7 +143,7 @@ def numpy_values(value: Any, name: str) -> Any:
     """Return an array with the array API alone as an array of NumPy; anything else as it is.
 
     Raises:
-        UnsupportedError: its values cannot be read, as those of an array that JAX traces, or are no numbers of NumPy.
+        UnsupportedError: NumPy cannot read the values. Examples: a tracer of JAX, a dtype that NumPy lacks.
     """
     kind = type(value)
     if not has_array_api_alone(kind):
@@ -178,7 +178,7 @@ def converted(value: Any, name: str) -> Any:
 
     Raises:
         UnsupportedError: the data have labels or missing values, so that NumPy's operations on the values mean something else;
-            or the values cannot be read, as those of an array that JAX traces.
+            or NumPy cannot read the values, for example of a tracer of JAX.
     """
     return _values(value, name) if _reach(type(value)) == OPERATIONS else value
 

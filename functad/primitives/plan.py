@@ -23,7 +23,7 @@ class Plans(dict[tuple[int, ...], Any]):
 
 
 SEVERAL, WRITE, GATHER, CONTRACTION = "several", "write", "gather", "contraction"
-"""What a backward pass does in place of calling `Plan.pull`."""
+"""Names of the functions that a backward pass calls in place of `Plan.pull`."""
 
 INLINE: dict[Callable[..., Any], str] = {}
 """Rules that are so short that a call costs more than they do, as text: `{0}` is the cotangent, `{1}` what the rule reads."""
@@ -40,14 +40,14 @@ class Plan:
         active: positions of the inputs that are differentiated.
         rules: one rule per active input, or the joint rule alone.
         joint: whether `rules` is one joint rule.
-        special: what a backward pass does in place of calling `pull`; empty if it calls it.
+        special: the name of the function that a backward pass calls in place of `pull`; empty if it calls `pull`.
         names: the names that the rules read, each once.
         save: `save(values, out, params)` returns the residuals.
-        pull: `pull(g, residuals)` returns the cotangent of the only active input, or a tuple of all; `None` if it is special.
-        push: `push(t, residuals)` returns the tangent of the result for that of the only active input. For several inputs `t`
-            is a list, in which `None` stands for zero. It reads what `pull` reads. `None` if there is no such rule.
+        pull: `pull(g, residuals)` returns the cotangent of the active input, or a tuple for several. `None` if `special`.
+        push: `push(t, residuals)` returns the tangent of the result. `t` is the tangent of the active input, or a list for
+            several inputs; `None` in the list means zero. `push` is `None` if no JVP rule reads the same residuals.
         pushes: the rules that `push` calls.
-        arguments: `arguments(residuals)` returns for each rule a tuple of what it reads.
+        arguments: `arguments(residuals)` returns one tuple of arguments for each rule.
         holds: positions of the array arguments that some rule reads as they are.
         params: names of the parameters that the rules read, or `params` alone.
         elementwise: the primitive is of that kind.

@@ -311,7 +311,7 @@ SECTIONS: dict[str, tuple[Row, ...]] = {
             "gpu",
             "graphics processors",
             "backends/test_xla.py::TestArraysOfJax::test_arguments_of_either_kind_are_compiled_once_for_each_dtype",
-            note='what `jit(f, backend="xla")` compiles, on devices that JAX has; tested on processors alone',
+            note='`jit(f, backend="xla")` runs on the devices of JAX; the tests run on processors only',
         ),
         Row(
             "several_devices",

@@ -40,7 +40,7 @@ def leaves(value: Any) -> list[Any]:
 
 
 def old(library: str, pair: Pair) -> list[Any]:
-    """Return what the old lines give; warnings of the other library about its own code are ignored."""
+    """Return the results of the old lines. Warnings of the other library about its own code are ignored."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return executed(LIBRARIES[library].before, pair.old)

@@ -180,7 +180,7 @@ def test_constants_on_tapes_are_read(make, library):
 
 
 def test_variables_are_assigned_values(library):
-    """What `jit(f, backend="xla")` returns are arrays of JAX, by which programs update Variables."""
+    """`jit(f, backend="xla")` returns arrays of JAX. Programs assign these arrays to Variables."""
     v = functad.Variable(X)
     v.assign(library[1](Y))
     v.assign_add(library[1](Y))
@@ -247,7 +247,7 @@ BESIDE = {
 
 
 class TestValuesThatJaxTraces:
-    """They have no values: what NumPy would read, or lose the derivative of, raises with the bridge."""
+    """Tracers of JAX have no values. Each operation that reads a value raises, and the message names the bridge."""
 
     FIX = r"JAX traces the function that runs\. Use functad\.to_jax\(f\)"
 

@@ -145,7 +145,7 @@ def test_elementwise(row: tuple[str, Function, Points], dtype: Any) -> None:
 
 
 def _from_source(f: Function, x: Any) -> Any:
-    """Return what the module that `to_source` writes computes."""
+    """Return the result of the module that `to_source` writes."""
     module: dict[str, Any] = {}
     exec(functad.to_source(f, x), module)
     return module["derivative"](x)

@@ -32,7 +32,7 @@ class XlaProgram:
         again: computes the results again if a NaN is among those that are checked. XLA is asked for one truth value after each
             call, so the call waits until that is computed.
         checked: positions of the results that depend on derivatives.
-        within: computes the results in another program of JAX, which cannot be asked; it needs no second pass.
+        within: computes the results within another program of JAX, in one pass, because no truth value is known there.
 
     Attributes:
         expressions: the list.
@@ -112,7 +112,7 @@ class XlaProgram:
             return tuple([_as_jax(out) for out in outs])
 
     def __call__(self, leaves: Sequence[Any]) -> Sequence[Any]:
-        """Return the output leaves for input leaves, without waiting until they are computed."""
+        """Return the output leaves for input leaves. Only programs of derivatives wait for the results."""
         return self.function(*leaves)  # type: ignore[no-any-return]
 
     @cached_property

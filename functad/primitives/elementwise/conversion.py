@@ -92,7 +92,7 @@ def _copy(a: Any, *, order: str = "K") -> Any:
         try:
             return PYTHON_SCALARS[type(a)].type(a)
         except OverflowError:
-            return np.uint64(a)  # OverflowError again for a larger integer, of which NumPy would make a Python object
+            return np.uint64(a)  # an integer beyond uint64 raises OverflowError again
     if not issubclass(type(a), (np.ndarray, np.generic)):
         return a.copy()  # what its memory looks like is the business of the other library
     try:
