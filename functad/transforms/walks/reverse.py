@@ -131,7 +131,8 @@ def _pass(records: list[Any], cotangents: list[Any], inputs: int, careful: bool,
         if record is None:
             continue
         plan, slots, residuals, fits = record
-        if plan.special:
+        pull = plan.pull
+        if pull is None:
             _SPECIAL[plan.special](records, index, cotangents, owned, careful)
             continue
         g = cotangents[index]
@@ -140,11 +141,25 @@ def _pass(records: list[Any], cotangents: list[Any], inputs: int, careful: bool,
         cotangents[index] = None
         if type(g) is Scattered:
             g = g.total()
-        found = plan.pull(g, residuals) if not careful else pull_carefully(plan, g, residuals)
+        found = pull(g, residuals) if not careful else pull_carefully(plan, g, residuals)
         if type(slots) is int:
-            accumulate(cotangents, owned, slots, found if fits is None else fit(found, fits), plan.fresh)
+            if fits is not None:
+                found = fit(found, fits)
+            if cotangents[slots] is None:  # as `accumulate` does, without a call: a twentieth of a chain of numbers
+                cotangents[slots] = found
+                owned[slots] = plan.fresh and type(found) is _ndarray
+            else:
+                accumulate(cotangents, owned, slots, found, plan.fresh)
+        elif fits is None:
+            for slot, ct in zip(slots, found, strict=True):
+                if cotangents[slot] is None:
+                    cotangents[slot] = ct
+                    owned[slot] = plan.fresh and type(ct) is _ndarray
+                else:
+                    accumulate(cotangents, owned, slot, ct, plan.fresh)
+            ct = None
         else:
-            for slot, ct, spec in zip(slots, found, fits or _NO_FITS, strict=False):
+            for slot, ct, spec in zip(slots, found, fits, strict=True):
                 accumulate(cotangents, owned, slot, ct if spec is None else fit(ct, spec), plan.fresh)
             ct = None
         found = None  # frees arrays: the records stay, so memory is at its peak in each step
