@@ -141,7 +141,7 @@ class LookingRecorder(ReverseRecorder):
             self._look(primitive, values, params, out, Look("", number, place, operation_name(primitive), 0.0, 0, 0))
         if not active:
             return self.underived(primitive, arrays, params, out)
-        made = self.append(primitive, arrays, values, active, params, out)
+        made = self.record(primitive, arrays, values, active, params, out)
         if primitive.views:
             note_if_view(arrays[0], made, values[0], out, primitive, params)
         return made

@@ -26,7 +26,7 @@ from functad.expressions.spec import ArraySpec, dtype_of, is_inexact, shape_of
 from functad.places import here, name_of
 from functad.primitives.batching import spread_out
 from functad.tracing.traces.base import Recorded, resolve
-from functad.tracing.traces.batch import lowest
+from functad.tracing.traces.batch import BatchRecorder, lowest
 from functad.transforms.calling.results import guarded, owned, taken, unaliased
 from functad.transforms.closed_lists import Closed, close_bodies
 from functad.transforms.leaves import pushed, replaced
@@ -284,7 +284,7 @@ def _apart(t: Any) -> Any:
 def _places(values: Sequence[Any], value: Any) -> list[int]:
     """Return at which positions values are the same Tensor as another one; batches are not compared."""
     value = resolve(value)
-    if not isinstance(value, Recorded) or value.recorder.batches:
+    if not isinstance(value, Recorded) or isinstance(value.recorder, BatchRecorder):
         return []
     found = enumerate(map(resolve, values))
     return [i for i, x in found if isinstance(x, Recorded) and x.recorder is value.recorder and x.slot == value.slot]

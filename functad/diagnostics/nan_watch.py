@@ -33,8 +33,7 @@ from functad.primitives import vocabulary
 from functad.primitives.entry import ENTRIES, Composite, Primitive
 from functad.primitives.operands import innermost
 from functad.settings import context_variable, setting
-from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import WATCHER, Recorded, Recorder, new_input
+from functad.tracing.traces.base import WATCHER, Recorded, Recorder
 from functad.tracing.traces.batch import Batched, BatchRecorder
 from functad.tracing.traces.concrete import ReverseRecorder
 from functad.transforms.calling.arguments import traced
@@ -63,7 +62,7 @@ def called(expressions: Expressions, leaves: Sequence[Any]) -> list[Any]:
     if is_inside() or any(isinstance(leaf, Recorded) for leaf in leaves):
         return evaluate(expressions, leaves)  # the trace around will look
     recorder = ReverseRecorder("a call", expressions)
-    tensors = [new_input(Tensor, recorder, leaf) if dtype_of(leaf).kind in "fc" else leaf for leaf in leaves]
+    tensors = [recorder.enter(leaf) if dtype_of(leaf).kind in "fc" else leaf for leaf in leaves]
     outs = traced(recorder, functools.partial(evaluate, expressions), (tensors,), {})
     own = [isinstance(out, Recorded) and out.recorder is recorder for out in outs]
     recorder.watch.check_values([out.slot for out, mine in zip(outs, own, strict=True) if mine])

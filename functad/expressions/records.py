@@ -24,7 +24,7 @@ def results_of(record: Any, index: int) -> Sequence[int]:
         return record.outputs  # type: ignore[no-any-return]
     if not record[0].primitive.multiple:
         return (index,)
-    return range(index + 1 - len(record[3][1]), index + 1)  # after the specs of the inputs, or whether the VJP is transposed
+    return range(index + 1 - len(record[3][1]), index + 1)  # after the specs of the inputs
 
 
 def last_readers(records: Sequence[Any], outputs: Iterable[Any] = ()) -> dict[int, int]:

@@ -278,7 +278,7 @@ def forward_plan(primitive: Primitive, active: tuple[int, ...]) -> Plan | None:
         rules, wants = [_in_place_of(primitive, i) for i in active], [["arrays", "params"]] * len(active)
     else:
         return None
-    plan = Plan(primitive, active, tuple(rules), wants or [names_read(rule) for rule in rules], joint)
+    plan = Plan(primitive, active, tuple(rules), wants or [names_read(rule) for rule in rules], joint, forward=True)
     primitive.forward_plans[active] = plan
     return plan
 

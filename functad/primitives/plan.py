@@ -43,9 +43,11 @@ class Plan:
         special: the name of the function that a backward pass calls in place of `pull`; empty if it calls `pull`.
         names: the names that the rules read, each once.
         save: `save(values, out, params)` returns the residuals.
-        pull: `pull(g, residuals)` returns the cotangent of the active input, or a tuple for several. `None` if `special`.
-        push: `push(t, residuals)` returns the tangent of the result. `t` is the tangent of the active input, or a list for
-            several inputs; `None` in the list means zero. `push` is `None` if no JVP rule reads the same residuals.
+        pull: `pull(g, residuals)` returns the cotangent of the active input, or a tuple for several. `None` if `special`, and
+            in plans for forward mode alone.
+        push: `push(t, residuals)` returns the tangent of the result, or a tuple for several results. `t` is the tangent of the
+            active input, or a list for several inputs; `None` in the list means zero. `push` is `None` if no JVP rule reads
+            the same residuals.
         pushes: the rules that `push` calls.
         arguments: `arguments(residuals)` returns one tuple of arguments for each rule.
         holds: positions of the array arguments that some rule reads as they are.
@@ -79,6 +81,8 @@ class Plan:
         rules: tuple[Callable[..., Any], ...],
         wants: list[list[str]],
         joint: bool,
+        *,
+        forward: bool = False,
     ) -> None:
         self.primitive, self.active, self.rules, self.joint = primitive, active, rules, joint
         sources = {name: source for names in wants for name, source in zip(names, _sources(primitive, names), strict=True)}
@@ -89,17 +93,16 @@ class Plan:
         self.elementwise = primitive.kind == "elementwise"
         values = {"out", *primitive.names}
         self.fresh = self.elementwise and all(not values.isdisjoint(names) for names in wants)
-        self.special = self._special()
+        self.special = "" if forward else self._special()
         self.save = _made(f"lambda v, out, p: {_residuals(list(sources.values()))}", primitive.derived)
         reads = [[_read(self.names, name) for name in names] for names in wants]
         self.arguments = _made(f"lambda r: {_tuple([_tuple(each) for each in reads])}")
         single = len(active) == 1
-        self.pull = None if self.special else _pull(rules, reads, single)
-        self.pushes = self.push = None
-        if not joint and not primitive.multiple and primitive.lost is None:  # what may be lost is looked for the long way
+        self.pull = None if self.special or forward else _pull(rules, reads, single)
+        self.pushes = rules if forward else None
+        if not forward and not joint and not primitive.multiple and primitive.lost is None:
             self.pushes = primitive.like_the_rules(primitive.pushes or primitive.jvps, active, wants)
-            if self.pushes is not None:
-                self.push = _push(self.pushes, reads, single)
+        self.push = None if self.pushes is None else _push(self.pushes, reads, single, joint, primitive.multiple)
 
     def _special(self) -> str:
         primitive = self.primitive
@@ -141,15 +144,20 @@ def _pull(rules: Sequence[Callable[..., Any]], reads: Sequence[Sequence[str]], s
     return _with_rules(f"lambda g, r: {calls[0] if single else _tuple(calls)}", rules)
 
 
-def _push(rules: Sequence[Callable[..., Any]], reads: Sequence[Sequence[str]], single: bool) -> Callable[[Any, Any], Any]:
+def _push(
+    rules: Sequence[Callable[..., Any]], reads: Sequence[Sequence[str]], single: bool, joint: bool, multiple: bool
+) -> Callable[[Any, Any], Any]:
+    if joint:
+        return _with_rules(f"lambda t, r: {_called(rules, reads, ['(t, )' if single else 't'])[0]}", rules)
     if single:
         return _pull(rules, reads, single=True)
+    total = "tuple([a + b for a, b in zip(total, {}, strict=True)])" if multiple else "total + {}"
     lines = ["def push(ts, r):", "    total = None"]
     for i, call in enumerate(_called(rules, reads, ["t"] * len(rules))):
         lines += [
             f"    t = ts[{i}]",
             "    if t is not None:",
-            f"        total = {call} if total is None else total + {call}",
+            f"        total = {call} if total is None else {total.format(call)}",
         ]
     return _with_rules("\n".join([*lines, "    return total"]), rules)
 

@@ -20,8 +20,6 @@ import numpy as np
 from functad.places import user_frame
 from functad.profiling.call import Call, quiet
 from functad.profiling.recording import Laps, Operation, TimedRecorder
-from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import new_input
 from functad.tracing.traces.concrete import ReverseRecorder
 from functad.transforms.calling.arguments import traced
 from functad.transforms.walks.reverse import pull_back
@@ -188,7 +186,7 @@ def walk_time() -> float:
 
     def round_() -> float:
         recorder = ReverseRecorder("profile", chained)
-        out = traced(recorder, chained, (new_input(Tensor, recorder, one),), {})
+        out = traced(recorder, chained, (recorder.enter(one),), {})
         laps = Laps(clock, notes=False)
         seeds = [None] * out.slot + [one]
         pull_back(recorder.equations, seeds, recorder.inputs, consume=False, observer=laps)

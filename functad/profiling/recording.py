@@ -98,7 +98,7 @@ class TimedRecorder(ReverseRecorder):
         if not active:
             made = self.underived(primitive, arrays, params, out)
         else:
-            made = self.append(primitive, arrays, values, active, params, out)
+            made = self.record(primitive, arrays, values, active, params, out)
             if primitive.views:
                 note_if_view(arrays[0], made, values[0], out, primitive, params)
         self.note(primitive, values, out, len(self.equations) - 1 if active else None)

@@ -283,7 +283,7 @@ class _Uncomputed:
         lowered, active, _ = recorder.lowered(self.primitive, given)
         if not active:
             return self.out
-        return recorder.append(self.primitive, given, lowered, active, params, self.out)
+        return recorder.record(self.primitive, given, lowered, active, params, self.out)
 
 
 def _read_by(e: Equation) -> tuple[Any, bool]:

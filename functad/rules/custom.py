@@ -22,6 +22,7 @@ from functad.rules.call import apply
 from functad.rules.custom_arguments import Arguments
 from functad.rules.rule_checks import RuleChecks
 from functad.tracing.traces.base import Recorded, resolve
+from functad.tracing.traces.batch import BatchRecorder
 from functad.transforms.calling.decorators import decorator
 from functad.transforms.calling.selection import parameters_of, positions_of
 from functad.trees.structure import flatten
@@ -199,7 +200,7 @@ def _in_batch(leaves: Sequence[Any]) -> bool:
     """Say whether the newest trace that follows one of some values is that of a batch."""
     recorders = [t.recorder for t in [resolve(a) for a in leaves if isinstance(a, Recorded)] if isinstance(t, Recorded)]
     newest = max(recorders, key=lambda recorder: recorder.serial, default=None)
-    return newest is not None and newest.batches
+    return isinstance(newest, BatchRecorder)
 
 
 class WithRules(Protocol[Q]):

@@ -87,5 +87,5 @@ class _ForwardPlans(Plans):
             given = dict(zip(active, ts, strict=True))
             return push([given.get(i) for i in range(len(saved[place]))], *saved)
 
-        plan = self[active] = Plan(self.primitive, active, (by_position,), [names], joint=True)
+        plan = self[active] = Plan(self.primitive, active, (by_position,), [names], joint=True, forward=True)
         return plan

@@ -17,11 +17,10 @@ _FLOAT64 = np.dtype(np.float64)
 
 
 def forward_specs(primitive: Primitive, values: Sequence[Any], active: tuple[int, ...], out: Any) -> Any:
-    """Return shape and dtype of the result, for the record of a forward trace that a short way makes.
-
-    In front of them stands `None` where other records say whether the VJP is to be transposed: `Plan.pushes` finds the tangent.
-    """
-    return None, (shape_of(out), dtype_of(out))
+    """Return the shape and dtype that the tangent of the result must be brought to; for several results, those of each."""
+    if primitive.multiple:
+        return None, tuple([(shape_of(value), dtype_of(value)) for value in out])
+    return shape_of(out), dtype_of(out)
 
 
 def reverse_specs_beside(primitive: Primitive, values: Sequence[Any], active: tuple[int, ...], out: Any) -> Any:

@@ -13,7 +13,7 @@ import numpy as np
 from functad.primitives.arranging.join import CONCATENATE, STACK
 from functad.primitives.entry import Primitive
 from functad.tracing.operators import SHORT
-from functad.tracing.traces.base import Recorded, append_record
+from functad.tracing.traces.base import Recorded, user_place
 
 _ndarray = np.ndarray
 _float64 = np.float64
@@ -32,7 +32,7 @@ def _enter(primitive: Primitive, *, adds: int) -> None:
             value = a
             if isinstance(a, Recorded):
                 if recorder is None:
-                    recorder, cls = a.recorder, type(a)
+                    recorder = a.recorder
                     if not recorder.eager or not recorder.pulls:
                         return NotImplemented
                 elif a.recorder is not recorder:
@@ -50,7 +50,7 @@ def _enter(primitive: Primitive, *, adds: int) -> None:
         out = compute(*values, **params)
         plan = primitive.reverse_plan(tuple(active))
         place = slots[0] if len(slots) == 1 else tuple(slots)
-        return append_record(cls, recorder, out, (plan, place, plan.save(values, out, params), None))
+        return recorder.append((plan, place, plan.save(values, out, params), None), out, *user_place())
 
     SHORT[primitive.function] = short
 

@@ -126,11 +126,9 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
             recorder = x.recorder
             if powers and depth == 1 and type(y) is int and y == 2 and dtype_of(x).kind == "b" and not is_number(x):
                 return np.square(x)  # NumPy's operator gives int8, `np.power` gives int64
-            if recorder.batches and not contracts:
-                made = recorder.operate(primitive, x, y, flipped)
-                if made is not None:
-                    return made
-            elif recorder is IDLE and ONLOOKER.get() is None:
+            if not contracts and (made := recorder.operate(primitive, x, y, flipped)) is not None:
+                return made
+            if recorder is IDLE and ONLOOKER.get() is None:
                 other = y.below if type(y) is type(x) and y.recorder is IDLE else y
                 if type(other) in _PLAIN:
                     return idle(type(x), compute(other, x.below) if flipped else compute(x.below, other))
@@ -189,16 +187,8 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
                 equation = (plan, x.slot, saved, specs)
             else:
                 return aside(x, y, depth)
-            equations = recorder.equations
-            tensor = cls()
-            tensor.below = out
-            tensor.recorder = recorder
-            tensor.slot = len(equations)
             frame = _getframe(depth)
-            tensor.code = frame.f_code
-            tensor.instruction = frame.f_lasti
-            equations.append(equation)
-            return tensor
+            return recorder.append(equation, out, frame.f_code, frame.f_lasti)
 
         return method
 
@@ -249,16 +239,8 @@ def unary(primitive: Primitive) -> Method:
         kind, cls = type(out), type(x)
         if kind is not type(value) or (out.dtype is not value.dtype if kind is _ndarray else kind is cls):
             specs = recorder.specs_for(primitive, [value], (0,), out)
-        equations = recorder.equations
-        tensor = cls()
-        tensor.below = out
-        tensor.recorder = recorder
-        tensor.slot = len(equations)
         frame = _getframe(depth)
-        tensor.code = frame.f_code
-        tensor.instruction = frame.f_lasti
-        equations.append((plan, x.slot, saved, specs))
-        return tensor
+        return recorder.append((plan, x.slot, saved, specs), out, frame.f_code, frame.f_lasti)
 
     def called(x: Any, depth: int) -> Any:
         return method(strong(x), depth + 1)

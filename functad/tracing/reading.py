@@ -27,7 +27,7 @@ from functad.primitives.indexing.read import GATHER, GETITEM, taken_apart
 from functad.tracing.constants import held, with_arrays
 from functad.tracing.engines import check_shape
 from functad.tracing.layouts import note_view_at
-from functad.tracing.traces.base import Recorded, record
+from functad.tracing.traces.base import record as recorded
 from functad.tracing.views import note_view, shares
 
 _getframe = sys._getframe
@@ -42,7 +42,7 @@ def _widened(x: Any, index: tuple[Any, ...]) -> Any:
     if index == () == x.shape:
         return None  # a number, and no view
     shape = shape_widened(x.shape, index)
-    return None if shape is None else record(RESHAPE, (x,), {"shape": shape})
+    return None if shape is None else recorded(RESHAPE, (x,), {"shape": shape})
 
 
 class Reading:
@@ -72,28 +72,23 @@ class Reading:
         if not recorder.eager:
             return GETITEM(self, index=index)
         value = self.below
-        tensor = type(self)()
-        tensor.below = out = value[index]
-        tensor.recorder = recorder
-        equations = recorder.equations
-        tensor.slot = len(equations)
+        out = value[index]
         frame = _getframe(1)
-        tensor.code = frame.f_code
-        tensor.instruction = frame.f_lasti
-        if type(out) is _float64:
-            equations.append((_PLAN, self.slot, (index, value.shape, value.dtype), None))
-        elif way is WIDENS and type(out) is _ndarray:
+        if way is WIDENS and type(out) is _ndarray:
             # A reshape, which neither scatters its cotangent nor counts as a selection
-            equations.append((_RESHAPE, self.slot, value.shape, None))
+            tensor = recorder.append((_RESHAPE, self.slot, value.shape, None), out, frame.f_code, frame.f_lasti)
             note_view(self, tensor, RESHAPE, {"shape": out.shape})
-        elif shares(out, value):
-            equations.append((_PLAN, self.slot, (index, value.shape, value.dtype), None))
-            note_view(self, tensor, GETITEM, {"index": index})
-        else:  # masks and arrays of integers may be overwritten by the user later
+            return tensor
+        is_view = type(out) is not _float64 and shares(out, value)
+        kept = index
+        if type(out) is not _float64 and not is_view:  # masks and arrays of integers may be overwritten by the user later
             if type(out) is not _ndarray:
                 check_shape(out)
-            index = held(index, recorder) if type(index) is _ndarray else with_arrays(index, lambda a: held(a, recorder))
-            equations.append((_PLAN, self.slot, (index, value.shape, value.dtype), None))
+            kept = held(index, recorder) if type(index) is _ndarray else with_arrays(index, lambda a: held(a, recorder))
+        record = (_PLAN, self.slot, (kept, value.shape, value.dtype), None)
+        tensor = recorder.append(record, out, frame.f_code, frame.f_lasti)
+        if is_view:
+            note_view(self, tensor, GETITEM, {"index": index})
         return tensor
 
     def __iter__(self: Any) -> Iterator[Any]:
@@ -105,21 +100,15 @@ class Reading:
 
 def _elements(t: Any, code: CodeType, instruction: int) -> Iterator[Any]:
     """Read the elements of a Tensor one after the other, as `t[0], t[1], ...` would on the given line."""
-    cls = type(t)
     shape, dtype = t.shape, t.dtype
     for i in range(shape[0]):
         recorder = t.recorder
         if not recorder.eager:
             yield GETITEM(t, index=i)
             continue
-        value, equations = t.below, recorder.equations
-        tensor: Recorded = cls()
-        tensor.below = out = value[i]
-        tensor.recorder = recorder
-        tensor.slot = len(equations)
-        tensor.code = code
-        tensor.instruction = instruction
-        equations.append((_PLAN, t.slot, (i, shape, dtype), None))
+        value = t.below
+        out = value[i]
+        tensor = recorder.append((_PLAN, t.slot, (i, shape, dtype), None), out, code, instruction)
         if type(out) is not _float64 and shares(out, value):
             note_view(t, tensor, GETITEM, {"index": i})
         yield tensor

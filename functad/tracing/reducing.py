@@ -42,17 +42,9 @@ def _enter(primitive: Primitive, function: Any) -> None:
                 return NotImplemented
             axes = None if ndim == 1 else (axis % ndim,)
         out = compute(value, axis=axes, keepdims=keepdims)
-        equations = recorder.equations  # what `append_record` does, without its search for the user's line: 0.5 us of 6
-        tensor = type(x)()
-        tensor.below = out
-        tensor.recorder = recorder
-        tensor.slot = len(equations)
-        frame = _getframe(2)
-        tensor.code = frame.f_code
-        tensor.instruction = frame.f_lasti
         saved = (value.shape, axes, keepdims) if reads_shape else (value, out, axes, keepdims)
-        equations.append((plan, x.slot, saved, None))
-        return tensor
+        frame = _getframe(2)
+        return recorder.append((plan, x.slot, saved, None), out, frame.f_code, frame.f_lasti)
 
     SHORT[function] = short
 

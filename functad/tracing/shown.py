@@ -76,8 +76,4 @@ def trace_text(recorder: Recorder) -> str:
     whose = f"{recorder.transform} of {name_of(recorder.function)}" if recorder.function is not None else recorder.transform
     if recorder.closed:
         return f"Of {whose}, which has ended: it is of no more use."
-    if recorder.batches:
-        return f"Of {whose}: one of {recorder.size} examples."  # type: ignore[attr-defined] # a batch has one
-    if not recorder.has_values:
-        return f"Of {whose}: without a value, only dtype and shape are known."
-    return f"Followed by {whose}."
+    return recorder.described(whose)

@@ -183,14 +183,12 @@ def make_stale(root: Any) -> None:
     memory: Memory | None = getattr(root, "memory", None)
     if memory is None or not memory.views:
         return
-    noted = root.recorder.stale
     for weak in memory.views:
         view = weak()
         if view is not None:
             view.below = None
             view.recorder = STALE
-            if noted is not None:
-                noted[id(view)] = weak
+            root.recorder.invalidated(weak)
     memory.views.clear()
 
 

@@ -14,9 +14,8 @@ from functad.primitives.operands import foreign_rules
 from functad.primitives.safe import PASS, SINGULAR
 from functad.settings import setting
 from functad.tracing.layouts import in_c_order
-from functad.tracing.tensor import Tensor
 from functad.tracing.traces.abstract import DERIVATIVES, AbstractRecorder
-from functad.tracing.traces.base import Recorded, new_input
+from functad.tracing.traces.base import Recorded
 from functad.tracing.views import memory_of
 from functad.transforms.calling.arguments import check_result, traced
 from functad.transforms.calling.decorators import derivative
@@ -127,8 +126,7 @@ def listed(
             if not (ordered and in_c_order(leaf)):
                 memory_of(tensors[-1]).ordered = False
         else:
-            tensors.append(new_input(Tensor, recorder, leaf))
-            recorder.specs.append(spec)
+            tensors.append(recorder.enter(leaf))
     inputs, keywords = structure.unflatten(tensors)
     out = traced(recorder, f, inputs, keywords)
     results, output_structure = flatten(out)

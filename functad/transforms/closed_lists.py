@@ -27,9 +27,8 @@ from functad.primitives.entry import Primitive
 from functad.primitives.operands import innermost
 from functad.tracing.constants import with_arrays
 from functad.tracing.layouts import in_c_order
-from functad.tracing.tensor import Tensor
 from functad.tracing.traces.abstract import AbstractRecorder
-from functad.tracing.traces.base import Recorded, Recorder, append_record, append_results, resolve
+from functad.tracing.traces.base import Recorded, Recorder, resolve, user_place
 from functad.tracing.views import clone, note_if_view
 from functad.transforms.abstract import listed, trace
 from functad.transforms.leaves import LeafFunction
@@ -91,6 +90,11 @@ class Noting(Recorder):
         self.choose = choose
         self.kept: dict[int, Any] = {}
 
+    def enter(self, value: Any) -> Any:
+        """Add an input and return its Tensor."""
+        self.specs.append(spec_of(value))
+        return super().enter(value)
+
     def value_of(self, a: Any) -> Any:
         """Return the plain value of a Tensor.
 
@@ -132,7 +136,7 @@ class Noting(Recorder):
         self.specs.extend(map(spec_of, results))
         values = dict(zip(equation.outputs, results, strict=True))
         self.kept |= {slot: values.get(slot, results[0]) for slot in self.choose(equation)}
-        return (append_results if primitive.multiple else append_record)(Tensor, self, out, equation)
+        return (self.append_results if primitive.multiple else self.append)(equation, out, *user_place())
 
     def buffer(self, value: Any) -> Any:
         """Return a new array as a Tensor, into which others can be written."""

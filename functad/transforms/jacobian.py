@@ -342,8 +342,7 @@ def pushed_size(recorder: Recorder) -> int:
             if equation[3] is None:  # as large as what it keeps, if it keeps anything
                 total += _kept_size(equation[2])
                 continue
-            specs = equation[3][1]
-            for shape, _ in specs if equation[0].primitive.multiple else (specs,):
+            for shape, _ in equation[3][1] if equation[0].primitive.multiple else (equation[3],):
                 total += math.prod(shape)
     return total
 

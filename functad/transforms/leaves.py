@@ -13,8 +13,7 @@ import numpy as np
 
 from functad.expressions.spec import dtype_of, is_inexact
 from functad.primitives.operands import is_absent
-from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import Recorded, new_input
+from functad.tracing.traces.base import Recorded
 from functad.tracing.traces.concrete import ForwardRecorder, ReverseRecorder
 from functad.transforms.calling.arguments import as_dtype, lower, traced
 from functad.transforms.jvp import jvp
@@ -79,7 +78,7 @@ def pulled_with_results(
 ) -> tuple[list[Any], list[Any]]:
     """Return the results of `f`, if they are asked for, and what `pulled` returns."""
     recorder = ReverseRecorder(transform, function or f)
-    tensors = replaced(primals, wrt, [new_input(Tensor, recorder, primals[i]) for i in wrt])
+    tensors = replaced(primals, wrt, [recorder.enter(primals[i]) for i in wrt])
     outs = list(traced(recorder, f, tensors, {}))
     del tensors
     values = [lower(out, recorder) for out in outs] if results else []
@@ -143,7 +142,7 @@ class Linearized:
     def __init__(self, f: LeafFunction, leaves: Sequence[Any], transform: str = "linearize", function: object = None) -> None:
         self.recorder = recorder = ForwardRecorder(transform, function or f)
         recorder.lasting = True  # what the user overwrites between two directions does not change them
-        self._outs = list(traced(recorder, f, [new_input(Tensor, recorder, leaf) for leaf in leaves], {}))
+        self._outs = list(traced(recorder, f, [recorder.enter(leaf) for leaf in leaves], {}))
         self.values = lower(self._outs, recorder)
 
     def __call__(self, tangents: Sequence[Any]) -> list[Any]:

@@ -12,8 +12,6 @@ from functad.expressions.expressions import Expressions
 from functad.expressions.spec import ArraySpec, inexact, shape_of
 from functad.places import here, name_of
 from functad.primitives.operands import innermost, zeros_for
-from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import new_input
 from functad.tracing.traces.concrete import ReverseRecorder
 from functad.transforms.calling.arguments import check_tangents, enter, traced, undifferentiable
 from functad.transforms.calling.results import own_results
@@ -42,7 +40,7 @@ class Pushforward:
     def __init__(self, pull: Pullback) -> None:
         recorder = ReverseRecorder(pull.transform, pull.function)
         self.zeros = [zeros_for(shape_of(v), inexact(v), innermost(v)) for v in pull.values]
-        seeds = [new_input(Tensor, recorder, zero) for zero in self.zeros]
+        seeds = [recorder.enter(zero) for zero in self.zeros]
         self.found = pull.leaves(seeds)
         recorder.close()
         self.recorder = recorder

@@ -25,6 +25,7 @@ from functad.primitives.entry import Primitive
 from functad.primitives.kinds import forward_plan
 from functad.primitives.plan import Plan
 from functad.primitives.safe import PRODUCT, QUOTIENT
+from functad.tracing.fitting import forward_specs
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import Recorded, Recorder, alike, bare
 from functad.tracing.views import clone, note_if_view
@@ -44,7 +45,7 @@ from functad.transforms.calling.results import own_results
 from functad.transforms.calling.selection import Selection
 from functad.transforms.linearity import is_linear
 from functad.transforms.walks.cotangents import zero_tangent
-from functad.transforms.walks.forward import fit, push_rules, push_transposed
+from functad.transforms.walks.forward import fit, push_record
 from functad.trees.structure import flatten
 
 P = ParamSpec("P")
@@ -101,9 +102,8 @@ class SeriesRecorder(Recorder):
         if not active or out is NotImplemented:
             return out
         order = min(len(self.series[arrays[i].slot]) for i in active)
-        forward = forward_plan(primitive, active)
-        plan = forward or primitive.reverse_plan(active)
-        call = _Call(self, primitive, arrays, values, active, params, out, plan, forward is None)
+        plan = forward_plan(primitive, active) or primitive.reverse_plan(active)
+        call = _Call(self, primitive, arrays, values, active, params, out, plan)
         made = self.results(primitive, out, call.coefficients(order))
         if primitive.views and not primitive.multiple:
             note_if_view(arrays[0], made, values[0], out, primitive, params)
@@ -118,8 +118,7 @@ class _Call(NamedTuple):
         values: the arguments one level lower.
         active: positions of those with a series.
         out: the value of the result.
-        plan: the rules that give its tangent.
-        transposed: these are VJP rules, to be transposed.
+        plan: the rules that give its tangent, or the VJP rules if these are to be transposed.
     """
 
     recorder: SeriesRecorder
@@ -130,13 +129,12 @@ class _Call(NamedTuple):
     params: dict[str, Any]
     out: Any
     plan: Plan
-    transposed: bool
 
     def coefficients(self, order: int) -> Coefficients:
         """Return the coefficients of the result from order 1 up to an order; tuples if there are several results."""
         if not order:
             return []
-        if is_linear(self.plan) and not self.transposed:
+        if is_linear(self.plan) and self.plan.push is not None:
             return self._linear(order)
         if self.primitive in (MULTIPLY, PRODUCT) or self.primitive.kind == "multilinear":
             return self._product(order)
@@ -153,14 +151,7 @@ class _Call(NamedTuple):
         outs = self.out if self.primitive.multiple else (self.out,)
         if all(t is None for t in ts):
             return (None,) * len(outs) if self.primitive.multiple else None
-        specs = tuple([(shape_of(out), dtype_of(out)) for out in outs])
-        if self.transposed:
-            found = push_transposed(self.plan, ts, saved, specs if self.primitive.multiple else specs[0])
-        else:
-            found = push_rules(self.plan, ts, saved)
-        if self.primitive.multiple:
-            return tuple([fit(t, spec) for t, spec in zip(found, specs, strict=True)])
-        return fit(found, specs[0])
+        return push_record(self.plan, ts, saved, forward_specs(self.primitive, self.values, self.active, self.out))
 
     def _product(self, order: int) -> Coefficients:
         """Convolve: `c_k` is the sum of the products of coefficients whose orders add up to k."""

@@ -7,8 +7,6 @@ import pytest
 
 import functad
 from functad.expressions.records import inputs_of, last_readers, mark_needed, mark_reached, marks_at, results_of
-from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import new_input
 from functad.tracing.traces.concrete import ForwardRecorder, ReverseRecorder
 
 
@@ -21,7 +19,7 @@ def several(x, y):
 
 def recorded(cls):
     recorder = cls("test", several)
-    several(*[new_input(Tensor, recorder, a) for a in (np.diag([1.0, 2.0]), np.array([3.0, 4.0]))])
+    several(*[recorder.enter(a) for a in (np.diag([1.0, 2.0]), np.array([3.0, 4.0]))])
     return recorder.equations
 
 

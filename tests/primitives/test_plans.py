@@ -10,8 +10,6 @@ import pytest
 import functad
 from functad.primitives.entry import ENTRIES, Primitive, UnknownRule
 from functad.testing.sample_calls import Call, calls, every_entry, is_constant, label
-from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import new_input
 from functad.tracing.traces.concrete import ReverseRecorder
 
 
@@ -26,7 +24,7 @@ PRIMITIVES = [entry for entry in every_entry() if _has_a_rule_for_each_array(ent
 
 def _records(call: Call) -> list[Any]:
     recorder = ReverseRecorder("test", call.smooth)
-    call.smooth(*[new_input(Tensor, recorder, value) for value in call.primals])
+    call.smooth(*[recorder.enter(value) for value in call.primals])
     return [record for record in recorder.equations if record is not None]
 
 
@@ -66,7 +64,7 @@ def test_push_adds_the_tangents_that_are_not_zero() -> None:
 
 def test_a_value_times_itself_is_recorded_as_its_square() -> None:
     recorder = ReverseRecorder("test", None)
-    x = new_input(Tensor, recorder, np.array([1.0, 3.0]))
+    x = recorder.enter(np.array([1.0, 3.0]))
     x * x
     assert recorder.equations[-1][0].primitive is ENTRIES[np.square]
     assert functad.grad(lambda x: np.sum(x * x * x))(np.array([1.0, 3.0])).tolist() == [3.0, 27.0]

@@ -10,8 +10,6 @@ from functad import errors
 from functad.primitives.safe import CAREFUL, PASS, QUICK
 from functad.settings import setting
 from functad.testing import central_difference
-from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import new_input
 from functad.tracing.traces.concrete import ForwardRecorder
 from functad.transforms.walks.forward import push_forward
 
@@ -135,7 +133,7 @@ def _mixture(x, y):
 @pytest.mark.parametrize("along", [(DX, None), (None, DX), (DX, DY[0])])
 def test_quick_and_careful_tangents_agree_with_differences_where_some_are_zero(along):
     recorder = ForwardRecorder("jvp", _mixture)
-    inputs = [new_input(Tensor, recorder, value) for value in (X, Y[1])]
+    inputs = [recorder.enter(value) for value in (X, Y[1])]
     slot = _mixture(*inputs).slot
     dx, dy = [np.zeros(3) if t is None else t for t in along]
     expected = central_difference(lambda x, y: [_mixture(x, y)], [X, Y[1]], [dx, dy])[0]

@@ -2,8 +2,6 @@
 
 import numpy as np
 
-from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import new_input
 from functad.tracing.traces.concrete import ForwardRecorder, ReverseRecorder
 from functad.transforms.walks.forward import push_forward
 from functad.transforms.walks.reverse import pull_back
@@ -35,7 +33,7 @@ def f(x):
 
 def traced(cls):
     recorder = cls("a test", f)
-    out = f(new_input(Tensor, recorder, X))
+    out = f(recorder.enter(X))
     return recorder.equations, out.slot
 
 

@@ -17,8 +17,7 @@ from functad.eager.tape.slice import TapeSlice
 from functad.errors import AbstractValueError, LoopWarning, SourceError
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of
 from functad.places import here, warn
-from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import WATCHER, Recorded, new_input, resolve
+from functad.tracing.traces.base import WATCHER, Recorded, resolve
 from functad.tracing.traces.batch import lowest
 from functad.tracing.traces.concrete import ReverseRecorder
 from functad.transforms.calling.seeds import chunks, identity_rows, in_batch, joined, size_of, widest
@@ -124,7 +123,7 @@ class _Rows:
         """
         target = self.target[0]
         recorder = ReverseRecorder(self.method, self.tape)
-        seed = new_input(Tensor, recorder, np.zeros(shape_of(target), dtype_of(target))[()])
+        seed = recorder.enter(np.zeros(shape_of(target), dtype_of(target))[()])
         walked = gradients_of(self.tape, [self.target], [seed], self.sources, last=True, conj=self.conj)
         recorder.close()
         result = []

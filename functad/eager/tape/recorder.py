@@ -64,6 +64,7 @@ class EagerRecorder(ReverseRecorder):
         shared: there has been more than one tape.
         fallible: there are rules of the user's in the list, which may raise; a walk then drops nothing as it passes.
         stale: views of what was written to since they were read, by identity, if they are still there.
+        around: the recorder of the tape that recorded when this one started.
         scope: the `graph` that records everything in the list, if there is one.
         left: by slot, what took the value of a Tensor from the trace first, and where: `tape.explain` tells.
         debugs: it was made under `debug_nans`, and has a watch from when a tape starts.
@@ -89,6 +90,7 @@ class EagerRecorder(ReverseRecorder):
         self.left: dict[int, tuple[str, Any, int]] = {}
         self.stale: dict[int, Any] = {}
         self.shared = False
+        self.around: Any = None
         self.scope: Any = None
         self.debugs = WATCHER.get() is not None
         self.short = not self.debugs
@@ -130,7 +132,7 @@ class EagerRecorder(ReverseRecorder):
             return process_constants(primitive, arrays, params)
         return super().process(primitive, arrays, params)
 
-    def append(
+    def record(
         self,
         primitive: Primitive,
         arrays: tuple[Any, ...],
@@ -139,8 +141,8 @@ class EagerRecorder(ReverseRecorder):
         params: dict[str, Any],
         out: Any,
     ) -> Any:
-        """Append the record of a call whose result is known, and return the Tensor for it."""
-        made = super().append(primitive, arrays, values, active, params, out)
+        """Record a call whose result is known, and return its Tensor, or its Tensors."""
+        made = super().record(primitive, arrays, values, active, params, out)
         if self.calls is not None:
             self.calls.note(primitive, arrays, params, made)
         return made
@@ -198,6 +200,10 @@ class EagerRecorder(ReverseRecorder):
         self.note(tensor, "numpy()")
         value = tensor.below if self in ACTIVE.get() else resolve(tensor)
         return value.recorder.value_outside(value) if isinstance(value, Recorded) else value
+
+    def invalidated(self, view: ref[Recorded]) -> None:
+        """Take note of a view that must be read anew before the tape stops."""
+        self.stale[id(view())] = view
 
     def resolve(self, tensor: Recorded) -> Any:
         """Return the value of a Tensor while this is inactive, or the Tensor that stands for it in a list of this thread."""

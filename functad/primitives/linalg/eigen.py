@@ -242,7 +242,7 @@ def together(primitive: Any, rule: Any) -> None:
     parts = {(0, 1): lambda ts: ts, (0,): lambda ts: (ts[0], None), (1,): lambda ts: (None, ts[0])}
     for active, both in parts.items():
         push = partial(lambda both, ts, *values: rule(both(ts), *values), both)
-        primitive.forward_plans[active] = Plan(primitive, active, (push,), [names_read(rule)], True)
+        primitive.forward_plans[active] = Plan(primitive, active, (push,), [names_read(rule)], True, forward=True)
 
 
 together(eigenvalue_cotangent, _cotangent_jvp)

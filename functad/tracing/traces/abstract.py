@@ -21,8 +21,7 @@ from functad.settings import context_variable
 from functad.tracing.constants import with_arrays
 from functad.tracing.conversions import abstract_cure, asked, snippet_shown
 from functad.tracing.layouts import note_result
-from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import OPEN, Recorded, Recorder, append_record, append_results, bare, new_input
+from functad.tracing.traces.base import OPEN, Recorded, Recorder, user_place
 from functad.tracing.views import clone
 
 _ndarray = np.ndarray
@@ -94,7 +93,7 @@ class AbstractRecorder(Recorder):
         self.specs.append(spec)
         if self.singular is not None:
             self.singular.append(self.inner)
-        return new_input(Tensor, self, spec)
+        return super().enter(spec)
 
     def enter_later(self, spec: ArraySpec) -> Any:
         """Return the Tensor of an input that is found while the function runs: its slot is not among the first."""
@@ -102,9 +101,7 @@ class AbstractRecorder(Recorder):
         self.specs.append(spec)
         if self.singular is not None:
             self.singular.append(self.inner)
-        tensor = bare(Tensor, self, spec, len(self.equations))
-        self.equations.append(None)
-        return tensor
+        return self.append(None, spec)
 
     def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """Record a call: every input is kept, and the shape rule gives the result."""
@@ -133,11 +130,11 @@ class AbstractRecorder(Recorder):
             may_be = not primitive.finite or any(map(may_be_infinite, arrays))
             self.singular.extend([may_be] * len(results))
         if primitive.multiple:
-            made = append_results(Tensor, self, out, equation)
+            made = self.append_results(equation, out, *user_place())
             for tensor in made:
                 note_result(tensor, primitive, arrays, params)
             return made
-        tensor = append_record(Tensor, self, out, equation)
+        tensor = self.append(equation, out, *user_place())
         if primitive.views or len(out.shape) > 1:  # what has one axis has one order
             note_result(tensor, primitive, arrays, params)
         return tensor
@@ -145,6 +142,10 @@ class AbstractRecorder(Recorder):
     def buffer(self, value: Any) -> Any:
         """Record a constant as a copy, so that Tensors can be written into it."""
         return self.process(COPY, (value,), {})
+
+    def described(self, whose: str) -> str:
+        """Return a sentence about the Tensors of the trace, for displays."""
+        return f"Of {whose}: without a value, only dtype and shape are known."
 
     def concrete_value(self, tensor: Recorded, wanted: str) -> Any:
         """Refuse: there are no values.

@@ -17,10 +17,11 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from types import CodeType
 from typing import Any, ClassVar
+from weakref import ref
 
 from functad.errors import EscapedTensorError
 from functad.expressions.spec import PLAIN
-from functad.places import here, line_of, name_of, user_frame
+from functad.places import here, line_of, name_of, place_of, user_frame
 from functad.primitives.entry import Primitive
 from functad.primitives.indexing.indexable import as_plain
 from functad.primitives.operands import converted
@@ -94,14 +95,8 @@ class Recorder:
     has_values: ClassVar[bool] = True
     """Its Tensors have values: it is no abstract trace, and not that of a batch."""
 
-    batches: ClassVar[bool] = False
-    """It is that of a batch, and has a short way for elementwise operations."""
-
     sees_inside: ClassVar[bool] = False
     """It is to see what a function with rules of its own does, and not one operation in its place."""
-
-    place: tuple[CodeType | None, int] | None = None
-    """In the trace of a batch, during a backward walk: the user's line that asked for it, and so made what the walk makes."""
 
     inactive = False
     """No trace follows its Tensors now, and they are constants."""
@@ -109,16 +104,15 @@ class Recorder:
     plain = False
     """Its Tensors stand for plain values of the user: a constant and one of them give what constant and value would give."""
 
+    tensor_class: ClassVar[type[Recorded]]
+    """The class of its Tensors."""
+
     reassigns: ClassVar[bool] = False
     """`t += v` makes a new Tensor and leaves the old one what it was, as sources of a tape must stay."""
-
-    around: Recorder | None = None
-    """Of a tape: that of the tape that recorded when it began to."""
 
     eager = False
     lasting = False
     watch: Any = None
-    stale: dict[int, Any] | None = None
     written = False
 
     def __init__(self, transform: str, function: object) -> None:
@@ -130,6 +124,35 @@ class Recorder:
         self.inputs = 0
         self.transform = transform
         self.function = function
+
+    def enter(self, value: Any) -> Any:
+        """Add an input and return its Tensor."""
+        self.inputs += 1
+        return self.append(None, value)
+
+    def append(self, record: Any, value: Any, code: CodeType | None = None, instruction: int = 0) -> Any:
+        """Append a record and return the Tensor of its result. No other function adds a record.
+
+        Args:
+            record: the record; `None` for an input, a constant, and every result but the last of several.
+            value: the result one level lower.
+            code, instruction: the user's line.
+        """
+        tensor = self.tensor_class()
+        tensor.below = value
+        tensor.recorder = self
+        tensor.slot = len(self.equations)
+        tensor.code = code
+        tensor.instruction = instruction
+        self.equations.append(record)
+        return tensor
+
+    def append_results(self, record: Any, values: Sequence[Any], code: CodeType | None = None, instruction: int = 0) -> Any:
+        """Append the record of a primitive with several results, and return their Tensors."""
+        results = [self.append(None, value, code, instruction) for value in values]
+        if results:  # a scan of nothing has no results
+            self.equations[-1] = record
+        return alike(values, results)
 
     def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """Compute and record a call of a primitive in this trace; at least one of the arrays is a Tensor of it."""
@@ -152,6 +175,13 @@ class Recorder:
         self.eager = False
         self.seals = {}
 
+    def operate(self, primitive: Primitive, x: Recorded, other: Any, flipped: bool) -> Any:
+        """Compute an operator of a Tensor and something else by a short way of this trace; `None` if it has none."""
+        return None
+
+    def invalidated(self, view: ref[Recorded]) -> None:
+        """Take note of a view that must be read anew, because its memory is about to be written to."""
+
     def resolve(self, tensor: Recorded) -> Any:
         """Resolve a Tensor to its value in the traces that record now: to itself, in all traces that are active."""
         return tensor
@@ -167,6 +197,10 @@ class Recorder:
     def is_constant(self, tensor: Recorded) -> bool:
         """Say whether a Tensor depends on no input, so that nothing is lost where it becomes a plain value."""
         return False
+
+    def described(self, whose: str) -> str:
+        """Return a sentence about the Tensors of the trace, for displays."""
+        return f"Followed by {whose}."
 
     def concrete_value(self, tensor: Recorded, wanted: str) -> Any:
         """Return the value of a Tensor, for what is `wanted` of it.
@@ -198,6 +232,9 @@ class Recorded:
     instruction: int
 
 
+Recorder.tensor_class = Recorded  # `functad.tracing.tensor` sets `Tensor`
+
+
 def bare(cls: type[Recorded], recorder: Recorder, value: Any, slot: int) -> Any:
     """Make a Tensor that no line of the user's made: an input, a constant, a buffer."""
     tensor = cls()
@@ -206,37 +243,9 @@ def bare(cls: type[Recorded], recorder: Recorder, value: Any, slot: int) -> Any:
     return tensor
 
 
-def new_input(cls: type[Recorded], recorder: Recorder, value: Any) -> Any:
-    """Add an input to a trace and return its Tensor; for an abstract trace, `value` is the spec."""
-    tensor = bare(cls, recorder, value, recorder.inputs)
-    recorder.inputs += 1
-    recorder.equations.append(None)
-    return tensor
-
-
-def append_record(cls: type[Recorded], recorder: Recorder, value: Any, equation: Any) -> Any:
-    """Append a record and return the Tensor for its result."""
-    equations = recorder.equations
-    tensor = cls()
-    tensor.below = value
-    tensor.recorder = recorder
-    tensor.slot = len(equations)
-    frame = user_frame(_getframe(3))  # what calls `record` is functad
-    if frame is not None:
-        tensor.code = frame.f_code
-        tensor.instruction = frame.f_lasti
-    else:
-        tensor.code, tensor.instruction = None, 0
-    equations.append(equation)
-    return tensor
-
-
-def append_results(cls: type[Recorded], recorder: Recorder, out: Any, equation: Any) -> Any:
-    """Append the record of a primitive with several results, and return their Tensors."""
-    results = [append_record(cls, recorder, value, None) for value in out]
-    if results:  # what has none, such as a scan of nothing, computes nothing that could be read
-        recorder.equations[-1] = equation
-    return alike(out, results)
+def user_place() -> tuple[CodeType | None, int]:
+    """Return the code and the instruction of the user's line at which `Recorder.process` records."""
+    return place_of(user_frame(_getframe(3)))  # what calls `record` is functad
 
 
 def alike(out: Any, results: Sequence[Any]) -> Any:

@@ -9,6 +9,7 @@ giving it such cotangents.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -92,7 +93,8 @@ class BatchRecorder(AbstractRecorder):
         size: the number of examples.
     """
 
-    batches = True
+    place: tuple[CodeType | None, int] | None = None
+    """During a backward pass, the user's line that asked for it: the line of all that the pass makes."""
 
     def __init__(self, transform: str, function: object, size: int) -> None:
         super().__init__(transform, function)
@@ -252,6 +254,10 @@ class BatchRecorder(AbstractRecorder):
         # In a backward walk the line is known: to look for it each time would take 5 % of `vmap(grad)`.
         tensor.code, tensor.instruction = self.place or place_of(user_frame(_getframe(4)))
         return tensor
+
+    def described(self, whose: str) -> str:
+        """Return a sentence about the Tensors of the trace, for displays."""
+        return f"Of {whose}: one of {self.size} examples."
 
     def concrete_value(self, tensor: Recorded, wanted: str) -> Any:
         """Refuse, unless it is code of SciPy that tests its arguments, of which all examples say the same.

@@ -8,7 +8,6 @@ work for the cycle collector.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -16,7 +15,6 @@ import numpy as np
 
 from functad.errors import ConversionError, UnsupportedError
 from functad.expressions.spec import PLAIN, dtype_of, shape_of
-from functad.places import user_frame
 from functad.primitives.entry import Primitive, UnknownRule
 from functad.primitives.indexing.write import ADD_TO, is_alone, put
 from functad.primitives.kinds import forward_plan
@@ -25,11 +23,9 @@ from functad.tracing.constants import held_call, held_params
 from functad.tracing.conversions import depends_on_inputs
 from functad.tracing.engines import computed
 from functad.tracing.fitting import forward_specs, reverse_specs, reverse_specs_beside
-from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import WATCHER, Recorded, Recorder, append_record, append_results, bare, record
+from functad.tracing.traces.base import WATCHER, Recorded, Recorder, record, user_place
 from functad.tracing.views import clone, in_doubt, make_stale, memory_of, note_if_view
 
-_getframe = sys._getframe
 _ndarray = np.ndarray
 
 
@@ -71,7 +67,7 @@ class ConcreteRecorder(Recorder):
             out = record(primitive, tuple(values), params) if type(primitive) is Primitive else primitive(*values, **params)
         if not active or out is NotImplemented:
             return self.underived(primitive, arrays, params, out)
-        made = self.append(primitive, arrays, values, active, params, out)
+        made = self.record(primitive, arrays, values, active, params, out)
         if primitive.views:
             note_if_view(arrays[0], made, values[0], out, primitive, params)
         if self.watch is not None:
@@ -94,22 +90,11 @@ class ConcreteRecorder(Recorder):
             return out
         own = value.dtype if kind is _ndarray else dtype_of(value)
         made = out.dtype if type(out) is _ndarray else dtype_of(out)
-        equations = self.equations
-        tensor = Tensor()
-        tensor.below = out
-        tensor.recorder = self
-        tensor.slot = len(equations)
-        frame = user_frame(_getframe(3))  # what calls `record` is functad
-        if frame is not None:
-            tensor.code = frame.f_code
-            tensor.instruction = frame.f_lasti
-        else:
-            tensor.code, tensor.instruction = None, 0
         if plan.params:
             params = held_params(params, plan.params, self)
         saved = plan.save((value,), out, params)
         specs = None if own is made else self.specs_for(primitive, (value,), (0,), out)
-        equations.append((plan, x.slot, saved, specs))
+        tensor = self.append((plan, x.slot, saved, specs), out, *user_place())
         if primitive.views:
             note_if_view(x, tensor, value, out, primitive, params)
         return tensor
@@ -132,7 +117,7 @@ class ConcreteRecorder(Recorder):
             values.append(a)
         return values, tuple(active), nested
 
-    def append(
+    def record(
         self,
         primitive: Primitive,
         arrays: tuple[Any, ...],
@@ -141,7 +126,7 @@ class ConcreteRecorder(Recorder):
         params: dict[str, Any],
         out: Any,
     ) -> Any:
-        """Append the record of a call whose result is known, and return the Tensor for it.
+        """Record a call whose result is known, and return its Tensor, or its Tensors.
 
         Args:
             primitive: the primitive.
@@ -166,7 +151,7 @@ class ConcreteRecorder(Recorder):
                 return self.underived(primitive, arrays, params, out)
             arrays = tuple([values[i] if i in known else a for i, a in enumerate(arrays)])
             equation = self.record_of(self, primitive, arrays, values, active, params, out)
-        return (append_results if primitive.multiple else append_record)(Tensor, self, out, equation)
+        return (self.append_results if primitive.multiple else self.append)(equation, out, *user_place())
 
     def _constants_without_rule(self, primitive: Primitive, arrays: Sequence[Any], active: tuple[int, ...]) -> set[int]:
         """Return the positions of constants that were made to be written into, if no derivative by them is known."""
@@ -185,15 +170,14 @@ class ConcreteRecorder(Recorder):
         if self.watch is not None:
             self.watch.keep(root)
         out = _written(primitive, root, given, **params)
-        made = self.append(primitive, (root, v), (out, given), (0, 1) if own else (0,), params, out)
+        made = self.record(primitive, (root, v), (out, given), (0, 1) if own else (0,), params, out)
         if self.watch is not None:
             self.watch.note(primitive, (root, v), (out, given), params, made)
         return made
 
     def buffer(self, value: Any) -> Any:
         """Return a constant as a Tensor of the trace, so that Tensors can be written into it."""
-        self.equations.append(None)
-        return bare(Tensor, self, value, len(self.equations) - 1)
+        return self.append(None, value)
 
     def is_constant(self, tensor: Recorded) -> bool:
         """Say whether a Tensor depends on no input."""
@@ -209,7 +193,7 @@ def reverse_record(
     params: dict[str, Any],
     out: Any,
 ) -> tuple[Any, ...]:
-    """Return the record of a call that cotangents are pulled back through; the arguments are those of `append`."""
+    """Return the record of a call that cotangents are pulled back through. Arguments: as for `ConcreteRecorder.record`."""
     slots = arrays[active[0]].slot if len(active) == 1 else tuple([arrays[i].slot for i in active])
     plan = primitive.reverse_plans.get(active) or primitive.reverse_plan(active)
     values, params = held_call(arrays, values, params, plan, recorder)
@@ -229,15 +213,11 @@ def forward_record(
     params: dict[str, Any],
     out: Any,
 ) -> tuple[Any, ...]:
-    """Return the record of a call that tangents are pushed through; the arguments are those of `append`."""
+    """Return the record of a call that tangents are pushed through. The arguments are as for `ConcreteRecorder.record`."""
     slots = arrays[active[0]].slot if len(active) == 1 else tuple([arrays[i].slot for i in active])
-    forward = forward_plan(primitive, active)
-    plan = forward or primitive.reverse_plan(active)
+    plan = forward_plan(primitive, active) or primitive.reverse_plan(active)
     values, params = held_call(arrays, values, params, plan, recorder)
-    saved = plan.save(values, out, params)
-    results = out if primitive.multiple else (out,)
-    shapes = tuple([(shape_of(value), dtype_of(value)) for value in results])
-    return plan, slots, saved, (forward is None, shapes if primitive.multiple else shapes[0])
+    return plan, slots, plan.save(values, out, params), forward_specs(primitive, values, active, out)
 
 
 class ReverseRecorder(ConcreteRecorder):

@@ -22,7 +22,7 @@ from functad.primitives.entry import INTERNAL, Primitive
 from functad.primitives.names import shown_name
 from functad.primitives.operands import innermost
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import Recorded, Recorder, append_record, append_results, bare, new_input
+from functad.tracing.traces.base import Recorded, Recorder, user_place
 from functad.tracing.traces.concrete import reverse_record
 from functad.tracing.views import note_if_view
 from functad.trees.structure import flatten
@@ -76,7 +76,7 @@ class Follower(Recorder):
         """Add an input and return its Tensor."""
         slot = self.inputs
         self.steps.append(Step("input", (), (slot,)))
-        return new_input(Followed, self, value)
+        return super().enter(value)
 
     def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """Record a call of a primitive; without a derivative, the result is a Tensor that stands for a constant."""
@@ -94,7 +94,7 @@ class Follower(Recorder):
         if active:
             step = Step(text, parents, tuple([arrays[i].slot for i in active]))
             equation = reverse_record(self, primitive, arrays, values, active, params, out)
-            result = (append_results if primitive.multiple else append_record)(Followed, self, out, equation)
+            result = (self.append_results if primitive.multiple else self.append)(equation, out, *user_place())
             self.steps.extend([step] * (len(self.equations) - len(self.steps)))
         else:
             counts = isinstance(primitive.function, np.ufunc) or primitive in INTERNAL
@@ -131,9 +131,8 @@ class Follower(Recorder):
         is_array = issubclass(type(out), (np.ndarray, np.generic, Recorded)) and dtype_of(out).kind in "biufc"
         if not is_array and not (numbers and issubclass(type(out), _NUMBERS)):
             return out
-        self.equations.append(None)
         self.steps.append(step)
-        return bare(Followed, self, out, len(self.equations) - 1)
+        return self.append(None, out)
 
 
 class Followed(Tensor):
@@ -216,6 +215,9 @@ class Followed(Tensor):
         follower: Any = next(leaf for leaf in leaves if isinstance(leaf, Followed)).recorder  # `self` may be a stale view
         follower.compare(name, text, parents, out)
         return follower.constant(out, Step(text, parents, ()))
+
+
+Follower.tensor_class = Followed
 
 
 def explained(leaves: Iterable[Any]) -> bool:

@@ -21,7 +21,7 @@ from functad.tracing.float_errors import LAST, float_errors, get_state, leave_fl
 from functad.tracing.graphs import InGraphError, check_graph, check_wrapped
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.abstract import AbstractRecorder
-from functad.tracing.traces.base import LIVE, ONLOOKER, OPEN, Recorded, Recorder, new_input, resolve
+from functad.tracing.traces.base import LIVE, ONLOOKER, OPEN, Recorded, Recorder, resolve
 from functad.tracing.traces.batch import lowest
 from functad.tracing.views import clone
 from functad.transforms.calling.results import foreign_to, own_results
@@ -86,7 +86,7 @@ def enter(
             inputs.primals.append(value)
             if kind is _ndarray and not recorder.lasting:
                 value = held_input(value, recorder)
-            made = new_input(Tensor, recorder, value)
+            made = recorder.enter(value)
         else:
             made = _enter_tree(recorder, selection, inputs, key, holomorphic, allow_int)
         if isinstance(key, int):
@@ -107,7 +107,7 @@ def _enter_tree(
         if type(given) is _ndarray and given.dtype.kind == "f" and not holomorphic:  # nearly always
             inputs.primals.append(given)
             value = given if recorder.lasting else held_input(given, recorder)
-            tensors.append(new_input(Tensor, recorder, value))
+            tensors.append(recorder.enter(value))
             continue
         leaf = value_of(given)
         reason = undifferentiable(leaf, holomorphic)
@@ -120,7 +120,7 @@ def _enter_tree(
             root = f"args[{key}]" if isinstance(key, int) else f"kwargs[{key!r}]"
             raise InputError(f"{selection.call}: {structure.paths(root)[i]} is {described(leaf)}. {reason}")
         else:
-            tensors.append(new_input(Tensor, recorder, held_primal(leaf, recorder)))
+            tensors.append(recorder.enter(held_primal(leaf, recorder)))
         inputs.primals.append(leaf)
     return structure.unflatten(tensors)
 

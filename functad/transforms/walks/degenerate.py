@@ -18,8 +18,7 @@ import numpy as np
 from functad.expressions.records import inputs_of
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of
 from functad.primitives.operands import absent, innermost, is_traced
-from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import Recorded, new_input
+from functad.tracing.traces.base import Recorded
 from functad.tracing.traces.concrete import ReverseRecorder
 from functad.transforms.walks.one_record import pull_record
 from functad.transforms.walks.reverse import pull_back
@@ -28,11 +27,10 @@ from functad.trees.structure import flatten
 
 def loss_at(equation: Any, ts: Sequence[Any]) -> tuple[bool, ...]:
     """Ask `Primitive.lost` of a record with one input; where values are not known, everything may be lost."""
-    plan, _, saved, (_, specs) = equation
-    multiple = plan.primitive.multiple
+    plan, _, saved, fits = equation
     t, read = lowered(ts[0]), lowered(plan.arguments(saved)[0])
     if any(map(is_traced, flatten((t, read))[0])):
-        return (True,) * (len(specs) if multiple else 1)
+        return (True,) * (len(fits[1]) if plan.primitive.multiple else 1)
     found: tuple[bool, ...] = plan.primitive.lost(t, *read)
     return found
 
@@ -65,11 +63,11 @@ def check_losses(
     """
     lowest = [None if e is None else (e[0], e[1], lowered(e[2]), e[3]) for e in equations]
     for index, lost in losses:
-        plan, slot, saved, (_, specs) = lowest[index]  # type: ignore[misc]
+        plan, slot, saved, fits = lowest[index]  # type: ignore[misc]
         if any(e is not None and e[0].primitive in plan.primitive.looked_at_by and inputs_of(e)[0] == slot for e in lowest):
             continue
         multiple = plan.primitive.multiple
-        specs = specs if multiple else (specs,)
+        specs = fits[1] if multiple else (fits,)
         for cotangents in _cotangents(lowest, index, specs, outputs, push):
             seen = [ct if look else None for ct, look in zip(cotangents, lost, strict=True)]
             if all(ct is None for ct in seen):
@@ -82,7 +80,7 @@ def check_losses(
 def _cotangents(equations: Sequence[Any], index: int, specs: Any, outputs: Collection[int], push: Callable[..., Any]) -> Any:
     """Yield for each result the cotangents of what one record made, pulled back from a weighted sum of its elements."""
     recorder = ReverseRecorder("jvp", equations[index][0].primitive)
-    made = [new_input(Tensor, recorder, np.zeros(shape, dtype)) for shape, dtype in specs]
+    made = [recorder.enter(np.zeros(shape, dtype)) for shape, dtype in specs]
     tangents = [*[None] * (index + 1 - len(made)), *made]
     push(equations, tangents, outputs)
     recorder.close()

@@ -16,15 +16,14 @@ from functad.primitives.plan import Plan
 from functad.primitives.safe import CAREFUL, ELEMENTWISE, PASS, current_pass, strict
 from functad.settings import setting
 from functad.tracing.float_errors import in_silence
-from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import Recorded, Recorder, new_input
+from functad.tracing.traces.base import Recorded, Recorder
 from functad.tracing.traces.concrete import ReverseRecorder
 from functad.transforms.walks.cotangents import foreign, zero_tangent
 from functad.transforms.walks.degenerate import check_losses, loss_at
 from functad.transforms.walks.observed import Observer, observed_forward
 from functad.transforms.walks.one_record import pull_record
 from functad.transforms.walks.reverse import pull_back, seeded
-from functad.transforms.walks.zero_wins import apply_carefully, has_nan_below, push_carefully
+from functad.transforms.walks.zero_wins import has_nan_below, push_carefully
 
 _END: Any = object()
 
@@ -104,14 +103,23 @@ def push_all(
         tangents.append(None)
         if equation is None:
             continue
-        if equation[0].primitive.writes:
+        plan, _, residuals, fits = equation
+        if plan.primitive.writes:
             written = True
             last = last or last_readers(equations, outputs)
             if push_write(equation, index, tangents, last):
                 continue
-        if lost := _push(equation, index, tangents, careful):
-            losses.append((index, lost))
-        if written and equation[0].primitive.views and type(tangents[index]) is np.ndarray:
+        ts = [tangents[slot] for slot in inputs_of(equation)]
+        if any(t is not None for t in ts):
+            out = push_record(plan, ts, residuals, fits, careful)
+            if plan.primitive.multiple:
+                for slot, t in zip(results_of(equation, index), out, strict=True):
+                    tangents[slot] = t
+            else:
+                tangents[index] = out
+            if plan.primitive.lost is not None and (lost := loss_at(equation, ts)):
+                losses.append((index, lost))
+        if written and plan.primitive.views and type(tangents[index]) is np.ndarray:
             tangents[index] = tangents[index].copy()  # what it views can then be written to
         if frees:
             for slot in inputs_of(equation):
@@ -137,34 +145,27 @@ def _push_run(remaining: Iterator[Any], tangents: list[Any]) -> Any:
     return _END
 
 
-def _push(equation: Any, index: int, tangents: list[Any], careful: bool) -> tuple[bool, ...] | None:
-    plan, _, saved, rest = equation
-    if rest is None or rest[0] is None:
-        t = _push_short(equation, tangents, careful)
-        tangents[index] = t if t is None or rest is None else fit(t, rest[1])
-        return None
-    transposed, specs = rest
-    ts = [tangents[slot] for slot in inputs_of(equation)]
-    if all(t is None for t in ts):
-        return None
-    out = push_transposed(plan, ts, saved, specs) if transposed else push_rules(plan, ts, saved, careful)
-    if plan.primitive.multiple:
-        for slot, t, spec in zip(results_of(equation, index), out, specs, strict=True):
-            tangents[slot] = fit(t, spec)
+def push_record(plan: Plan, ts: Sequence[Any], residuals: Any, fits: Any, careful: bool = False) -> Any:
+    """Return the tangent of the result of one record, or a tuple for several results.
+
+    Args:
+        plan: the plan of the record.
+        ts: the tangents of the inputs; `None` means zero. At least one is not `None`.
+        residuals: the values that the rules read.
+        fits: the shape and dtype of the result, or `None`; for several results `(None, shapes and dtypes)`.
+        careful: an exact zero wins.
+    """
+    multiple = plan.primitive.multiple
+    specs = fits[1] if multiple else fits
+    if plan.push is None:
+        out = push_transposed(plan, ts, residuals, specs)
+    elif careful and not plan.joint:
+        out = push_carefully(plan, ts, residuals)
     else:
-        tangents[index] = fit(out, specs)
-    return loss_at(equation, ts) if plan.primitive.lost is not None else None
-
-
-def _push_short(equation: Any, tangents: list[Any], careful: bool) -> Any:
-    """Return the tangent of the result of a record that a short way made, not yet fitted to the result."""
-    plan, slots, residuals, _ = equation
-    ts = [tangents[slot] for slot in inputs_of(equation)]
-    if careful:
-        return push_carefully(plan, ts, residuals)
-    if type(slots) is int:
-        return None if ts[0] is None else plan.push(ts[0], residuals)
-    return plan.push(ts, residuals)
+        out = plan.push(ts[0] if len(ts) == 1 else ts, residuals)
+    if multiple:
+        return tuple([fit(t, spec) for t, spec in zip(out, specs, strict=True)])
+    return out if specs is None else fit(out, specs)
 
 
 def push_write(equation: Any, index: int, tangents: list[Any], last: dict[int, int]) -> bool:
@@ -188,36 +189,13 @@ def push_write(equation: Any, index: int, tangents: list[Any], last: dict[int, i
     return True
 
 
-def push_rules(plan: Plan, ts: Sequence[Any], saved: Any, careful: bool = False) -> Any:
-    """Return the sum over the inputs of the results of the JVP rules, or the result of the joint rule.
-
-    Args:
-        plan: that of the record.
-        ts: the tangents of the inputs; `None` stands for zero.
-        saved: the values that the rules read.
-        careful: an exact zero wins.
-    """
-    arguments = plan.arguments(saved)
-    if plan.joint:
-        return plan.rules[0](ts, *arguments[0])
-    total: Any = None
-    for t, rule, args, position in zip(ts, plan.rules, arguments, plan.active, strict=True):
-        if t is not None:
-            part = apply_carefully(plan, rule, t, args, position) if careful else rule(t, *args)
-            if plan.primitive.multiple:
-                total = part if total is None else tuple(a + b for a, b in zip(total, part, strict=True))
-            else:
-                total = part if total is None else total + part
-    return total
-
-
 def push_transposed(plan: Plan, ts: Sequence[Any], saved: Any, specs: Any) -> Any:
     """Return the JVP as the transpose of the VJP, which is linear in its cotangent: `J t = (g -> g^T J)^T t`."""
     multiple = plan.primitive.multiple
     recorder = ReverseRecorder("jvp", plan.primitive)
     like = innermost(next(t for t in ts if t is not None))
     zeros = [zeros_for(shape, dtype, like) for shape, dtype in (specs if multiple else (specs,))]
-    gs = [new_input(Tensor, recorder, zero) for zero in zeros]
+    gs = [recorder.enter(zero) for zero in zeros]
     cts = pull_record(plan, tuple(gs) if multiple else gs[0], saved)
     recorder.close()
     found = pull_back(recorder.equations, transposed_seeds(recorder, ts, cts), recorder.inputs, consume=True)

@@ -14,6 +14,7 @@ from functad.primitives.indexing.write import ADD_TO, as_cotangent, part, put, w
 from functad.primitives.operands import absent
 from functad.primitives.plan import Plan
 from functad.tracing.traces.base import OPEN, Recorded, resolve
+from functad.tracing.traces.batch import BatchRecorder
 from functad.transforms.walks.cotangents import Scattered, accumulate, take
 
 _ndarray = np.ndarray
@@ -86,7 +87,7 @@ def pull_record(plan: Plan, g: Any, saved: Any) -> list[Any]:
     """Return the cotangents of the differentiated inputs of one record, not yet fitted to these."""
     if plan.joint:
         around = OPEN.get()
-        if around is None or around.place is None:
+        if not isinstance(around, BatchRecorder) or around.place is None:
             found = plan.rules[0](g, *plan.arguments(saved)[0])
         else:  # the rule may be the user's, with lines of its own
             place, around.place = around.place, None

@@ -23,6 +23,7 @@ from functad.tracing.allocation import Allocation
 from functad.tracing.engines import derivative_of, lacking
 from functad.tracing.float_errors import in_silence
 from functad.tracing.traces.base import OPEN, Recorder
+from functad.tracing.traces.batch import BatchRecorder
 from functad.transforms.walks.cotangents import RowSum, Scattered, accumulate, add_piece, foreign, take
 from functad.transforms.walks.observed import Observer, observed_back
 from functad.transforms.walks.one_record import fit, pull_several, pull_write
@@ -64,7 +65,7 @@ def walk_back(
             _walk(equations, cotangents, inputs, consume, observer)
         return
     batch = OPEN.get()
-    if batch is None or not batch.batches or batch.place is not None:
+    if not isinstance(batch, BatchRecorder) or batch.place is not None:
         _walk(equations, cotangents, inputs, consume, observer)
         return
     try:

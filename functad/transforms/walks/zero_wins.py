@@ -46,7 +46,10 @@ def push_carefully(plan: Plan, ts: Sequence[Any], residuals: Any) -> Any:
     for t, rule, args, position in zip(ts, plan.pushes or (), plan.arguments(residuals), plan.active, strict=True):
         if t is not None:
             part = apply_carefully(plan, rule, t, args, position)
-            total = part if total is None else total + part
+            if total is not None:
+                several = plan.primitive.multiple
+                part = tuple([a + b for a, b in zip(total, part, strict=True)]) if several else total + part
+            total = part
     return total
 
 
