@@ -19,6 +19,7 @@ from functad.trees.structure import register_tree, static_field
 if _TYPE_CHECKING:
     from functad import nn, optimize, optimizers
     from functad.adoption.adopt import adopt, adopted
+    from functad.allocation import keep_freed_memory
     from functad.backends.native.disk import compilation_cache
     from functad.backends.native.threads import get_num_threads, set_num_threads
     from functad.bridges.jax import from_jax, to_jax
@@ -91,6 +92,7 @@ __version__ = "0.1.0"
 
 _HOLDERS = {
     "adoption.adopt": "adopt adopted",
+    "allocation": "keep_freed_memory",
     "backends.native.disk": "compilation_cache",
     "backends.native.threads": "get_num_threads set_num_threads",
     "bridges.jax": "from_jax to_jax",
@@ -230,6 +232,7 @@ __all__ = [
     "jacrev",
     "jit",
     "jvp",
+    "keep_freed_memory",
     "laplacian",
     "linear_transpose",
     "linearize",

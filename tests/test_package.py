@@ -26,6 +26,7 @@ LAYERS = (
     "functad.exact_keys",
     "functad.forks",
     "functad.settings",
+    "functad.allocation",
     "functad.files",
     "functad.coded",
     "functad.errors",
