@@ -33,7 +33,7 @@ if _TYPE_CHECKING:
     from functad.control.associative import associative_scan
     from functad.control.branches import cond, switch
     from functad.control.loops import fori_loop, while_loop
-    from functad.control.map import map as map  # noqa: A004 - not in `__all__`, where it would shadow Python's
+    from functad.control.scan import map as map  # noqa: A004 - not in `__all__`, where it would shadow Python's
     from functad.control.scan import scan
     from functad.diagnostics.explain import explain
     from functad.diagnostics.nans import debug_nans
@@ -106,8 +106,7 @@ _HOLDERS = {
     "control.associative": "associative_scan",
     "control.branches": "cond switch",
     "control.loops": "fori_loop while_loop",
-    "control.map": "map",
-    "control.scan": "scan",
+    "control.scan": "map scan",
     "diagnostics.explain": "explain",
     "diagnostics.nans": "debug_nans",
     "diagnostics.strict": "strict_derivatives",

@@ -28,7 +28,6 @@ LAYERS = (
     "functad.settings",
     "functad.allocation",
     "functad.files",
-    "functad.coded",
     "functad.errors",
     "functad.importable",
     "functad.display",
