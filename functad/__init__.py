@@ -19,6 +19,7 @@ from functad.trees.structure import register_tree, static_field
 if _TYPE_CHECKING:
     from functad import nn, optimize, optimizers
     from functad.adoption.adopt import adopt, adopted
+    from functad.allocation import keep_freed_memory
     from functad.backends.native.disk import compilation_cache
     from functad.backends.native.threads import get_num_threads, set_num_threads
     from functad.bridges.jax import from_jax, to_jax
@@ -32,7 +33,7 @@ if _TYPE_CHECKING:
     from functad.control.associative import associative_scan
     from functad.control.branches import cond, switch
     from functad.control.loops import fori_loop, while_loop
-    from functad.control.map import map as map  # noqa: A004 - not in `__all__`, where it would shadow Python's
+    from functad.control.scan import map as map  # noqa: A004 - not in `__all__`, where it would shadow Python's
     from functad.control.scan import scan
     from functad.diagnostics.explain import explain
     from functad.diagnostics.nans import debug_nans
@@ -91,6 +92,7 @@ __version__ = "0.1.0"
 
 _HOLDERS = {
     "adoption.adopt": "adopt adopted",
+    "allocation": "keep_freed_memory",
     "backends.native.disk": "compilation_cache",
     "backends.native.threads": "get_num_threads set_num_threads",
     "bridges.jax": "from_jax to_jax",
@@ -104,8 +106,7 @@ _HOLDERS = {
     "control.associative": "associative_scan",
     "control.branches": "cond switch",
     "control.loops": "fori_loop while_loop",
-    "control.map": "map",
-    "control.scan": "scan",
+    "control.scan": "map scan",
     "diagnostics.explain": "explain",
     "diagnostics.nans": "debug_nans",
     "diagnostics.strict": "strict_derivatives",
@@ -230,6 +231,7 @@ __all__ = [
     "jacrev",
     "jit",
     "jvp",
+    "keep_freed_memory",
     "laplacian",
     "linear_transpose",
     "linearize",

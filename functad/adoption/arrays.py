@@ -35,7 +35,7 @@ from functad.primitives.operands import (
     is_traced,
     strong,
 )
-from functad.tracing.asked import AskedError, asks_first
+from functad.tracing.tensor import AskedError, asks_first
 from functad.tracing.traces.base import making
 
 __all__ = ["PLAIN_TYPES", "apply_along_axis", "asarray", "asarray_chkfinite", "broadcast_arrays", "has_tensors", "namespace"]

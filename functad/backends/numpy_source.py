@@ -24,8 +24,7 @@ from functad.backends.short_text import placed_lines, short_text
 from functad.backends.source import Definitions, NoTextError
 from functad.backends.ties import with_rare_ties
 from functad.backends.ufuncs import is_fresh, is_power, makes_numbers, ufunc_of
-from functad.expressions.expressions import Constant, Equation, Expressions
-from functad.expressions.ownership import root_of, unshared
+from functad.expressions.expressions import Constant, Equation, Expressions, root_of, unshared
 from functad.expressions.records import inputs_of, last_readers
 from functad.primitives.elementwise.complex_numbers import IMAG
 

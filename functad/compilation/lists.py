@@ -25,7 +25,6 @@ from functad.primitives.safe import CAREFUL, ELEMENTWISE, PASS, QUICK
 from functad.rules.call import apply
 from functad.rules.rules import Rules
 from functad.settings import setting
-from functad.tracing.allocation import Allocation
 from functad.tracing.traces.abstract import AbstractRecorder
 from functad.tracing.traces.base import Recorded
 from functad.transforms.abstract import listed
@@ -80,7 +79,6 @@ class CompiledList:
         """Return the compiled program."""
         if self._program is None:
             own = self.expressions
-            Allocation.look_at_sizes(spec.size * spec.dtype.itemsize for spec in own.specs[len(own.inputs) :])
             if self.shares:
                 self._program = shared_program(own, self.backend, (self.exact, *self._checked), self._compile)
             else:

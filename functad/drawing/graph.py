@@ -10,8 +10,8 @@ from typing import Any
 
 from functad.display.amounts import bytes_text, counted
 from functad.expressions.expressions import Constant, Equation, Expressions, call_name, inner_lists
-from functad.expressions.listing import Group, Row, grouped, short_line
-from functad.expressions.place import FORWARD
+from functad.expressions.listing import Row, short_line
+from functad.expressions.place import FORWARD, Call
 from functad.expressions.spec import ArraySpec, spec_or_none
 
 INPUT, CONSTANT, OUTPUT, EQUATION, FOLD, LOOP = "input", "constant", "output", "equation", "fold", "loop"
@@ -235,6 +235,59 @@ def _short(text: str) -> str:
 
 
 # Folding
+
+
+@dataclass(slots=True)
+class Group:
+    """Consecutive rows that one call of a function of the user made.
+
+    Attributes:
+        call: the call.
+        phase: the phase of the rows.
+        items: rows, and groups of the calls that this call made.
+    """
+
+    call: Call
+    phase: str
+    items: list[Row | Group] = field(default_factory=list)
+
+    def rows(self) -> Iterator[Row]:
+        """Yield all rows of the group."""
+        for item in self.items:
+            if isinstance(item, Group):
+                yield from item.rows()
+            else:
+                yield item
+
+
+def grouped(rows: Sequence[Row]) -> list[Row | Group]:
+    """Group rows by the calls that made them; the calls that are around all of them make no group."""
+    chains = [row.place.calls for row in rows if row.place is not None and row.place.calls]
+    common = 0
+    if chains:
+        first = [call.number for call in chains[0]]
+        shortest = min(map(len, chains))
+        while common < shortest and all(chain[common].number == first[common] for chain in chains):
+            common += 1
+    return _grouped(rows, common)
+
+
+def _grouped(rows: Sequence[Row], depth: int) -> list[Row | Group]:
+    found: list[Row | Group] = []
+
+    def key(row: Row) -> tuple[int, str] | None:
+        calls = row.place.calls if row.place is not None else ()
+        return (calls[depth].number, row.place.phase) if row.place is not None and len(calls) > depth else None
+
+    for made, run in itertools.groupby(rows, key):
+        if made is None:
+            found.extend(run)
+            continue
+        own = list(run)
+        calls = own[0].place.calls if own[0].place is not None else ()
+        items = _grouped(own, depth + 1)
+        found.append(Group(calls[depth], made[1], items) if len(own) > 1 else own[0])
+    return found
 
 
 def _units(rows: Sequence[Row], limit: int | None) -> list[_Unit]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,6 @@ import numpy as np
 
 from functad.errors import CheckError
 from functad.expressions.inputs import fitting
-from functad.expressions.ownership import root_of, unshared
 from functad.expressions.place import Place
 from functad.expressions.records import inputs_of, last_readers
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, spec_of, spec_or_none
@@ -398,3 +397,29 @@ def _fresh_names(taken: set[str]) -> Iterator[str]:
             name = "".join(letters)
             if name not in taken:
                 yield name
+
+
+def root_of(array: Any) -> Any:
+    """Return the array that owns the memory of an array, as far as it is one."""
+    while type(array.base) is np.ndarray:
+        array = array.base
+    return array
+
+
+def unshared(leaves: Iterable[Any], known: set[int]) -> list[Any]:
+    """Return leaves with copies of those arrays that cannot be written into, or whose memory is known already.
+
+    Args:
+        leaves: arrays and whatever else there is.
+        known: the `id` of `root_of` arrays that are not to be given out; those of the result are added.
+    """
+    result = []
+    for leaf in leaves:
+        if type(leaf) is np.ndarray:
+            root = id(leaf if leaf.base is None else root_of(leaf))
+            if root in known or not leaf.flags.writeable:
+                leaf = leaf.copy("K")
+                root = id(leaf)
+            known.add(root)
+        result.append(leaf)
+    return result

@@ -1,11 +1,10 @@
-"""What people see of an expression list: its equations as plain rows, folded by the functions that made them."""
+"""The display of an expression list: a table with one equation a row, and the line of the user's code that made it."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from functad.display.amounts import bytes_text, counted
 from functad.display.markup import Markup, code, faint, fold, heading, joined, table, tag, view, whole
@@ -13,9 +12,8 @@ from functad.display.terminal import WIDTH, text_table
 from functad.expressions.place import FORWARD, Call, Place
 from functad.expressions.spec import ArraySpec
 
-MOST = 400
-"""So many equations, at most, are shown of one list; of those that are cut the count is told."""
-_RUN = 60
+MOST = 200
+"""The largest number of equations of one list that a notebook shows."""
 _TAIL = 5
 _OPEN = 24
 _COLORS = {"backward": "orange", "tangent": "green"}
@@ -79,61 +77,6 @@ class Listing:
         return sum([row.nbytes for row in self.rows])
 
 
-@dataclass(slots=True)
-class Group:
-    """Rows that one call of a function of the user's made, one after the other.
-
-    Attributes:
-        call: it.
-        phase: that of the rows.
-        caller: the call that called it; its line is where it was called.
-        items: rows, and groups of calls that it made.
-    """
-
-    call: Call
-    phase: str
-    caller: Call | None
-    items: list[Row | Group] = field(default_factory=list)
-
-    def rows(self) -> Iterator[Row]:
-        """Yield all rows in it."""
-        for item in self.items:
-            if isinstance(item, Group):
-                yield from item.rows()
-            else:
-                yield item
-
-
-def grouped(rows: Sequence[Row]) -> list[Row | Group]:
-    """Group rows by the calls that made them; the calls that are around all of them make no group."""
-    chains = [row.place.calls for row in rows if row.place is not None and row.place.calls]
-    common = 0
-    if chains:
-        first = [call.number for call in chains[0]]
-        shortest = min(map(len, chains))
-        while common < shortest and all(chain[common].number == first[common] for chain in chains):
-            common += 1
-    return _grouped(rows, common)
-
-
-def _grouped(rows: Sequence[Row], depth: int) -> list[Row | Group]:
-    found: list[Row | Group] = []
-
-    def key(row: Row) -> tuple[int, str] | None:
-        calls = row.place.calls if row.place is not None else ()
-        return (calls[depth].number, row.place.phase) if row.place is not None and len(calls) > depth else None
-
-    for made, run in itertools.groupby(rows, key):
-        if made is None:
-            found.extend(run)
-            continue
-        own = list(run)
-        calls = own[0].place.calls if own[0].place is not None else ()
-        items = _grouped(own, depth + 1)
-        found.append(Group(calls[depth], made[1], calls[depth - 1] if depth else None, items) if len(own) > 1 else own[0])
-    return found
-
-
 # Notebooks
 
 
@@ -144,7 +87,7 @@ def list_markup(listing: Listing) -> str:
     return view(
         heading("expression list", counted(len(listing.rows), "equation"), *_phases(listing.rows)),
         tag("div", joined("inputs ", code(typed or "none"))),
-        *shown.items(grouped(listing.rows)),
+        *shown.rows(listing.rows),
         tag("div", joined("returns ", code(_ends(listing.result, 400)))),
         tag("div", tag("b", _totals(listing))),
     )
@@ -171,43 +114,30 @@ def _totals(listing: Listing) -> str:
 
 
 class _Shown:
-    """Makes the markup of rows and groups, of so many rows at most.
+    """Makes the markup of rows, up to a number of them.
 
     Attributes:
         left: the number of rows that may still be shown.
-        opened: groups are shown with what is in them.
+        opened: whether the lists within equations are shown unfolded.
     """
 
     def __init__(self, left: int, *, opened: bool) -> None:
         self.left = left
         self.opened = opened
 
-    def items(self, items: Sequence[Row | Group]) -> list[Markup]:
-        """Return tables of rows and folds of groups, in their order."""
-        found = []
-        for is_group, run in itertools.groupby(items, lambda item: isinstance(item, Group)):
-            part: list[Any] = list(run)
-            if is_group:
-                shown = [self.group(group) for group in part[: max(self.left, 0)]]
-                found += [*shown, *_cut([row for group in part[len(shown) :] for row in group.rows()])]
-            else:
-                found += self.run(part)
-        return found
-
-    def run(self, rows: Sequence[Row]) -> list[Markup]:
-        """Return the table of rows that follow each other; of many, the ends and the count of the others."""
-        room = min(self.left, _RUN)
-        if len(rows) <= room:
-            return self.table(rows)
-        head, tail = max(room - _TAIL, 0), min(_TAIL, max(room - _TAIL, 0))
-        return [*self.table(rows[:head]), *_cut(rows[head : len(rows) - tail]), *self.table(rows[len(rows) - tail :])]
+    def rows(self, rows: Sequence[Row]) -> list[Markup]:
+        """Return the table of some rows. Of too many it has the first and the last, and the number of the others."""
+        tail = min(_TAIL, self.left // 2) if len(rows) > self.left else 0
+        head = min(self.left - tail, len(rows))
+        self.left -= head + tail
+        last = len(rows) - tail
+        return [*self.table(rows[:head]), *_cut(rows[head:last]), *self.table(rows[last:])]
 
     def table(self, rows: Sequence[Row]) -> list[Markup]:
-        """Return the table of some rows; the lists that one holds are folded below it."""
+        """Return the table of some rows. The lists that a row holds are folded below it."""
         found: list[Markup] = []
         plain: list[Row] = []
         for row in rows:
-            self.left -= 1
             plain.append(row)
             if row.lists:
                 found += [_table(plain), *[self.inner(name, inner) for name, inner in row.lists]]
@@ -219,23 +149,11 @@ class _Shown:
         summary = joined(code(name), f" · {counted(len(listing.rows), 'equation')} · {bytes_text(listing.nbytes)} each time ")
         typed = ", ".join(f"{own}: {spec}" for own, spec in listing.inputs)
         ends = tag("div", joined("inputs ", code(_ends(typed, 200)), ", returns ", code(_ends(listing.result, 200))))
-        return fold(summary, ends, *self.items(grouped(listing.rows)), opened=self.opened)
-
-    def group(self, group: Group) -> Markup:
-        """Return the fold of the rows of a call."""
-        rows = list(group.rows())
-        called = f", called at {short_line(group.caller)}" if group.caller is not None else ""
-        summary = joined(
-            tag("b", code(group.call.function), class_=f"ftd-{_COLORS[group.phase]}" if group.phase in _COLORS else None),
-            f" {group.phase}" if group.phase != FORWARD else None,
-            f" · {counted(len(rows), 'equation')} · {bytes_text(sum([row.nbytes for row in rows]))}",
-            faint(called),
-        )
-        return fold(summary, *self.items(group.items), opened=self.opened)
+        return fold(summary, ends, *self.rows(listing.rows), opened=self.opened)
 
 
 _WIDTHS = ("min(20em,20vw)", "min(13em,10vw)", "min(6em,5vw)", "min(11em,8vw)")
-"""Of the columns before the source: they stand below each other in all folds, and leave room for it in narrow windows."""
+"""The widths of the columns before the source. They are the same in all tables of a list, and fit into narrow windows."""
 
 
 def _table(rows: Sequence[Row]) -> Markup:
@@ -281,7 +199,7 @@ def list_table(listing: Listing, most: int | None) -> str:
 
     Args:
         listing: it.
-        most: so many equations at most; `None` for all.
+        most: the largest number of equations; `None` for all.
     """
     cells = list(itertools.islice(_cells(listing, ""), most))
     count = _count(listing)

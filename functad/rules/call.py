@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from functad.errors import AbstractValueError, ConversionError, CustomRuleError, EscapedTensorError, UnsupportedError
-from functad.expressions.expressions import Constant
-from functad.expressions.ownership import root_of
+from functad.expressions.expressions import Constant, root_of
 from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, is_inexact, shape_of, spec_of, stand_in
 from functad.places import Named, here, name_of
 from functad.primitives.batching import loop

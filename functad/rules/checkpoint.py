@@ -22,8 +22,7 @@ from functad.tracing.traces.abstract import AbstractRecorder
 from functad.tracing.traces.base import OPEN, Recorded, Recorder
 from functad.tracing.traces.following import explained
 from functad.transforms.abstract import listed
-from functad.transforms.calling.arguments import value_of
-from functad.transforms.calling.constants import operand_of
+from functad.transforms.calling.arguments import operand_of, value_of
 from functad.transforms.calling.decorators import remake
 from functad.transforms.closed_lists import Closed, Noting, NoValueError, close
 from functad.transforms.leaves import copied, pulled, pushed, replaced

@@ -32,7 +32,7 @@ from functad.transforms.calling.decorators import decorator
 from functad.transforms.calling.seeds import chunks, in_batch, joined, size_of
 from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
 from functad.transforms.grad import gradient_function
-from functad.transforms.pullbacks import Pullback, TracedPullback
+from functad.transforms.pullbacks import Pullback
 from functad.transforms.walks.forward import push_through
 from functad.trees.structure import flatten
 
@@ -146,7 +146,7 @@ class _Products:
     def _pulled(self) -> Pullback:
         """The reverse trace."""
         recorder, inputs, out = self._trace(ReverseRecorder)
-        return TracedPullback(recorder, inputs, out, self.selection)
+        return Pullback(recorder, inputs, out, self.selection)
 
     def _ends(self, *, forward: bool) -> tuple[list[Any], list[Any]]:
         """Return the arrays that the seeds of a direction are like, and those that what comes out is like."""

@@ -16,7 +16,7 @@ from functad.errors import AbstractValueError, ConversionError, FunctadError, Un
 from functad.expressions.records import inputs_of, results_of
 from functad.places import WRITE_INTO, adoption_cure, assigning, here, instruction_of, line_of, running, user_frame
 from functad.primitives.entry import ENTRIES
-from functad.primitives.names import is_scipys, shown_name
+from functad.primitives.names import is_scipys, lapack_cure, shown_name
 from functad.primitives.operands import MASKED, NO_ARRAY, OWN_RULES
 
 _STACK = "Use np.stack([t0, t1]), or np.concatenate, which make an array of Tensors."
@@ -192,17 +192,11 @@ def _cure_of_the_line(wanted: str, *, mask: bool) -> str:
         return "Read from an array that takes Tensors as places: functad.numpy.array(a)[t]."
     if called in _BY_CALL:
         return CURES[called]
-    if lapack := _lapack_cure(called):
+    if lapack := lapack_cure(called):
         return lapack
     if wanted == "float()" and called != "float" and hasattr(math, called):
         return "Use functions of np in place of those of math."
     return "Draw the result of the call, which is a plain array." if _asks_for("matplotlib.") else ""
-
-
-def _lapack_cure(called: str) -> str:
-    from functad.tracing.lapack import lapack_cure  # noqa: PLC0415 - only errors need it
-
-    return lapack_cure(called)
 
 
 def refusal(wanted: str) -> ConversionError:
@@ -217,7 +211,7 @@ def refusal(wanted: str) -> ConversionError:
     called, is_random = _called(snippet)
     if called == "operator" and (wanted != "Conversion to an array" or _asks_from("numpy.ma.")):
         called = ""
-    lapack = _lapack_cure(called)
+    lapack = lapack_cure(called)
     if assigning():
         of_table = _asks_from(("pandas.", "polars."))
         wanted, cure = "Assignment into a plain array", TABLES if of_table else _ASSIGN + adoption_cure()

@@ -10,7 +10,9 @@ import functools
 import inspect
 import itertools
 import operator
+import os.path
 import sys
+from types import CodeType, FrameType
 from typing import Any, NoReturn
 
 import numpy as np
@@ -38,7 +40,6 @@ from functad.primitives.operands import (
 )
 from functad.primitives.ufunc_methods import METHODS, call_with_keywords
 from functad.tracing import conversions, joining, reducing  # noqa: F401 # the last two enter short ways
-from functad.tracing.asked import AskedError, is_asked_first
 from functad.tracing.foreign import OURS, answer_to_function, answer_to_ufunc
 from functad.tracing.graphs import refuse_in_token
 from functad.tracing.layouts import lies_in_c_order
@@ -56,6 +57,36 @@ from functad.trees.structure import LEAF_KINDS
 _KNOWN = (Recorded, np.ndarray, np.generic, int, float, complex, list, tuple)
 
 _INT64 = range(-(2**63), 2**63)
+
+# Functions of `functad.numpy` that call NumPy first, with whatever they were given, since looking through a list for Tensors
+# takes longer than many calls of NumPy. A Tensor that NumPy then asks for an array raises an error that only they catch.
+
+_NUMPY = os.path.dirname(np.__file__) + os.sep  # noqa: PTH120 - as in `functad.places`
+
+# By the identity of code objects: their hash would be computed anew each time.
+_asking: dict[int, CodeType] = {}
+_passing: dict[int, CodeType] = {}
+
+
+class AskedError(BaseException):
+    """A Tensor was asked for an array by a function that calls NumPy first; `except Exception` in NumPy lets it pass."""
+
+
+def asks_first(code: CodeType) -> None:
+    """Register the code of a function that calls NumPy first, and catches `AskedError`."""
+    _asking[id(code)] = code
+
+
+def passes_on(code: CodeType) -> None:
+    """Register the code of a method that asks a Tensor only because it is asked itself, such as `Variable.__array__`."""
+    _passing[id(code)] = code
+
+
+def _is_asked_first(frame: FrameType | None) -> bool:
+    """Return `True` if an array is asked for, in a frame, by a function that calls NumPy first, or by NumPy on its behalf."""
+    while frame is not None and (frame.f_code.co_filename.startswith(_NUMPY) or id(frame.f_code) in _passing):
+        frame = frame.f_back
+    return frame is not None and id(frame.f_code) in _asking
 
 
 class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, Recorded, metaclass=TensorType):
@@ -273,7 +304,7 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
     def __float__(self) -> float:
         if conversions.formatting() and self.recorder.has_values:
             return float(self.current())
-        if is_asked_first(sys._getframe(1)):
+        if _is_asked_first(sys._getframe(1)):
             raise AskedError
         return float(self._plain("float()"))
 
@@ -334,7 +365,7 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
         return self._plain("tolist()").tolist()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        if is_asked_first(sys._getframe(1)):
+        if _is_asked_first(sys._getframe(1)):
             raise AskedError
         if conversions.testing():
             return np.asarray(self._concrete("array"), dtype)

@@ -28,7 +28,7 @@ from functad.transforms.calling.arguments import (
 )
 from functad.transforms.calling.decorators import by_arguments, value_by_arguments
 from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
-from functad.transforms.pullbacks import TracedPullback
+from functad.transforms.pullbacks import Pullback
 from functad.transforms.walks.cotangents import one_like
 from functad.transforms.walks.reverse import pull_back, pull_through
 from functad.trees.functions import tree_map
@@ -242,7 +242,7 @@ def lasting_pullback(transform: str, f: Callable[..., Any], primals: tuple[Any, 
     recorder.lasting = True
     inputs = enter(recorder, selection, tuple([tree_map(_copied_argument, primal) for primal in primals]), {})
     out, aux = split_aux(traced(recorder, f, inputs.args, {}), has_aux, selection)
-    pull = TracedPullback(recorder, inputs, out, selection)
+    pull = Pullback(recorder, inputs, out, selection)
     found = pull, tree_map(_copied, pull.structure.unflatten(pull.values))
     return (*found, tree_map(_copied, lower(aux, recorder))) if has_aux else found
 

@@ -27,7 +27,7 @@ from functad.transforms.calling.results import foreign_to, own_results
 from functad.transforms.calling.seeds import check_chunk_size, of_identity, size_of, widest
 from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
 from functad.transforms.linear import Pushforward
-from functad.transforms.pullbacks import TracedPullback
+from functad.transforms.pullbacks import Pullback
 from functad.transforms.walks.cotangents import foreign
 from functad.transforms.walks.forward import push_through
 from functad.trees.structure import flatten
@@ -245,7 +245,7 @@ class _Trace:
         self.inputs: Inputs = enter(self.recorder, selection, args, kwargs, holomorphic=holomorphic, allow_int=allow_int)
         out = traced(self.recorder, f, self.inputs.args, self.inputs.kwargs)
         out, self.aux = split_aux(out, options.has_aux, selection)
-        self.pull = TracedPullback(self.recorder, self.inputs, out, selection)
+        self.pull = Pullback(self.recorder, self.inputs, out, selection)
         self.results = flatten(out)[0]
         for value, path in zip(self.pull.values, self.pull.structure.paths("result"), strict=True):
             check_slope(value, path, selection, allow_int)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, Literal, TypeVar, TypeVarTuple, cast, overload
+from typing import Any, Generic, Literal, NoReturn, TypeVar, TypeVarTuple, cast, overload
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from functad.transforms.calling.trust import TRUSTED
 from functad.transforms.closed_lists import extract
 from functad.transforms.grad import lasting_pullback
 from functad.transforms.linearity import linear_list
-from functad.transforms.pullbacks import Pullback, TracedPullback
+from functad.transforms.pullbacks import Pullback, refuse_pickling
 from functad.transforms.walks.forward import transposed_seeds, with_zeros
 from functad.transforms.walks.reverse import pull_back
 from functad.trees.functions import tree_map
@@ -77,8 +77,8 @@ class LinearFunction(Generic[R, *Args]):
     def __deepcopy__(self, memo: dict[int, Any]) -> LinearFunction[R, *Args]:
         return self  # as of any function: nothing changes it
 
-    def __reduce__(self) -> Any:
-        return LinearFunction, (self._pull,)
+    def __reduce__(self) -> NoReturn:
+        refuse_pickling(self, "*tangents", "linearize")
 
     def __call__(self, *tangents: Any) -> R:
         """Return `J t`.
@@ -186,7 +186,7 @@ def linear_transpose(f: Callable[..., Any], *primals: Any) -> Callable[[Any], tu
     inputs = enter(recorder, selection, at_zero, {})
     with np.errstate(all="ignore"):  # what is dropped on the way may be infinite at zero
         out = traced(recorder, expressions, inputs.args, {})
-    pull = TracedPullback(recorder, inputs, out, selection)
+    pull = Pullback(recorder, inputs, out, selection)
     for value, path in zip(pull.values, pull.structure.paths("result"), strict=True):
         value = innermost(value)
         if not isinstance(value, ArraySpec) and np.any(value != 0) and not TRUSTED.get():

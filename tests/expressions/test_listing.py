@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import functad
-from functad.expressions.listing import MOST, Group, grouped
+from functad.expressions.listing import MOST
 
 
 def layer(w, x):
@@ -79,20 +79,11 @@ def test_each_equation_has_types_bytes_line_and_source():
     ]
 
 
-def test_equations_are_folded_by_the_calls_that_made_them(gradient):
+def test_equations_are_rows_of_one_table(gradient):
     tree = parsed(gradient)
     assert len(equations(tree)) == len(gradient.equations)
-    folds = {text_of(fold.find("summary")).partition(" ·")[0] for fold in tree.iter("details")}
-    assert folds == {"network", "network backward", "layer", "layer backward"}
-    network_fold = next(fold for fold in tree.iter("details") if text_of(fold.find("summary")).startswith("network ·"))
-    assert re.match(r"network · 4 equations · 480 B, called at test_listing.py:\d+$", text_of(network_fold.find("summary")))
-    assert len([inner for inner in network_fold.iter("details") if inner is not network_fold]) == 2
-
-
-def test_groups_hold_all_rows_in_order(gradient):
-    listing = gradient._listing()
-    flat = [row for item in grouped(listing.rows) for row in (item.rows() if isinstance(item, Group) else [item])]
-    assert flat == list(listing.rows)
+    assert len(list(tree.iter("table"))) == 1
+    assert not list(tree.iter("details"))
 
 
 def test_forward_and_backward_are_told_apart(gradient):
@@ -133,23 +124,23 @@ def test_displays_of_huge_lists_are_cut_with_a_count():
     assert len(shown) < 100_000
 
 
-def test_displays_of_many_groups_are_cut_with_a_count():
-    def many(x):
-        for _ in range(700):
-            x = layer(x, x)
+def test_displays_of_many_inner_lists_are_cut_with_a_count():
+    def many(x, w):
+        for _ in range(150):
+            x = rows(x, w)
         return x
 
-    shown = functad.make_expressions(many)(np.ones((2, 2)))._repr_html_()
+    shown = functad.make_expressions(many)(np.ones(4), 0.5)._repr_html_()
     tree = tree_of(shown)
     more = [int(found.replace(",", "")) for found in re.findall(r"\.\.\. ([\d,]+) equations? more", text_of(tree))]
-    assert len(equations(tree)) + sum(more) == 1400
+    assert len(equations(tree)) + sum(more) == 150 * 4
+    assert len(equations(tree)) == MOST
     assert len(shown) < 400_000
 
 
 def test_names_and_sources_are_escaped():
     inner = lambda y: np.sin(y) * np.where(y < 1, y, 2)  # noqa: E731 - a function whose name is to be escaped
     tree = parsed(functad.make_expressions(lambda x: inner(x) + 1)(np.ones(2)))
-    assert any("<lambda>" in text_of(fold) for fold in tree.iter("details"))
     assert any("y < 1" in cells[4] for cells in equations(tree))
 
 

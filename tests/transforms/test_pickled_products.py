@@ -1,4 +1,4 @@
-"""What transforms return is pickled: functions that know a point too, such as pullbacks, and decorated solvers."""
+"""Pickling and copying of the functions that transforms return. Pullbacks are copied; their expression lists are pickled."""
 
 from __future__ import annotations
 
@@ -159,44 +159,37 @@ COPIES: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("way", COPIES)
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_pullbacks_and_linear_functions(name: str, way: str) -> None:
+def test_expression_lists_of_pullbacks_and_linear_functions(name: str, way: str) -> None:
     made = COPIES[way]
     pull = functad.vjp(FUNCTIONS[name], X)[1]
-    slope = functad.linearize(FUNCTIONS[name], X)[1]
-    for expected, found in ((pull, made(pull)), (slope.transpose, made(slope.transpose))):
-        np.testing.assert_allclose(found(G)[0], expected(G)[0], rtol=1e-13)
-    again = made(slope)
-    np.testing.assert_allclose(again(G), slope(G), rtol=1e-13)
-    np.testing.assert_allclose(again.transpose(G)[0], slope.transpose(G)[0], rtol=1e-13)
-    assert repr(again) == repr(slope)
-    assert repr(made(pull)) == repr(pull)
-    np.testing.assert_allclose(functad.vmap(made(pull))(np.stack([G, X]))[0], [pull(G)[0], pull(X)[0]], rtol=1e-13)
+    pulled = made(functad.make_expressions(pull)(G))
+    np.testing.assert_allclose(pulled(G)[0], pull(G)[0], rtol=1e-13)
+    if name != "odeint":  # its tangent is the solution of an equation that no module holds
+        slope = functad.linearize(FUNCTIONS[name], X)[1]
+        np.testing.assert_allclose(made(functad.make_expressions(slope)(G))(G), slope(G), rtol=1e-13)
+    np.testing.assert_allclose(functad.vmap(pulled)(np.stack([G, X]))[0], [pull(G)[0], pull(X)[0]], rtol=1e-13)
 
 
-def test_trees_types_and_what_nothing_reaches() -> None:
-    def f(tree: Any, n: Any) -> Any:
-        return {"sum": np.sum(tree["a"] * tree["b"][0]), "many": tree["a"] * 2, "count": 3, "n": n * 0 + 1}
-
-    tree = {"a": X.astype(np.float32), "b": (2.0, np.ones(3))}
-    value, pull = functad.vjp(f, tree, 1.5)
-    seed = functad.tree_map(lambda leaf: np.ones(np.shape(leaf), np.asarray(leaf).dtype)[()], value)
-    for found, expected in zip(functad.tree_leaves(COPIES["pickle"](pull)(seed)), functad.tree_leaves(pull(seed)), strict=True):
-        assert type(found) is type(expected)
-        assert found.dtype == expected.dtype
-        np.testing.assert_allclose(found, expected)
-    with pytest.raises(functad.errors.StructureError, match="sum"):
-        COPIES["pickle"](pull)({"many": X})
+POINTS: dict[str, Callable[[], Any]] = {
+    "vjp": lambda: functad.vjp(curve, X)[1],
+    "linearize": lambda: functad.linearize(curve, X)[1],
+    "linear_transpose": lambda: functad.linear_transpose(linear, X),
+}
+"""Functions that hold a trace, by the transform that makes them."""
 
 
-def test_a_pickled_pullback_holds_no_arrays_that_it_does_not_need() -> None:
-    large = np.ones(100_000)
-    assert len(pickle.dumps(functad.vjp(lambda x: x * 2.0, large)[1])) < 20_000
-
-
-@pytest.mark.parametrize("way", COPIES)
-def test_linear_transpose(way: str) -> None:
-    transpose = functad.linear_transpose(linear, X)
-    np.testing.assert_array_equal(COPIES[way](transpose)(G)[0], transpose(G)[0])
+@pytest.mark.parametrize("name", POINTS)
+def test_functions_that_hold_a_trace_are_copied_and_not_pickled(name: str) -> None:
+    function = POINTS[name]()
+    assert copy.copy(function) is copy.deepcopy(function) is function
+    again = rf"cannot be pickled, at .*{__name__.rpartition('.')[2]}.*make_expressions.* call {name} again"
+    for dumps in (pickle.dumps, cloudpickle.dumps):
+        with pytest.raises(functad.errors.UnsupportedError, match=again):
+            dumps(function)
+    if name == "linearize":
+        function(G)  # which makes its second trace
+        with pytest.raises(functad.errors.UnsupportedError, match=again):
+            pickle.dumps(function.transpose)
 
 
 PRODUCTS: dict[str, Callable[[], Callable[..., Any]]] = {

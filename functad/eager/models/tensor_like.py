@@ -10,9 +10,8 @@ import numpy as np
 from functad.errors import InputError
 from functad.places import here
 from functad.primitives.operands import array_api_advice, foreign_rules, has_array_api_alone, read
-from functad.tracing.asked import passes_on
 from functad.tracing.operators import BINARY, UNARY
-from functad.tracing.tensor import Tensor
+from functad.tracing.tensor import Tensor, passes_on
 
 
 def refuse_foreign_rules(value: Any, call: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.expressions.ownership import root_of, unshared
+from functad.expressions.expressions import root_of, unshared
 from functad.expressions.spec import PLAIN
 from functad.primitives.elementwise.conversion import copy_alike
 from functad.primitives.indexing.write import is_alone

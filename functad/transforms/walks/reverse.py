@@ -19,7 +19,6 @@ from functad.places import place_of, user_frame
 from functad.primitives.plan import CONTRACTION, GATHER, SEVERAL, WRITE
 from functad.primitives.safe import CAREFUL, ELEMENTWISE, PASS, current_pass, strict
 from functad.settings import setting
-from functad.tracing.allocation import Allocation
 from functad.tracing.engines import derivative_of, lacking
 from functad.tracing.float_errors import in_silence
 from functad.tracing.traces.base import OPEN, Recorder
@@ -55,8 +54,6 @@ def walk_back(
     """Pull cotangents back as `pull_back` does, and leave those that no record takes where they are."""
     while inputs < len(cotangents) < len(equations) and equations[len(cotangents) - 1] is None:
         cotangents.append(None)  # the record of several results stands at the last of them
-    if Allocation.undecided:
-        Allocation.look(equations)
     if cotangents and (type(last := cotangents[-1]) not in PLAIN) and (inner := foreign(last)) is not None:
         with (
             setting(PASS, current_pass() or ELEMENTWISE),

@@ -13,6 +13,8 @@ from tests.benchmarks.programs import tree_map
 
 VERSION = functad.__version__
 
+functad.keep_freed_memory()  # as the pages on benchmarks and memory recommend
+
 
 def backends() -> list[str]:
     """Return the backends of `functad.jit` that can be used here."""
