@@ -256,24 +256,34 @@ class CallWithRules(OneCall):
 
     def _transposed(self, kept: Any, gs: Sequence[Any]) -> list[Any]:
         """Return the cotangents as the transpose of the JVP: `g J = (t -> J t)^T g`."""
-        push = self.rules.push
-        if push is None:
+        if self.rules.push is None:
             raise CustomRuleError(f"{self.rules.name} has no derivative rule, at {here()}.")
         inputs = [self.inputs[i] for i in self.active]
         zeros = [zeros_for(shape, dtype, 0.0 if like is None else like) for shape, dtype, like in inputs]
         none: list[Any] = [None] * len(self.inputs)
         transform, f = "the transpose of the JVP rule", self.rules.function
         tangents = replaced(none, self.active, zeros)
-        found = pulled(lambda *ts: list(push(kept, ts)), tangents, gs, self.active, transform=transform, function=f)
+        found = pulled(lambda *ts: self._tangents(kept, ts), tangents, gs, self.active, transform=transform, function=f)
         return replaced(none, self.active, found)
+
+    def _tangents(self, kept: Any, ts: Sequence[Any]) -> list[Any]:
+        """Return the tangents of the results that the rule gives, `None` for zero."""
+        push = self.rules.push
+        assert push is not None
+        found = list(push(kept, ts))
+        for t, (shape, dtype) in zip(found, self.outputs, strict=True):
+            if t is not None and shape_of(t) != shape:
+                raise CustomRuleError(
+                    f"the JVP rule of {name_of(self.rules.function)} returned a tangent {spec_of(t)} for a result "
+                    f"{ArraySpec(shape, dtype)}, at {here()}: the value and the tangent must have the shape of the result."
+                )
+        return found
 
     def push(self, ts: Sequence[Any], arrays: Sequence[Any]) -> tuple[Any, ...]:
         """Return the tangents of the results."""
         given = replaced([None] * len(self.inputs), self.positions, ts)
-        push = self.rules.push
-        assert push is not None
         try:
-            found = list(push(self._kept(arrays), [guarded(t) for t in given]))
+            found = self._tangents(self._kept(arrays), [guarded(t) for t in given])
         except EscapedTensorError as error:
             raise closed_over(self.rules.function) from error
         if self.rules.by_user:

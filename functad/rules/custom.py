@@ -20,7 +20,6 @@ from functad.importable import by_name, calling_module
 from functad.places import here, name_of, user_frame
 from functad.rules.call import apply
 from functad.rules.custom_arguments import Arguments
-from functad.rules.rule_checks import RuleChecks
 from functad.tracing.traces.base import Recorded, resolve
 from functad.transforms.calling.decorators import decorator
 from functad.transforms.calling.selection import parameters_of, positions_of
@@ -60,7 +59,6 @@ class CustomFunction(Generic[P, R]):
         self.bwd: Callable[..., Any] | None = None
         self.jvp: Callable[..., Any] | None = None
         self.batch: Callable[..., Any] | None = None
-        self.checks = RuleChecks()
         self.made_in = calling_module(user_frame(sys._getframe(1)))
         # The other parameters of a ufunc say how it computes, not what.
         self.parameters = {} if isinstance(f, np.ufunc) else parameters_of(f) or {}
@@ -169,8 +167,7 @@ class CustomFunction(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Return the value, recorded as one operation if there are Tensors that are followed among the arguments."""
-        bound, keywords = self._bound(args, kwargs)
-        call = Arguments(self, bound, keywords)
+        call = self.call(args, kwargs)
         if not any(isinstance(leaf, Recorded) for leaf in call.leaves):
             return self.function(*args, **kwargs)
         if self.bwd is None and self.jvp is None and self.batch is None:
@@ -186,13 +183,13 @@ class CustomFunction(Generic[P, R]):
         outs = apply(call.rules(), [call.leaves[i] for i in call.places])
         return call.result.unflatten(outs)  # type: ignore[no-any-return]
 
-    def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the positional arguments, defaults included, and those that can be given by name only."""
-        if not self.parameters or (not kwargs and len(args) >= len(self.parameters)):
-            return args, kwargs
-        bound = inspect.signature(self.function).bind(*args, **kwargs)
-        bound.apply_defaults()
-        return bound.args, bound.kwargs
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
+        """Return a call, with defaults, and with arguments given by name in their places if they have one."""
+        if self.parameters and (kwargs or len(args) < len(self.parameters)):
+            bound = inspect.signature(self.function).bind(*args, **kwargs)
+            bound.apply_defaults()
+            args, kwargs = bound.args, bound.kwargs
+        return Arguments(self, args, kwargs)
 
 
 def _in_batch(leaves: Sequence[Any]) -> bool:

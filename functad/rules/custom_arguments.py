@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from functad.errors import CustomRuleError
-from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, dtype_of
+from functad.expressions.spec import PYTHON_SCALARS, dtype_of
 from functad.places import here, name_of
 from functad.rules.results import check_pair, cotangents_of, of_all_examples, tangents_of
-from functad.rules.rule_checks import specs_of, try_linear, try_value
 from functad.rules.rules import Rules
 from functad.tracing.traces.base import Recorded
 from functad.transforms.calling.arguments import check_result, value_of
@@ -118,31 +116,7 @@ class Arguments:
         check_pair(pair, f"the forward rule of {name_of(self.custom.function)}", "what the backward rule needs")
         back = {id(own): (own, a) for own, a in zip(given, arrays, strict=True) if own is not a}
         residuals = tree_map(lambda leaf: _unguarded(leaf, back), pair[1]) if back else pair[1]
-        outs = self._results(pair[0])
-        if not any(isinstance(out, Recorded) for out in outs) or any(isinstance(a, Recorded) for a in arrays):
-            # Otherwise the rule uses a Tensor that is no argument, and is about to be refused.
-            self.custom.checks.run("fwd", self.structure, arrays, functools.partial(self._try_value, "forward", outs))
-        return outs, (residuals, arrays)
-
-    def _try_value(self, kind: str, outs: Sequence[Any], values: Sequence[Any]) -> None:
-        """Compare the value that a rule gave with that of the function."""
-        args, keywords = self._tree(list(map(guarded, values)))
-        function = self.custom.function
-        rule = self.custom.fwd if kind == "forward" else self.custom.jvp
-        if any(isinstance(value, ArraySpec) for value in values):
-            specs = specs_of(function, args, keywords)
-            if specs is not None:
-                try_value((kind, function, rule), (self.result, outs), lambda: specs)
-        else:
-            try_value((kind, function, rule), (self.result, outs), lambda: function(*args, **keywords))
-
-    def _try_push(self, outs: Sequence[Any], ts: Sequence[Any], values: Sequence[Any]) -> None:
-        """Try whether the forward-mode rule gives the value, and is linear."""
-        self._try_value("JVP", outs, values)
-        if any(isinstance(value, ArraySpec) for value in values):
-            return
-        likes = [None if t is None or dtype_of(v).kind not in "fc" else v for t, v in zip(ts, values, strict=True)]
-        try_linear(self.custom.function, self.custom.jvp, lambda given: self._pushed(values, given)[1], likes)
+        return self._results(pair[0]), (residuals, arrays)
 
     def backward(self, kept: Any, gs: Sequence[Any]) -> list[Any]:
         """Return the cotangent of each array."""
@@ -157,11 +131,9 @@ class Arguments:
 
     def push(self, arrays: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
         """Return the tangent of each leaf of the value."""
-        outs, found = self._pushed(arrays, ts)
-        self.custom.checks.run("jvp", self.structure, arrays, functools.partial(self._try_push, outs, ts))
-        return found
+        return self.pushed(arrays, ts)[1]
 
-    def _pushed(self, arrays: Sequence[Any], ts: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    def pushed(self, arrays: Sequence[Any], ts: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """Return the leaves of the value that the rule gives, and the tangent of each."""
         custom = self.custom
         args, _ = self._tree([guarded(a) for a in arrays])
