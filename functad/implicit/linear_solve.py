@@ -20,7 +20,7 @@ from functad.places import here, name_of
 from functad.primitives.batching import one_by_one
 from functad.primitives.entry import Primitive
 from functad.primitives.operands import innermost, numpy_values
-from functad.rules.solver_primitive import SolverPrimitive
+from functad.primitives.solver_primitive import SolverPrimitive
 from functad.tracing.traces.base import Recorded
 from functad.transforms.calling.arguments import value_of
 from functad.transforms.calling.results import owned

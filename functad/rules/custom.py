@@ -1,7 +1,7 @@
-"""Functions whose derivatives the user gives: `custom_vjp` and `custom_jvp`.
+"""Functions with derivative rules of the user: `custom_vjp` and `custom_jvp`.
 
-A call is recorded as one operation with the rules given. These are ordinary NumPy code, so what they compute is recorded in
-turn where a derivative of higher order is taken.
+A call is recorded as one operation with these rules. A rule is NumPy code, so outer traces record its operations for
+derivatives of higher order.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from functad.expressions.spec import shape_of
 from functad.importable import by_name, calling_module
 from functad.places import here, name_of, user_frame
 from functad.rules.call import apply
-from functad.rules.custom_arguments import Arguments
+from functad.rules.custom_call import CustomCall
 from functad.tracing.traces.base import Recorded, resolve
 from functad.transforms.calling.decorators import decorator
 from functad.transforms.calling.selection import parameters_of, positions_of
@@ -60,7 +60,7 @@ class CustomFunction(Generic[P, R]):
         self.jvp: Callable[..., Any] | None = None
         self.batch: Callable[..., Any] | None = None
         self.made_in = calling_module(user_frame(sys._getframe(1)))
-        # The other parameters of a ufunc say how it computes, not what.
+        # The other parameters of a ufunc, such as `where`, are no arguments of the function.
         self.parameters = {} if isinstance(f, np.ufunc) else parameters_of(f) or {}
         self.nondiff = self._nondiff(nondiff_argnums)
 
@@ -183,17 +183,17 @@ class CustomFunction(Generic[P, R]):
         outs = apply(call.rules(), [call.leaves[i] for i in call.places])
         return call.result.unflatten(outs)  # type: ignore[no-any-return]
 
-    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> CustomCall:
         """Return a call, with defaults, and with arguments given by name in their places if they have one."""
         if self.parameters and (kwargs or len(args) < len(self.parameters)):
             bound = inspect.signature(self.function).bind(*args, **kwargs)
             bound.apply_defaults()
             args, kwargs = bound.args, bound.kwargs
-        return Arguments(self, args, kwargs)
+        return CustomCall(self, args, kwargs)
 
 
 def _in_batch(leaves: Sequence[Any]) -> bool:
-    """Say whether the newest trace that follows one of some values is that of a batch."""
+    """Return `True` if the newest trace among some values is the trace of a batch."""
     recorders = [t.recorder for t in [resolve(a) for a in leaves if isinstance(a, Recorded)] if isinstance(t, Recorded)]
     newest = max(recorders, key=lambda recorder: recorder.serial, default=None)
     return newest is not None and newest.batches
