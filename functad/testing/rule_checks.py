@@ -204,7 +204,8 @@ def is_additive(f: Callable[[list[Any]], Sequence[Any]], likes: Sequence[Any]) -
         likes: have the shapes and dtypes of the leaves; where one is `None`, so is the leaf.
     """
     generator = np.random.default_rng(0)
-    us, vs = ([None if like is None else random_like(like, generator) for like in likes] for _ in range(2))
+    us: list[Any] = [None if like is None else random_like(like, generator) for like in likes]
+    vs: list[Any] = [None if like is None else random_like(like, generator) for like in likes]
     both = [None if u is None else (u - 2 * v).astype(dtype_of(u)) for u, v in zip(us, vs, strict=True)]
     with np.errstate(all="ignore"):
         rows = zip(f(us), f(vs), f(both), strict=True)
