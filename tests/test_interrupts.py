@@ -124,7 +124,7 @@ def with_accumulator():
 def with_settings():
     v = Variable(2.0)
     layer = functad.nn.Dense(1, inputs=1, rng=0)
-    with functad.strict_derivatives(), functad.trust_constants(), functad.trust_rules(), functad.debug_nans(), layer.name_scope:
+    with functad.strict_derivatives(), functad.trust_constants(), functad.debug_nans(), layer.name_scope:
         functad.grad(f)(x)
         functad.implicit_gradients(lambda: v * v)()
         functad.functional_call(layer, functad.values_of(layer), [[1.0]])

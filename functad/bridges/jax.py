@@ -11,7 +11,7 @@ import numpy as np
 from functad.bridges.foreign import Flat, ForeignFunction, Library
 from functad.expressions.spec import ArraySpec, is_array, is_inexact
 from functad.importable import optional
-from functad.rules.call import called_anew
+from functad.rules.call import CallWithRules
 from functad.rules.rules import Rules
 from functad.transforms.calling.arguments import value_of
 from functad.transforms.leaves import pull_leaves, replaced
@@ -135,7 +135,7 @@ def _hosted(jax: Any, flat: Flat) -> Callable[..., Any]:
         if not any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
             return [jax.numpy.asarray(out) for out in flat(*map(np.array, leaves))]
         specs = [ArraySpec(leaf.shape, leaf.dtype) for leaf in leaves]
-        found = called_anew(Rules(flat, lambda *own: tuple(flat(*own)))).spec(*specs)
+        found = CallWithRules(Rules(flat, lambda *own: tuple(flat(*own)))).spec(*specs)
         dtypes = [jax.dtypes.canonicalize_dtype(spec.dtype) for spec in found]
         shapes = [jax.ShapeDtypeStruct(spec.shape, dtype) for spec, dtype in zip(found, dtypes, strict=True)]
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from functad.expressions.spec import ArraySpec, dtype_of, is_inexact, shape_of, strong_spec
 from functad.primitives.operands import absent
-from functad.rules.solver_primitive import SolverPrimitive
+from functad.primitives.solver_primitive import SolverPrimitive
 from functad.tracing.traces.abstract import AbstractRecorder
 from functad.tracing.traces.base import OPEN, Recorded, record
 from functad.tracing.traces.batch import lowest

@@ -24,6 +24,7 @@ from functad.eager.tape.tape import GradientTape
 from functad.errors import CustomGradientError
 from functad.expressions.spec import PLAIN, dtype_of, shape_of, stand_in
 from functad.places import here, name_of
+from functad.primitives.entry import Primitive
 from functad.primitives.operands import innermost, read
 from functad.rules.call import OneCall, apply
 from functad.rules.rules import Rules
@@ -111,6 +112,15 @@ class _OwnGradient(OneCall):
     """The primitive of a call whose gradient function is the user's: where that returns `None`, the path ends."""
 
     may_cut = True
+    spec = Primitive.spec_by_stand_in
+
+    def __init__(self, call: _Call) -> None:
+        self.function = call.f
+        self.name = str(getattr(call.f, "__name__", type(call.f).__name__))
+        self.compute = call.compute
+        self.vjps = (lambda g, arrays: call.pull(g, arrays),)
+        if not call.variables:
+            self.batch = call.batch
 
 
 class _Call:
@@ -137,12 +147,12 @@ class _Call:
             arguments += [read(variable) for variable in self.variables]
             for recorder in ACTIVE.get():
                 recorder.fallible = True
-        primitive = _OwnGradient(self.f, self._compute, self._rule, batch=None if self.variables else self._batch)
-        outs = primitive(*arguments) if arguments else self._compute()
+        outs = _OwnGradient(self)(*arguments) if arguments else self.compute()
         assert self.result is not None
         return self.result.unflatten([_tensor(out) for out in outs])
 
-    def _compute(self, *arrays: Any) -> tuple[Any, ...]:
+    def compute(self, *arrays: Any) -> tuple[Any, ...]:
+        """Return the results, known if the function was evaluated for these arrays."""
         known = self.known
         if known is None or len(known[0]) > len(arrays) or any(a is not b for a, b in zip(known[0], arrays, strict=False)):
             return self._evaluate(arrays[: len(self.places)])
@@ -184,7 +194,7 @@ class _Call:
             )
         return [as_numbers(out, f"the value of {name_of(self.f)}") for out in outs], pair[1]
 
-    def _rule(self, g: Any, arrays: Sequence[Any]) -> list[Any]:
+    def pull(self, g: Any, arrays: Sequence[Any]) -> list[Any]:
         """Return the cotangents of the arguments and Variables.
 
         The rule reads Variables as they were in the call, whatever was assigned since, or what functional_call gave them.
@@ -198,7 +208,7 @@ class _Call:
                 grad_fn = self._call([a if isinstance(a, Recorded) else idle(Tensor, np.copy(a)[()]) for a in own])[1]
             return self._pulled(grad_fn, g, arrays)
 
-    def _batch(self, primitive: Any, size: int, values: Sequence[Any], batched: Sequence[bool], params: Any) -> Any:
+    def batch(self, primitive: Any, size: int, values: Sequence[Any], batched: Sequence[bool], params: Any) -> Any:
         """Return the results for all examples of a batch, by a call whose rule is that of all of them."""
 
         def forward(*arrays: Any) -> tuple[tuple[Any, ...], Any]:

@@ -18,7 +18,7 @@ from functad.places import Named
 from functad.primitives.entry import Primitive
 from functad.primitives.indexing.write import Step
 from functad.primitives.linalg.sparse_products import ConstantMatrix
-from functad.rules.call import called_anew
+from functad.rules.call import CallWithRules
 from functad.rules.checkpoint import Segment
 from functad.trees.structure import LEAF, Structure
 
@@ -83,7 +83,7 @@ class Decoder:
         given = _object(data, {"list", "results"}, "a checkpoint")
         inner = self.expressions(given["list"])
         segment = Segment(Named("checkpoint"), inner, _count(given["results"], "a number of results", len(inner.outputs) + 1))
-        return called_anew(segment.rules())
+        return CallWithRules(segment.rules())
 
     def _source(self, data: Any, slots: int) -> int | Constant:
         if type(data) is dict:

@@ -20,11 +20,10 @@ from functad.places import here, name_of
 from functad.primitives.batching import one_by_one
 from functad.primitives.entry import Primitive
 from functad.primitives.operands import innermost, numpy_values
-from functad.rules.solver_primitive import SolverPrimitive
+from functad.primitives.solver_primitive import SolverPrimitive
 from functad.tracing.traces.base import Recorded
 from functad.transforms.calling.arguments import value_of
 from functad.transforms.calling.results import owned
-from functad.transforms.calling.trust import TRUSTED
 from functad.transforms.closed_lists import Closed, close
 from functad.transforms.grad import vjp
 from functad.transforms.leaves import Linearized, pull_leaves, push_leaves
@@ -343,7 +342,9 @@ def custom_linear_solve(
     A cotangent `g` of `x` gives `w = A^-T g` for `b` and `-w^T dA x` for the parameters; the solver is not differentiated.
 
     Args:
-        matvec: `matvec(x, *params)`, a linear function of a tree like `b`. It may use Tensors that are no arguments.
+        matvec: `matvec(x, *params)`, a linear function of a tree like `b`. It may use Tensors that are no arguments. Solvers in
+            it, and code that cannot be traced, are taken as linear; `functad.testing.check_rules(matvec, x, linear=True)` tests
+            this with numbers.
         b: the right-hand side, an array or a tree of arrays.
         solve: `solve(matvec, b, *params)`, called with plain values; `matvec` is here a function of `x` alone. A name chooses
             a solver: `dense`, `cg`, or SciPy's `gmres` or `bicgstab`. Without it systems of up to 256 unknowns are solved
@@ -402,7 +403,7 @@ def custom_linear_solve(
 
 def _check_no_constant(matvec: Callable[..., Any], closed: Closed, values: Leaves) -> None:
     """Raise if a product with zero is not zero, as far as values are known."""
-    if TRUSTED.get() or any(isinstance(value, ArraySpec) for value in values):
+    if any(isinstance(value, ArraySpec) for value in values):
         return
     with np.errstate(all="ignore"):
         found = closed(*values)

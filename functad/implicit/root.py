@@ -21,7 +21,7 @@ from functad.implicit.equation import Equation
 from functad.implicit.linear_solve import Leaves, Method, Solve, System, inexact, known
 from functad.places import here, name_of, warn
 from functad.primitives.operands import innermost
-from functad.rules.solver_primitive import SolverPrimitive
+from functad.primitives.solver_primitive import SolverPrimitive
 from functad.tracing.traces.base import Recorded
 from functad.transforms.calling.arguments import value_of
 from functad.transforms.calling.decorators import Transformed

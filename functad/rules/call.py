@@ -1,15 +1,17 @@
-"""Calls that are recorded as one operation with rules of their own: what `custom_vjp`, `custom_gradient`, `primitive` and
-`checkpoint` have in common.
+"""Calls with derivative rules of their own, each recorded as one operation.
 
-A call is a primitive that is made for it alone. It computes once, when it is recorded, and keeps what its rule needs; where
-traces are nested, the values that it computes with are Tensors of the traces below, so that what it does is recorded there.
-In an abstract trace it is one equation, which is called anew each time that the list is evaluated.
+`custom_vjp`, `custom_jvp`, `numerical_primitive`, `checkpoint`, compiled functions and functions of other libraries all make
+`Rules` and call `apply`. It records a primitive that is made for this call:
+
+- A concrete trace computes the call once and keeps the residuals of the rule. Where traces are nested, the operands are Tensors
+  of the traces below, which record the operations of the rule.
+- An abstract trace records one equation. Each evaluation of the list calls `apply` again.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -39,83 +41,8 @@ from functad.trees.structure import flatten
 _ndarray = np.ndarray
 
 
-class _Forgetful(Plans):
-    """Plans of a primitive that is used once: one that was kept would refer back to it."""
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        pass
-
-
-_FORGETFUL = _Forgetful()
-
-
-class OneCall(Primitive):
-    """The primitive of one call. Nothing in it refers back to it, so what its rules hold dies with the record.
-
-    Args:
-        function: whose call it is.
-        compute: `compute(*arrays)`, a tuple of results.
-        pull: `pull(g, arrays)`, the cotangents of all arrays.
-        batch: its batching rule.
-    """
-
-    rules: Rules | None = None
-    __setattr__ = object.__setattr__  # type: ignore[assignment] # the entry of one call carries what is known of that call
-
-    def __init__(
-        self,
-        function: Any,
-        compute: Callable[..., tuple[Any, ...]],
-        pull: Callable[..., Any],
-        *,
-        batch: Callable[..., Any] | None = None,
-    ) -> None:
-        # What all calls have in common stands in the class: Primitive would look at all its arguments again.
-        self.function = function
-        self.name = str(getattr(function, "__name__", type(function).__name__))
-        self.compute = compute
-        # The names of their arguments say what is kept; those of methods begin with another.
-        self.vjps = (lambda g, arrays: pull(g, arrays),)
-        self.jvps = None
-        if batch is not None:
-            self.batch = batch
-
-    def spec(self, *specs: Any, **params: Any) -> Any:
-        """Find the specs of the results by computing on arrays that take no memory."""
-        return self.spec_by_stand_in(*specs, **params)
-
-    def reverse_plan(self, active: tuple[int, ...]) -> Plan:
-        """Make the plan for the inputs at `active`, which is kept by the record alone."""
-        plan: Plan = object.__new__(_OnePlan)
-        plan.primitive, plan.active, plan.rules = self, active, self.vjps  # type: ignore[assignment]
-        return plan
-
-
-class _OnePlan(Plan):
-    """The plan of one call; to make it from its rules would take 60 us. What all have in common stands in this class."""
-
-    __slots__ = ()
-
-
-def _share_what_is_common() -> None:
-    options: dict[str, Any] = {"kind": "general", "names": (), "doc": "", "samples": None, "joint": True, "multiple": True}
-    common = Primitive(len, compute=len, vjps=(len,), registered=False, **options)
-    for name, value in vars(common).items():
-        if name not in ("front", "spec", "function", "name", "compute", "vjps", "jvps"):
-            setattr(OneCall, name, value)
-    OneCall.reverse_plans = OneCall.forward_plans = _FORGETFUL
-    plan = Plan(common, (), (), [["arrays"]], True)
-    for name in Plan.__slots__:
-        if name not in ("primitive", "active", "rules"):
-            value = getattr(plan, name)
-            setattr(_OnePlan, name, staticmethod(value) if callable(value) else value)
-
-
-_share_what_is_common()
-
-
 def apply(rules: Rules, arrays: Sequence[Any]) -> tuple[Any, ...]:
-    """Return the results of a call, recorded if a Tensor that is followed is among the arrays."""
+    """Return the results of a call. The newest trace among the arrays records it."""
     given = tuple([resolve(a) if isinstance(a, Recorded) else a for a in arrays])
     newest: Recorded | None = None
     for a in given:
@@ -135,25 +62,54 @@ def apply(rules: Rules, arrays: Sequence[Any]) -> tuple[Any, ...]:
     return tuple([out if dtype_of(out).kind in "fc" else out.below if isinstance(out, Recorded) else out for out in outs])
 
 
+class _NoPlans(Plans):
+    """The plans of all primitives of one call. No plan is kept: it refers to its primitive, which would never be freed."""
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        pass
+
+
+class OneCall(Primitive):
+    """A primitive of any number of arrays that is made for one call. It does not refer to itself: its record frees it.
+
+    A subclass sets `function`, `name`, `compute` and `vjps`, which is one joint rule that reads `arrays`. Other traits are
+    attributes of the class, because `Primitive` would check them in each call.
+    """
+
+    kind, names, doc, samples, sequences, reduces = "general", (), "", None, (), None
+    joint = multiple = finite = True
+    partial = value_dependent = in_place = creates = False
+    reverse_plans = forward_plans = _NoPlans()
+    rules: Rules | None = None
+    __setattr__ = object.__setattr__  # type: ignore[assignment] # a call sets its residuals
+
+    def reverse_plan(self, active: tuple[int, ...]) -> Plan:
+        """Return the plan for the inputs at `active`. Only the record keeps it."""
+        return Plan(self, active, self.vjps, [["arrays"]], joint=True)  # type: ignore[arg-type] # there is a rule
+
+
 class CallWithRules(OneCall):
-    """The primitive of one call of a function with rules: what is recorded, and the rules that the record will run.
+    """The primitive of one call of a function with rules.
 
     Attributes:
-        inner: the list of what it computes, with an input for each array; `None` if it is not known, as in a concrete trace.
-        recorder: the concrete trace that records it; `None` if each computation is a call of its own.
-        serial: of the trace, abstract or concrete.
-        held: which arrays are the user's.
-        positions: of the arrays that are Tensors of that trace.
-        active: those of them that a derivative can flow to.
-        in_order: all arrays are known to lie in C order, where their values are not known.
-        given: the arrays that were computed with, one level below the trace.
-        kept: what the rule needs of them.
-        inputs, outputs: shape and dtype of each array and of each result.
+        inner: the expression list of the function, with one input for each array; `None` if unknown, as in a concrete trace.
+        recorder: the concrete trace that records the call; `None` if each evaluation is a new call.
+        serial: the serial number of the trace, abstract or concrete.
+        held: for each array, whether the user may modify it.
+        positions: positions of the arrays that are Tensors of the concrete trace.
+        active: the positions among these that can have a derivative.
+        in_order: all arrays are known to lie in C order.
+        given: the operands, one level below the trace.
+        kept: the residuals of the rule.
+        by_push: the rule that runs is `rules.push`, whose residuals are the operands.
+        inputs, outputs: shape and dtype of each operand and of each result.
     """
 
     rules: Rules
 
-    def __init__(self, rules: Rules, arrays: Sequence[Any], recorder: Recorder | None, serial: int) -> None:
+    def __init__(
+        self, rules: Rules, arrays: Sequence[Any] = (), recorder: Recorder | None = None, serial: int = sys.maxsize
+    ) -> None:
         self.function, self.name, self.rules, self.inner = rules.function, rules.name, rules, rules.inner
         self.recorder = recorder
         self.serial = serial
@@ -166,23 +122,23 @@ class CallWithRules(OneCall):
         self.inputs: list[Any] = []
         self.outputs: list[Any] = []
         if recorder is not None:
-            # Tapes drop nothing on the way then: a rule may raise, and the gradient be asked for again.
+            # The backward pass of a tape then keeps its records: a rule may raise, and the gradient be computed again.
             recorder.fallible = True  # type: ignore[attr-defined]
 
     def __reduce__(self) -> Any:
         if self.recorder is not None:
             return super().__reduce__()
-        return called_anew, (self.rules._replace(function=Named(name_of(self.function))),)  # messages need no more
+        return CallWithRules, (self.rules._replace(function=Named(name_of(self.function))),)  # messages need no more
 
-    # Properties, so that the rules, which refer to the call, are not kept by it: a cycle would outlive the record.
+    # Properties, because the rules refer to the call: stored in it they would be a cycle that outlives the record.
     @property
     def vjps(self) -> Any:  # type: ignore[override]
-        """The VJP rule; the names of its arguments say what is kept."""
+        """The VJP rule, which reads `arrays`."""
         return (lambda g, arrays: self.pull(g, arrays),)
 
     @property
     def jvps(self) -> Any:  # type: ignore[override]
-        """The JVP rule."""
+        """The JVP rule, if there is one."""
         return None if self.rules.push is None else (lambda ts, arrays: self.push(ts, arrays),)
 
     @property
@@ -191,15 +147,15 @@ class CallWithRules(OneCall):
         return loop if self.rules.loops and self.rules.batch is None else self._batch
 
     def __call__(self, *arrays: Any, **params: Any) -> Any:
-        """Compute on arrays; on Tensors that is a call of its own."""
-        return self.compute(*arrays)
+        """Compute on arrays; a Tensor among them makes a new call."""
+        return self.compute(*arrays, **params)
 
     def compute(self, *values: Any) -> tuple[Any, ...]:
-        """Return the results, and keep what the rule needs."""
+        """Return the results, and keep the residuals of the rule."""
         recorder, rules = self.recorder, self.rules
         if recorder is None:
             return apply(rules, [shown(value) for value in values])  # a `graph` follows lists that are evaluated in it
-        self.recorder = None  # a list that is evaluated later calls anew
+        self.recorder = None  # a list that is evaluated later makes a new call
         own = [held(v, recorder) if of_user else v for v, of_user in zip(values, self.held, strict=True)]
         self.inputs = [(shape_of(v), dtype_of(v), v if type(v) not in PLAIN else None) for v in own]
         self.given = own
@@ -212,12 +168,12 @@ class CallWithRules(OneCall):
         return outs
 
     def _held(self, kept: Any, own: Sequence[Any], recorder: Recorder) -> Any:
-        """Hold the arrays of the user among what the rule needs, except those that were given to the rule."""
+        """Return residuals in which arrays of the user are held, except operands, which are held already."""
         known = set(map(id, own))
         return tree_map(lambda a: held(a, recorder) if type(a) is _ndarray and id(a) not in known else a, kept)
 
     def _run(self, arrays: Sequence[Any]) -> tuple[tuple[Any, ...], Any]:
-        """Return the results, and what the rule needs."""
+        """Return the results and the residuals."""
         rules = self.rules
         if self.by_push or rules.forward is None:
             traced_below = any(isinstance(a, Recorded) for a in arrays)
@@ -225,7 +181,7 @@ class CallWithRules(OneCall):
         return rules.forward(*arrays)
 
     def _kept(self, arrays: Sequence[Any]) -> Any:
-        """Look up what the rule needs; a tape that is differentiated in turn hands in Tensors, by which it is found anew."""
+        """Return the residuals for some operands. A derivative of the derivative passes Tensors, for which they are new."""
         if all(arrays[i] is self.given[i] for i in self.positions):
             return self.kept
         return arrays if self.by_push else self._run(arrays)[1]
@@ -233,10 +189,10 @@ class CallWithRules(OneCall):
     def pull(self, g: tuple[Any, ...], arrays: Sequence[Any]) -> list[Any]:
         """Return the cotangents of all arrays."""
         gs = [guarded(part) for part in g]
-        with_rule = self.rules.backward
+        backward = self.rules.backward
         try:
             kept = self._kept(arrays)
-            found = list(self._transposed(kept, gs) if with_rule is None else with_rule(kept, gs))
+            found = list(self._transposed(kept, gs) if backward is None else backward(kept, gs))
         except EscapedTensorError as error:
             raise closed_over(self.rules.function) from error
         if self.rules.by_user:
@@ -246,7 +202,7 @@ class CallWithRules(OneCall):
         return [self._full(ct, i, owned) for i, ct in enumerate(found)]
 
     def _full(self, ct: Any, position: int, owned: set[int]) -> Any:
-        """Return a cotangent as an array that nobody else holds."""
+        """Return a cotangent as an array: zeros for `None`, and a copy of an array whose memory is among `owned`."""
         shape, dtype, like = self.inputs[position]
         if ct is None:
             dtype = dtype if dtype.kind in "fc" else np.dtype(float)
@@ -254,25 +210,38 @@ class CallWithRules(OneCall):
         return ct.copy() if type(ct) is _ndarray and id(root_of(ct)) in owned else ct
 
     def _transposed(self, kept: Any, gs: Sequence[Any]) -> list[Any]:
-        """Return the cotangents as the transpose of the JVP: `g J = (t -> J t)^T g`."""
-        push = self.rules.push
-        if push is None:
+        """Return the cotangents by transposing the JVP rule: `g J = (t -> J t)^T g`."""
+        if self.rules.push is None:
             raise CustomRuleError(f"{self.rules.name} has no derivative rule, at {here()}.")
         inputs = [self.inputs[i] for i in self.active]
         zeros = [zeros_for(shape, dtype, 0.0 if like is None else like) for shape, dtype, like in inputs]
         none: list[Any] = [None] * len(self.inputs)
         transform, f = "the transpose of the JVP rule", self.rules.function
         tangents = replaced(none, self.active, zeros)
-        found = pulled(lambda *ts: list(push(kept, ts)), tangents, gs, self.active, transform=transform, function=f)
+        found = pulled(lambda *ts: self._tangents(kept, ts), tangents, gs, self.active, transform=transform, function=f)
         return replaced(none, self.active, found)
+
+    def _tangents(self, kept: Any, ts: Sequence[Any]) -> list[Any]:
+        """Return the tangents of the results by the JVP rule, `None` for zero.
+
+        Raises:
+            CustomRuleError: a tangent has another shape than its result.
+        """
+        assert self.rules.push is not None
+        found = list(self.rules.push(kept, ts))
+        for t, (shape, dtype) in zip(found, self.outputs, strict=True):
+            if t is not None and shape_of(t) != shape:
+                raise CustomRuleError(
+                    f"the JVP rule of {name_of(self.rules.function)} returned a tangent {spec_of(t)} for a result "
+                    f"{ArraySpec(shape, dtype)}, at {here()}: the value and the tangent must have the shape of the result."
+                )
+        return found
 
     def push(self, ts: Sequence[Any], arrays: Sequence[Any]) -> tuple[Any, ...]:
         """Return the tangents of the results."""
         given = replaced([None] * len(self.inputs), self.positions, ts)
-        push = self.rules.push
-        assert push is not None
         try:
-            found = list(push(self._kept(arrays), [guarded(t) for t in given]))
+            found = self._tangents(self._kept(arrays), [guarded(t) for t in given])
         except EscapedTensorError as error:
             raise closed_over(self.rules.function) from error
         if self.rules.by_user:
@@ -285,7 +254,7 @@ class CallWithRules(OneCall):
         )
 
     def spec(self, *specs: Any, **params: Any) -> tuple[ArraySpec, ...]:
-        """Find the specs of the results: by the rule given, by an abstract trace, or by computing on ones.
+        """Return the specs of the results: by the shape rule, by an abstract trace, or by computing with ones.
 
         Raises:
             CustomRuleError: the function closes over a Tensor of the trace.
@@ -309,9 +278,9 @@ class CallWithRules(OneCall):
         return tuple(map(spec_of, outs))
 
     def _batch(self, primitive: Any, size: int, values: Sequence[Any], batched: Sequence[bool], params: Any) -> Any:
-        """Compute the results with the batch axis in front, by a call whose rules are those of all examples."""
+        """Return the results with the batch axis in front, by a call of the batched function."""
         rules = self.rules
-        if rules.batch is not None and rules.backward is rules.push is None:  # its derivatives are those of what the rule does
+        if rules.batch is not None and rules.backward is rules.push is None:  # the operations of the rule have derivatives
             outs = tuple(rules.batch(size, values, batched))
         else:
             outs = apply(rules.of_batch(size, tuple(batched)), values)
@@ -321,9 +290,9 @@ class CallWithRules(OneCall):
 
 @contextmanager
 def running_below(values: Sequence[Any]) -> Iterator[None]:
-    """Let arrays that adopted code makes belong to the newest trace of some values: those that a rule is called with.
+    """Make the newest trace among the operands of a rule record the arrays that adopted code creates.
 
-    In the trace that records the call they would be Tensors that are followed and no argument.
+    As Tensors of the trace that records the call they would be refused, because they are no arguments of it.
     """
     if making() is None:
         yield
@@ -333,15 +302,10 @@ def running_below(values: Sequence[Any]) -> Iterator[None]:
         yield
 
 
-def called_anew(rules: Rules) -> CallWithRules:
-    """Make the primitive of an equation in an expression list that was pickled; each evaluation calls anew."""
-    return CallWithRules(rules, (), None, sys.maxsize)
-
-
 def refuse_followed(values: Sequence[Any], serial: int, function: object) -> None:
-    """Refuse Tensors of the trace that records a call: no argument stands for them, so its rule has no derivative by them.
+    """Refuse Tensors of the trace that records a call: they are no arguments, so the rule gives no derivative for them.
 
-    Tensors of the traces around it are welcome: these follow what is computed with them.
+    Tensors of outer traces are allowed, because these traces record the operations of the rule.
 
     Raises:
         CustomRuleError: there is one.
@@ -353,7 +317,7 @@ def refuse_followed(values: Sequence[Any], serial: int, function: object) -> Non
 
 
 def closed_over(function: object) -> CustomRuleError:
-    """Return the error for a rule that closes over a Tensor."""
+    """Return the error for a function or a rule that closes over a Tensor."""
     return CustomRuleError(
         f"{name_of(function)}, called at {here()}, or its rule, uses a Tensor that is followed and is no argument: the "
         f"derivative by it would be lost. Make it an argument, which its rule gives a derivative for, or a constant by "

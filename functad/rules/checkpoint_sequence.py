@@ -1,11 +1,12 @@
-"""`checkpoint_sequence`: many equal steps whose states are not all kept, and by which schedule they are computed again.
+"""`checkpoint_sequence`: a loop of equal steps that keeps few states, and computes the others again in the backward pass.
 
-`BinomialSchedule` is that of revolve: A. Griewank and A. Walther, Algorithm 799: revolve, ACM Transactions on Mathematical
-Software 26 (2000), 19-45. To reverse `l` steps with `c` snapshots, that of the first state among them, takes at least
+The schedule is revolve: A. Griewank and A. Walther, Algorithm 799: revolve, ACM Transactions on Mathematical Software 26
+(2000), 19-45. To reverse `l` steps with `c` snapshots, the first state included, takes at least
 
     t(l, c) = r l - binomial(c + r, r - 1)        where binomial(c + r - 1, r - 1) < l <= binomial(c + r, r)
 
-steps forward, beside the one of each that is recorded.
+steps forward, beside the one of each that is recorded. With `c = sqrt(2 l)` snapshots `r` is 2, so each step is computed at
+most once more than without checkpoints: this is the default.
 """
 
 from __future__ import annotations
@@ -62,16 +63,16 @@ def first_part(length: int, snapshots: int) -> int:
 def checkpoint_sequence(step: Callable[Concatenate[int, P], R], n: int, snapshots: int | None = None) -> Callable[P, R]:
     """Return the function that makes `n` steps, and keeps few of the states between them for the backward pass.
 
-    `state = step(i, state, *args)` for `i = 0, ..., n - 1`. By default every `sqrt(n)`-th state is kept, and in the backward
-    pass those of one stretch at a time: the memory is that of `2 sqrt(n)` states and the record of one step, and each step is
-    computed once more than without. With `snapshots` so many states are kept at most, by the binomial schedule, which computes
-    the fewest steps again: the `r`-th repetition of all steps begins only where `n > binomial(snapshots + r - 1, r - 1)`.
+    `state = step(i, state, *args)` for `i = 0, ..., n - 1`. At most `snapshots` states are kept, and the record of one step.
+    The schedule computes the fewest steps again: the `r`-th repetition of all steps begins only where
+    `n > binomial(snapshots + r - 1, r - 1)`. With the default, `sqrt(2 n)` states, each step is computed at most once more than
+    without checkpoints.
 
     Args:
         step: returns the next state, a tree of the structure, shapes and dtypes of the state. It is called again with the same
             arguments, and must do the same then.
         n: the number of steps.
-        snapshots: the number of states to keep, that of the first included.
+        snapshots: the number of states to keep, the first included; by default `sqrt(2 n)`.
 
     Returns:
         `run(state, *args)`, the last state. It is differentiated by the state and by `args`, in both modes. In a derivative of
@@ -150,7 +151,8 @@ class _Steps:
         state: tuple[Structure, int],
         others: tuple[list[Any], Structure, list[int]],
     ) -> None:
-        self.step, self.n, self.snapshots = step, n, snapshots
+        self.step, self.n = step, n
+        self.snapshots = max(1, math.isqrt(2 * n)) if snapshots is None else snapshots
         self.structure, self.count = state
         self.others, self.form, self.places = others
         self.followed = list(range(len(self.places)))
@@ -208,8 +210,6 @@ class _Steps:
 
     def _snapshot_positions(self) -> list[int]:
         """Return the steps before which states are kept in the first pass, but for the first."""
-        if self.snapshots is None:
-            return list(range(self._stride, self.n, self._stride))
         positions, start = [], 0
         for free in range(self.snapshots, 1, -1):
             if self.n - start < 2:
@@ -218,18 +218,12 @@ class _Steps:
             positions.append(start)
         return positions
 
-    @property
-    def _stride(self) -> int:
-        return max(1, math.isqrt(max(self.n - 1, 0)) + 1)
-
     def backward(self, kept: Any, gs: Sequence[Any]) -> list[Any]:
         """Return the cotangents of the first state and of the other arguments."""
         arrays, states = kept
         reversal = _Reversal(self, arrays, dict(states), list(gs))
-        if self.snapshots is None:
-            reversal.by_stretches(self._stride)
-        else:
-            reversal.by_snapshots(self.snapshots)
+        states.clear()  # this pass frees them one by one; a further pass computes them again
+        reversal.run()
         return [*reversal.cotangents, *reversal.totals]
 
     def push(self, arrays: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
@@ -276,23 +270,9 @@ class _Reversal:
             if ct is not None:
                 self.totals[k] = ct if self.totals[k] is None else self.totals[k] + ct
 
-    def by_stretches(self, stride: int) -> None:
-        """Reverse stretch by stretch, with all states of one."""
-        steps = self.steps
-        for start in range(stride, steps.n, stride):
-            if start not in self.states:  # they were kept for the innermost trace only
-                self.states[start] = steps.advance(self.states[start - stride], start - stride, start, self.others)
-        for start in range((steps.n - 1) // stride * stride, -1, -stride):
-            stop = min(start + stride, steps.n)
-            chain = [self.states.pop(start)]
-            for i in range(start, stop - 1):
-                chain.append(steps.one(i, *chain[-1], *self.others))
-            for i in range(stop - 1, start - 1, -1):
-                self.step_back(i, chain.pop())
-
-    def by_snapshots(self, free: int) -> None:
-        """Reverse with so many snapshots at a time, in the fewest steps. A loop: a recursion could be `n` deep."""
-        waiting = [(0, self.steps.n, free)]
+    def run(self) -> None:
+        """Reverse all steps in the fewest steps forward. A loop: a recursion could be `n` deep."""
+        waiting = [(0, self.steps.n, self.steps.snapshots)]
         while waiting:
             start, stop, free = waiting.pop()
             length = stop - start

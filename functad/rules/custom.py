@@ -1,7 +1,7 @@
-"""Functions whose derivatives the user gives: `custom_vjp` and `custom_jvp`.
+"""Functions with derivative rules of the user: `custom_vjp` and `custom_jvp`.
 
-A call is recorded as one operation with the rules given. These are ordinary NumPy code, so what they compute is recorded in
-turn where a derivative of higher order is taken.
+A call is recorded as one operation with these rules. A rule is NumPy code, so outer traces record its operations for
+derivatives of higher order.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from functad.expressions.spec import shape_of
 from functad.importable import by_name, calling_module
 from functad.places import here, name_of, user_frame
 from functad.rules.call import apply
-from functad.rules.custom_arguments import Arguments
-from functad.rules.rule_checks import RuleChecks
+from functad.rules.custom_call import CustomCall
 from functad.tracing.traces.base import Recorded, resolve
 from functad.tracing.traces.batch import BatchRecorder
 from functad.transforms.calling.decorators import decorator
@@ -61,9 +60,8 @@ class CustomFunction(Generic[P, R]):
         self.bwd: Callable[..., Any] | None = None
         self.jvp: Callable[..., Any] | None = None
         self.batch: Callable[..., Any] | None = None
-        self.checks = RuleChecks()
         self.made_in = calling_module(user_frame(sys._getframe(1)))
-        # The other parameters of a ufunc say how it computes, not what.
+        # The other parameters of a ufunc, such as `where`, are no arguments of the function.
         self.parameters = {} if isinstance(f, np.ufunc) else parameters_of(f) or {}
         self.nondiff = self._nondiff(nondiff_argnums)
 
@@ -170,8 +168,7 @@ class CustomFunction(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Return the value, recorded as one operation if there are Tensors that are followed among the arguments."""
-        bound, keywords = self._bound(args, kwargs)
-        call = Arguments(self, bound, keywords)
+        call = self.call(args, kwargs)
         if not any(isinstance(leaf, Recorded) for leaf in call.leaves):
             return self.function(*args, **kwargs)
         if self.bwd is None and self.jvp is None and self.batch is None:
@@ -187,17 +184,17 @@ class CustomFunction(Generic[P, R]):
         outs = apply(call.rules(), [call.leaves[i] for i in call.places])
         return call.result.unflatten(outs)  # type: ignore[no-any-return]
 
-    def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the positional arguments, defaults included, and those that can be given by name only."""
-        if not self.parameters or (not kwargs and len(args) >= len(self.parameters)):
-            return args, kwargs
-        bound = inspect.signature(self.function).bind(*args, **kwargs)
-        bound.apply_defaults()
-        return bound.args, bound.kwargs
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> CustomCall:
+        """Return a call, with defaults, and with arguments given by name in their places if they have one."""
+        if self.parameters and (kwargs or len(args) < len(self.parameters)):
+            bound = inspect.signature(self.function).bind(*args, **kwargs)
+            bound.apply_defaults()
+            args, kwargs = bound.args, bound.kwargs
+        return CustomCall(self, args, kwargs)
 
 
 def _in_batch(leaves: Sequence[Any]) -> bool:
-    """Say whether the newest trace that follows one of some values is that of a batch."""
+    """Return `True` if the newest trace among some values is the trace of a batch."""
     recorders = [t.recorder for t in [resolve(a) for a in leaves if isinstance(a, Recorded)] if isinstance(t, Recorded)]
     newest = max(recorders, key=lambda recorder: recorder.serial, default=None)
     return isinstance(newest, BatchRecorder)

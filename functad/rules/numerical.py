@@ -1,8 +1,8 @@
-"""Rules by differences: the derivative of a function of which nothing is known but its values.
+"""Derivatives by differences, for functions that have no other.
 
-Their directions are scaled so that the step fits the numbers. A rule computes with the function itself, so that a derivative of
-higher order is one of differences of differences; these take a larger step, of the size that is best for their order: the error
-of a central difference of order `k` is about `eps / h^k + h^2`, least at `h = eps^(1 / (k + 2))`.
+Directions are scaled so that the step fits the numbers. A rule computes with the function itself, so a derivative of higher
+order is a difference of differences. It takes a larger step: the error of a central difference of order `k` is about
+`eps / h^k + h^2`, which is least at `h = eps^(1 / (k + 2))`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from functad.transforms.leaves import replaced
 from functad.transforms.stop import stop_gradient
 
 _TINY = 1e-100
-"""The complex step: nothing is subtracted, so it can be as small as it likes."""
+"""The complex step. It has no lower limit, because nothing is subtracted."""
 
 
 @dataclass(frozen=True)
@@ -31,11 +31,11 @@ class Differences:
     """A function and how it is differentiated.
 
     Attributes:
-        base: how it is computed.
+        base: the rules that compute the function.
         method: `central` or `complex-step`.
-        step: of first derivatives, relative to numbers of size 1; by default it follows from the precision.
-        order: of the derivative that is being computed.
-        warns: say that a derivative is made of differences, where the user has not asked for them.
+        step: the step of first derivatives, relative to numbers of size 1; by default it follows from the precision.
+        order: the order of the derivative that is being computed.
+        warns: warn of differences, where the user did not ask for them.
     """
 
     base: Rules
@@ -45,15 +45,15 @@ class Differences:
     warns: bool = False
 
     def rules(self) -> Rules:
-        """Give the rules of a call."""
+        """Return the rules of a call."""
         return self.base._replace(forward=self.forward, backward=self.backward, push=self.push)
 
     def __call__(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
-        """Return the values, recorded as one operation if there are Tensors among the arguments."""
+        """Return the results. The call is recorded as one operation if a Tensor is among the arguments."""
         return apply(self.rules(), arrays)
 
     def forward(self, *arrays: Any) -> tuple[tuple[Any, ...], Any]:
-        """Compute the values; the arguments are all that is needed of them."""
+        """Return the results and the residuals, which are the arguments."""
         return self(arrays), arrays
 
     def _warn(self) -> None:
@@ -67,7 +67,7 @@ class Differences:
             )
 
     def _inner(self, arrays: Sequence[Any]) -> tuple[Differences, int]:
-        """Prepare the function that a rule computes with, and the order of the derivative that it is part of."""
+        """Return the function that a rule computes with, and the order of the derivative that the rule is a part of."""
         order = max(self.order, 1 + max(map(_depth, arrays)))
         return replace(self, order=order), order
 
@@ -78,7 +78,7 @@ class Differences:
         for i, t in enumerate(ts):
             if t is None or dtype_of(arrays[i]).kind not in "fc":
                 continue
-            # So that no element moves further than the step for one of its size.
+            # No element moves further than the step for a number of its size.
             longest = np.max(np.abs(stop_gradient(t)) / np.maximum(1.0, np.abs(stop_gradient(arrays[i]))), initial=0.0)
             directions: list[Any] = [None] * len(arrays)
             directions[i] = t / (longest + (longest == 0))
@@ -87,7 +87,7 @@ class Differences:
         return totals or [None] * len(self(arrays))
 
     def backward(self, arrays: Sequence[Any], gs: Sequence[Any]) -> list[Any]:
-        """Return the cotangents of the arguments: a difference for each of their elements, two for each complex one."""
+        """Return the cotangents of the arguments: a difference for each real element, two for each complex element."""
         self._warn()
         result: list[Any] = []
         for i, a in enumerate(arrays):
@@ -105,7 +105,7 @@ class Differences:
         return result
 
     def _along(self, arrays: Sequence[Any], i: int, unit: Any, index: tuple[int, ...], gs: Sequence[Any]) -> Any:
-        """Return the real part of the pairing of the cotangents with the slopes along one element."""
+        """Return the real part of the product of the cotangents and the derivatives along one element."""
         directions: list[Any] = [None] * len(arrays)
         directions[i] = unit
         element = stop_gradient(arrays[i])[index] if index else stop_gradient(arrays[i])
@@ -115,7 +115,7 @@ class Differences:
         return total.real if dtype_of(total).kind == "c" else total
 
     def _slopes(self, arrays: Sequence[Any], directions: Sequence[Any], size: Any) -> list[Any]:
-        """Return the derivatives of the results along a direction, `None` in which stands for zero."""
+        """Return the derivatives of the results along a direction, in which `None` is zero."""
         inner, order = self._inner(arrays)
         moved = [a for a, d in zip(arrays, directions, strict=True) if d is not None]
         if self.method == "complex-step" and all(dtype_of(a).kind == "f" for a in moved):
@@ -140,7 +140,7 @@ def _moved(a: Any, direction: Any, h: Any) -> Any:
 
 
 def _depth(value: Any) -> int:
-    """Return how many traces follow a value."""
+    """Return the number of traces that record a value."""
     depth = 0
     while isinstance(value, Recorded):
         depth += value.recorder.has_values
@@ -149,20 +149,20 @@ def _depth(value: Any) -> int:
 
 
 def as_spec(found: Any) -> ArraySpec:
-    """Make a spec of what a shape rule of the user's gave, a spec or a pair `(shape, dtype)`."""
+    """Return the result of a shape rule, a spec or a pair `(shape, dtype)`, as a spec."""
     return ArraySpec(tuple(found[0]), np.dtype(found[1])) if is_pair(found) else spec_of(found)
 
 
 def is_pair(found: Any) -> bool:
-    """Say whether something is `(shape, dtype)`."""
+    """Return `True` for a pair `(shape, dtype)`."""
     return isinstance(found, tuple) and len(found) == 2 and isinstance(found[0], (tuple, list))
 
 
 def tried(compute: Callable[..., Any], specs: Sequence[Any], params: Mapping[str, Any], name: str) -> Any:
-    """Return the result for made-up arrays: ones, and twos on the diagonals, so that square matrices have an inverse.
+    """Return the result for made-up arrays: ones, with twos on the diagonal, so that square matrices have an inverse.
 
     Raises:
-        CustomRuleError: the function does not like these numbers.
+        CustomRuleError: the function raises an error for these numbers.
     """
     try:
         with np.errstate(all="ignore"):
@@ -182,14 +182,17 @@ def _made_up(spec: Any) -> Any:
 
 
 def or_approximate(rule: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """Make a VJP rule of one that may be no NumPy code: it is called with plain arrays where it does not take Tensors.
+    """Return a VJP rule that may be code for plain arrays alone.
 
-    There it becomes an operation of its own: for a batch it is called for each example, in a list it is an equation, and its
-    own derivatives are differences.
+    A rule that takes no Tensors becomes one operation: it is called for each example of a batch, it is an equation in lists,
+    and its own derivatives are differences.
 
     Args:
-        rule: `rule(g, shape, *read)` returns a cotangent of a shape, which is that of `g` where it is `None`.
-        name: of the rule, in lists and messages.
+        rule: `rule(g, *read)` returns a cotangent.
+        name: the name of the rule, in lists and messages.
+
+    Returns:
+        `call(g, shape, *read)` returns the cotangent, whose shape is `shape`; `None`: the shape of `g`.
     """
 
     def call(g: Any, shape: tuple[int, ...] | None, *read: Any) -> Any:

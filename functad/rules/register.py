@@ -1,4 +1,4 @@
-"""`primitive` and `numerical_primitive`: functions that functad cannot look into, with rules given or by differences."""
+"""`primitive` and `numerical_primitive`: functions that functad cannot trace, with rules of the user or by differences."""
 
 from __future__ import annotations
 
@@ -12,16 +12,14 @@ from typing import Any, Generic, ParamSpec, TypeVar
 import numpy as np
 
 from functad.errors import CustomRuleError, InputError, UnsupportedError
-from functad.expressions.spec import dtype_of, spec_of
+from functad.expressions.spec import dtype_of, shape_of, spec_of
 from functad.importable import by_name, calling_module
 from functad.places import here, user_frame
 from functad.primitives import vocabulary
 from functad.primitives.entry import Primitive
 from functad.primitives.operands import as_operand
-from functad.rules.numerical import Differences, as_spec, is_pair, tried
-from functad.rules.results import of_all_examples
-from functad.rules.rules import Rules
-from functad.rules.written_rules import check_arguments, check_counts, checked_joint, checked_rule, guarded_rule
+from functad.rules.numerical import Differences, as_spec, is_pair, or_approximate, tried
+from functad.rules.rules import Rules, of_all_examples
 from functad.tracing.traces.base import Recorded
 from functad.transforms.calling.arguments import value_of
 from functad.transforms.calling.results import guarded, owned
@@ -33,15 +31,17 @@ P = ParamSpec("P")
 R = TypeVar("R")
 KINDS = ("elementwise", "linear", "general")
 METHODS = ("central", "complex-step")
+_MADE = {"out", "out_shape", "out_dtype", "params", "arrays", "rest", "shapes", "dtypes"}
+"""Names that a rule may read beside arguments."""
 
 
 class RegisteredFunction(Generic[P, R]):
-    """A function with an entry of its own, as `primitive` and `numerical_primitive` make it.
+    """A function with an entry of its own, made by `primitive` or `numerical_primitive`.
 
     Attributes:
         names: names of the array arguments.
-        entry: what is recorded; `None` if each call makes its own.
-        given: what made it, and of what: so it is pickled where no module holds it.
+        entry: the primitive that is recorded; `None` if each call makes its own.
+        given: the function that made it, and its arguments. With these it is pickled if no module holds it.
 
     Example:
         >>> import numpy as np, functad
@@ -63,14 +63,14 @@ class RegisteredFunction(Generic[P, R]):
         self._call = call
         self.made_in = calling_module(user_frame(sys._getframe(1)))
         known = None
-        if not isinstance(f, np.ufunc):  # whose other parameters say how it computes, not what
+        if not isinstance(f, np.ufunc):  # its other parameters, such as `where`, are no arguments
             with contextlib.suppress(TypeError, ValueError):
                 known = inspect.signature(f)
-        # Where it does not say the names, arrays are given by position.
+        # Without a signature that has the names, arrays are given by position.
         self._signature = known if known is not None and set(self.names) <= set(known.parameters) else None
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Return the value, recorded as one operation if there are Tensors among the array arguments."""
+        """Return the value. The call is recorded as one operation if a Tensor is among the array arguments."""
         arrays, params = self._bound(args, kwargs)
         for name, value in params.items():
             if any(isinstance(value_of(leaf), Recorded) for leaf in flatten(value)[0]):
@@ -93,7 +93,7 @@ class RegisteredFunction(Generic[P, R]):
         return f"<primitive {self.name}>"
 
     def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        """Return the array arguments in the order of their names, and the others by name."""
+        """Return the array arguments in the order of their names, and the other arguments by name."""
         if self._signature is None:
             return [as_operand(value_of(a)) for a in args], kwargs
         bound = self._signature.bind(*args, **kwargs)
@@ -171,14 +171,15 @@ def primitive(
     own = _checked_name(f, name, kind)
     rules, forward = tuple(vjps), None if jvps is None else tuple(jvps)
     named = _names(f, names, len(rules), own, joint=joint)
-    check_counts(own, named, rules, forward, joint=joint)
-    check_arguments(own, f, named, (*rules, *(forward or ())))
-    rules = tuple([None if r is None else guarded_rule(r) for r in rules])
-    forward = None if forward is None else tuple([None if r is None else guarded_rule(r) for r in forward])
+    _check_counts(own, named, rules, forward, joint=joint)
+    for rule in (*rules, *(forward or ())):
+        _check_names(own, f, named, rule)
+    rules = tuple(map(_guarded_rule, rules))
+    forward = None if forward is None else tuple(map(_guarded_rule, forward))
     if joint:
-        rules = tuple([None if r is None else checked_joint(r, named, own) for r in rules])
+        rules = tuple([_checked_joint(rule, named, own) for rule in rules])
     elif kind == "general":
-        rules = tuple([None if r is None else checked_rule(r, n, own) for r, n in zip(rules, named, strict=True)])
+        rules = tuple([_checked_rule(rule, name, own) for rule, name in zip(rules, named, strict=True)])
     compute = f if isinstance(f, np.ufunc) else _on_copies(_caller(f, named))
     spec = _spec(own, compute, shape, multiple=multiple)
     if not complex:
@@ -208,7 +209,7 @@ def primitive(
 
 
 def _checked_name(f: Any, name: str | None, kind: str) -> str:
-    """Return the name of a primitive, if it can be one."""
+    """Return the name of a primitive. Raise if its function or kind is none."""
     if not callable(f):
         raise InputError(f"primitive needs a function, not a {type(f).__name__}, at {here()}.")
     own = name or str(getattr(f, "__name__", type(f).__name__))
@@ -240,7 +241,7 @@ def _caller(f: Any, names: Sequence[str]) -> Callable[..., Any]:
 
 
 def _of_real(own: str, compute: Any) -> Callable[..., Any]:
-    """Return a function that computes, or gives the spec, unless an argument is complex."""
+    """Return `compute`, or a shape rule, with an error for complex arguments."""
 
     def checked(*arrays: Any, **params: Any) -> Any:
         for a in arrays:
@@ -283,7 +284,7 @@ def _names(f: Any, names: Sequence[str] | None, count: int, own: str, *, joint: 
 
 
 def _on_copies(compute: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that works on copies of its arrays: code of others may write into what it gets, and rules read that."""
+    """Return a function that works on copies of its arrays: it may write into them, and rules read the originals."""
 
     @functools.wraps(compute)
     def call(*arrays: Any, **params: Any) -> Any:
@@ -293,7 +294,7 @@ def _on_copies(compute: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _batch(rule: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the user's batching rule in the form that the registry has them in."""
+    """Return a batching rule of the user in the form of the registry."""
 
     def batch(entry: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]) -> Any:
         out, own = rule(size, tuple(batched), *map(guarded, values), **params)
@@ -302,6 +303,99 @@ def _batch(rule: Callable[..., Any]) -> Callable[..., Any]:
         return found if entry.multiple else found[0]
 
     return batch
+
+
+def _check_counts(own: str, named: Sequence[str], rules: Sequence[Any], forward: Sequence[Any] | None, *, joint: bool) -> None:
+    """Raise unless there are as many rules as arrays."""
+    if len(rules) != (1 if joint else len(named)):
+        raise InputError(
+            f"primitive {own}: {len(rules)} rules for the arrays {', '.join(named) or '(none)'}, at {here()}: give one for "
+            f"each, None for a derivative of zero" + (", or a single one that is joint." if joint else ".")
+        )
+    if forward is not None and len(forward) != len(named):
+        raise InputError(f"primitive {own}: {len(forward)} JVP rules for {len(named)} arrays, at {here()}.")
+
+
+def _check_names(own: str, f: Any, named: Sequence[str], rule: Any) -> None:
+    """Refuse a rule that could not be called: a primitive looks up by name what a rule reads.
+
+    Raises:
+        InputError: the rule is no function with named arguments, or reads neither an argument nor a value made of the result.
+    """
+    if rule is None:
+        return
+    parameters = {} if isinstance(f, np.ufunc) else parameters_of(f)
+    read = list((parameters_of(rule) or {}).values()) if callable(rule) else []
+    shown = f"lambda g, {', '.join(named[:1] or ['out'])}: ..., where g is the cotangent, or the tangent"
+    if not read or any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in read):
+        raise InputError(f"primitive {own}: a rule must be a function that names what it reads, at {here()}: {shown}.")
+    if read[0].name in set(named) - {"g", "t"}:
+        raise InputError(f"primitive {own}: a rule takes {read[0].name} first, at {here()}. It must be {shown}.")
+    if parameters is None or any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        return
+    known = {*named, *parameters, *_MADE, *[f"{name}_{trait}" for name in named for trait in ("shape", "dtype", "layout")]}
+    for name in [p.name for p in read[1:] if p.name not in known]:
+        raise InputError(
+            f"primitive {own}: a rule reads {name!r}, at {here()}, which is no argument of {own}. There are "
+            f"{', '.join(list(named) + [p for p in parameters if p not in named])}, and out for the result."
+        )
+
+
+def _guarded_rule(rule: Callable[..., Any] | None) -> Callable[..., Any] | None:
+    """Return a rule that gets read-only arrays, because other rules read them too."""
+    if rule is None:
+        return None
+
+    @functools.wraps(rule)
+    def call(*read: Any) -> Any:
+        return rule(*[tuple(map(guarded, value)) if type(value) is tuple else guarded(value) for value in read])
+
+    return call
+
+
+def _checked_rule(rule: Callable[..., Any] | None, name: str, own: str) -> Callable[..., Any] | None:
+    """Return a rule that checks the shape of the cotangent that it gives."""
+    if rule is None:
+        return None
+    parameters = list(inspect.signature(rule).parameters.values())
+    seen = f"{name}_shape"
+    position = next((i for i, p in enumerate(parameters) if p.name == seen), None)
+    anywhere = or_approximate(rule, f"rule of {own} for {name}")
+
+    def checked(g: Any, *read: Any) -> Any:
+        shape = read[-1 if position is None else position - 1]
+        ct = anywhere(g, shape, *(read[:-1] if position is None else read))
+        if shape_of(ct) != shape:
+            raise CustomRuleError(
+                f"the rule of {own} for {name} gave a cotangent of shape {shape_of(ct)}, but {name} has shape {shape}, at "
+                f"{here()}."
+            )
+        return ct
+
+    if position is None:
+        parameters.append(inspect.Parameter(seen, inspect.Parameter.POSITIONAL_OR_KEYWORD))
+    parameters = [p.replace(default=inspect.Parameter.empty, kind=p.POSITIONAL_OR_KEYWORD) for p in parameters]
+    checked.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return checked
+
+
+def _checked_joint(rule: Callable[..., Any] | None, named: Sequence[str], own: str) -> Callable[..., Any] | None:
+    """Return a joint rule that checks the number of cotangents that it gives."""
+    if rule is None:
+        return None
+
+    @functools.wraps(rule)
+    def checked(*read: Any) -> Any:
+        cts = rule(*read)
+        if not isinstance(cts, (tuple, list)) or len(cts) != len(named):
+            found = f"{len(cts)} cotangents" if isinstance(cts, (tuple, list)) else f"a {type(cts).__name__}"
+            raise CustomRuleError(
+                f"the joint rule of {own} gave {found}, at {here()}: it must return a tuple with a cotangent for each of "
+                f"{', '.join(named)}."
+            )
+        return cts
+
+    return checked
 
 
 def numerical_primitive(
@@ -367,7 +461,7 @@ def numerical_primitive(
 
 
 def _entered_again(make: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """Enter a function that was pickled; a ufunc may have an entry here, which serves as well."""
+    """Return an unpickled function; for a ufunc that has an entry here, its owner."""
     known: Any = vocabulary.find(args[0]) if isinstance(args[0], np.ufunc) else None
     return make(*args, **options) if known is None or known.owner is None else known.owner
 
@@ -375,7 +469,7 @@ def _entered_again(make: Callable[..., Any], args: tuple[Any, ...], options: dic
 def _numerical(
     shown: str, f: Any, compute: Callable[..., Any], params: dict[str, Any], shape: Any, batch: Any
 ) -> tuple[Rules, list[bool]]:
-    """Return the rules of one call, and a list in which they note whether its result is no tuple."""
+    """Return the rules of one call, and a list that they set to `[True]` if the result is no tuple."""
     single: list[bool] = []
 
     def value(*arrays: Any) -> tuple[Any, ...]:

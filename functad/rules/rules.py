@@ -1,4 +1,4 @@
-"""The rules of a function of arrays: how it is computed and differentiated, for one example and for many at once."""
+"""`Rules`: how a function of arrays is computed and differentiated, and the rules of the same function of a batch."""
 
 from __future__ import annotations
 
@@ -8,33 +8,34 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from functad.errors import CustomRuleError
 from functad.expressions.expressions import Expressions
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, inexact, is_array, shape_of
-from functad.places import name_of
+from functad.places import here, name_of
 from functad.primitives.operands import zeros_for
 from functad.transforms.leaves import replaced
 from functad.trees.structure import Structure, flatten
 
 _FIXED = (*PYTHON_SCALARS, str, bytes, type, np.dtype)
-"""Types of what a forward rule may keep beside arrays, and that is the same for all examples."""
+"""Types of residuals, beside arrays, that are the same for all examples."""
 
 
 class Rules(NamedTuple):
     """How a function of arrays is computed and differentiated.
 
     Attributes:
-        function: for messages.
-        value: `value(*arrays)`, a tuple of results.
-        forward: `forward(*arrays)`: the results, and what `backward` needs; there is one if there is a `backward`.
-        backward: `backward(kept, gs)`, a cotangent or `None` for each array; `None` if reverse mode transposes `push`.
-        push: `push(primals, tangents)`, the tangents of the results; `None` if forward mode transposes `backward`.
-        batch: `batch(size, values, batched)`, the results with the batch axis in front; `None` if it follows.
-        spec: `spec(*specs)`; `None` if it follows.
-        name: in printed lists.
-        loops: it cannot be computed on Tensors, so without a batch rule a batch is a loop.
-        by_user: the rules are functions of the user, who may overwrite the arrays that they say are needed, or give.
-        inner: the list that `value` evaluates, where the derivatives are those of the list.
-        of_jax: `value` as a function of JAX's arrays that JAX can trace, if it is one.
+        function: the function, for messages.
+        value: `value(*arrays)` returns a tuple of results.
+        forward: `forward(*arrays)` returns the results and the residuals of `backward`. Both are given, or neither.
+        backward: `backward(kept, gs)` returns a cotangent or `None` for each array. `None`: reverse mode transposes `push`.
+        push: `push(primals, tangents)` returns the tangents of the results. `None`: forward mode transposes `backward`.
+        batch: `batch(size, values, batched)` returns the results with the batch axis in front. `None`: the examples are mapped.
+        spec: `spec(*specs)` returns the specs of the results. `None`: an abstract trace finds them.
+        name: the name in printed lists.
+        loops: the function takes no Tensors. Without a batch rule, a batch is a loop.
+        by_user: the rules are functions of the user, who may modify residuals and results.
+        inner: the expression list that `value` evaluates, if its derivatives are the derivatives of the list.
+        of_jax: `value` as a function of JAX arrays that JAX can trace, if there is one.
     """
 
     function: Any
@@ -51,7 +52,7 @@ class Rules(NamedTuple):
     of_jax: Callable[..., Sequence[Any]] | None = None
 
     def of_batch(self, size: int, batched: tuple[bool, ...]) -> Rules:
-        """Give the rules of the function that computes `size` examples; arrays that are `batched` have that axis in front."""
+        """Return the rules of the function of `size` examples; arrays that are `batched` have this axis in front."""
         every = _Every(self, size, batched)
         return self._replace(
             value=every.value,
@@ -70,21 +71,22 @@ _PART = object()
 
 @dataclass(frozen=True)
 class _Given:
-    """Stands for the argument at a position, which a forward rule kept as it is."""
+    """A residual that is the argument at a position itself."""
 
     position: int
 
 
 @dataclass(frozen=True)
 class _Kept:
-    """What the forward rules of all examples kept.
+    """The residuals of all examples.
 
     Attributes:
-        arrays: the arguments, for a backward rule that runs the forward rule again.
-        parts: the arrays kept, with the batch axis in front.
-        leaves: what else was kept: `_PART` in the place of an array, a `_Given` for one of `arrays`, which need not be repeated
-            for each example; `None` if all has to be made again, because it is not known to be the same for all.
-        structure: how both are put together.
+        arrays: the arguments.
+        parts: the residuals that are arrays, with the batch axis in front.
+        leaves: the leaves of the residuals of one example: `_PART` for an array, `_Given` for an argument, which is not
+            repeated for each example, else the leaf. `None`: a leaf may differ between examples, so the backward rule runs the
+            forward rule again.
+        structure: the structure of the leaves.
     """
 
     is_tree_leaf = True
@@ -94,7 +96,7 @@ class _Kept:
     structure: Structure | None = None
 
     def of_one(self, arrays: Sequence[Any], parts: Sequence[Any]) -> Any:
-        """Put together what the forward rule kept for one example."""
+        """Return the residuals of one example."""
         assert self.leaves is not None
         assert self.structure is not None
         given = iter(parts)
@@ -107,7 +109,7 @@ class _Kept:
 
 
 class _Every:
-    """The rules of one example, run on all of them."""
+    """The rules of one example, mapped over a batch."""
 
     def __init__(self, rules: Rules, size: int, batched: tuple[bool, ...]) -> None:
         self.rules = rules
@@ -116,7 +118,7 @@ class _Every:
         self.axes = [0 if flag else None for flag in batched]
 
     def _map(self, one: Callable[..., Any], axes: Sequence[Any], *lists: Sequence[Any]) -> list[Any]:
-        """Call `one(*lists)` for all examples, the batch axis in front; `axes` are those of the arrays."""
+        """Map `one(*lists)` over the axes of the arrays in the lists; the batch axis of results is in front."""
         from functad.transforms.vmap import vmap  # noqa: PLC0415 - the batch rule is where this is known to be loaded
 
         flat = [a for part in lists for a in part]
@@ -126,7 +128,7 @@ class _Every:
             remaining = iter(given)
             return list(one(*[[next(remaining) for _ in range(length)] for length in lengths]))
 
-        of_all.__qualname__ = name_of(self.rules.function)  # messages are to name what the user wrote
+        of_all.__qualname__ = name_of(self.rules.function)  # messages name the function of the user
         return list(vmap(of_all, in_axes=tuple(axes), axis_size=self.size)(*flat)) if flat else list(of_all())
 
     def value(self, *arrays: Any) -> tuple[Any, ...]:
@@ -137,7 +139,7 @@ class _Every:
         return tuple(self._map(lambda own: rules.value(*own), self.axes, arrays))
 
     def forward(self, *arrays: Any) -> tuple[tuple[Any, ...], Any]:
-        """Return the results of all examples, and what their backward rules need."""
+        """Return the results and the residuals of all examples."""
         rules = self.rules
         found: list[Any] = []
 
@@ -157,7 +159,7 @@ class _Every:
         return tuple(results[:count]), _Kept(arrays, results[count:], leaves, structure)
 
     def backward(self, kept: _Kept, gs: Sequence[Any]) -> list[Any]:
-        """Return the cotangents of the arrays; of those without the batch axis, the sum over all examples."""
+        """Return the cotangents of the arrays. Without a batch axis they are summed over all examples."""
         rules, arrays = self.rules, kept.arrays
         shapes = [shape_of(a)[1:] if flag else shape_of(a) for a, flag in zip(arrays, self.batched, strict=True)]
         dtypes = list(map(inexact, arrays))
@@ -185,3 +187,23 @@ class _Every:
             return list(rules.push(own, replaced([None] * len(own), places, parts)))
 
         return self._map(one, axes, arrays, [ts[i] for i in places])
+
+
+def of_all_examples(outs: Sequence[Any], flags: Sequence[bool], size: int, gave: Sequence[str]) -> tuple[Any, ...]:
+    """Return the results of a batch rule, all with the batch axis in front.
+
+    Args:
+        outs: the results.
+        flags: for each result, whether it has the axis.
+        size: the length of the axis.
+        gave: for messages, the rule and the result, such as `the batch rule of f: value has`.
+
+    Raises:
+        CustomRuleError: a result lacks the axis.
+    """
+    for out, flag, what in zip(outs, flags, gave, strict=True):
+        if flag and (not shape_of(out) or shape_of(out)[0] != size):
+            raise CustomRuleError(
+                f"{what} shape {shape_of(out)}, but its first axis should be the batch of {size}, at {here()}."
+            )
+    return tuple([a if flag else np.broadcast_to(a, (size, *shape_of(a))) for a, flag in zip(outs, flags, strict=True)])

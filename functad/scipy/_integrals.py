@@ -5,7 +5,7 @@ The values are SciPy's own wherever these are known; what is computed here serve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,10 +14,8 @@ import numpy as np
 from functad.adoption.scipy_functions import VALUE_OBSERVERS
 from functad.expressions.spec import ArraySpec, shape_of
 from functad.primitives.operands import innermost
-from functad.rules.rule_checks import RuleChecks
 from functad.tracing.traces.base import making_plain
 from functad.transforms.stop import stop_gradient
-from functad.trees.structure import Structure
 
 _STEPS = np.linspace(-3.3, 3.3, 167)
 _BETWEEN = np.pi / 2 * np.sinh(_STEPS)
@@ -39,13 +37,6 @@ def plain(*values: Any) -> list[Any] | None:
     ):
         return None
     return found
-
-
-class Proven(RuleChecks):
-    """The trials of a rule of functad's own, whose tangents may be rounding errors: there are none."""
-
-    def run(self, kind: str, structure: Structure, arrays: Sequence[Any], trial: Callable[[list[Any]], None]) -> None:
-        """Try nothing."""
 
 
 @contextmanager

@@ -16,7 +16,6 @@ from functad.tracing.traces.concrete import ReverseRecorder
 from functad.transforms.calling.arguments import check_tangents, enter, traced, undifferentiable
 from functad.transforms.calling.results import own_results
 from functad.transforms.calling.selection import Selection
-from functad.transforms.calling.trust import TRUSTED
 from functad.transforms.closed_lists import extract
 from functad.transforms.grad import lasting_pullback
 from functad.transforms.linearity import linear_list
@@ -161,7 +160,8 @@ def linear_transpose(f: Callable[..., Any], *primals: Any) -> Callable[[Any], tu
     """Return the transpose of a linear function: `g -> g^T A` for `f(x) = A x`.
 
     Args:
-        f: a function of NumPy code that is linear in all its arguments together.
+        f: a function of NumPy code that is linear in all its arguments together. Solvers in it, and code that cannot be traced,
+            are taken as linear; `functad.testing.check_rules(f, *primals, linear=True)` tests this with numbers.
         primals: arrays, numbers, `ArraySpec`s or trees of them: only shapes and dtypes matter.
 
     Returns:
@@ -189,7 +189,7 @@ def linear_transpose(f: Callable[..., Any], *primals: Any) -> Callable[[Any], tu
     pull = Pullback(recorder, inputs, out, selection)
     for value, path in zip(pull.values, pull.structure.paths("result"), strict=True):
         value = innermost(value)
-        if not isinstance(value, ArraySpec) and np.any(value != 0) and not TRUSTED.get():
+        if not isinstance(value, ArraySpec) and np.any(value != 0):
             raise NotLinearError(
                 f"{selection.call}: {path} is not zero where all arguments are, so a constant is added. Take it out, or use "
                 f"vjp."

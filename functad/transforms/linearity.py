@@ -1,7 +1,8 @@
 """Whether a function is linear, told from its expression list: equation by equation, with the lists inside of loops and calls.
 
 A function that is traced without values cannot branch on them, so what its list says holds everywhere. Each value of the list
-is fixed, or linear in the arguments, or bent; an operation that bends is no harm as long as no result depends on it.
+is fixed, or linear in the arguments, or bent; an operation that bends is no harm as long as no result depends on it. A solver,
+and code that cannot be traced, is taken as linear: `functad.testing.check_rules(f, *args, linear=True)` tests it with numbers.
 """
 
 from __future__ import annotations
@@ -11,16 +12,11 @@ from typing import Any, NamedTuple
 
 from functad.errors import AbstractValueError, NotLinearError
 from functad.expressions.expressions import Constant, Equation, Expressions
-from functad.expressions.spec import is_inexact
 from functad.places import call_of, line_of
 from functad.primitives.entry import Primitive
 from functad.primitives.plan import Plan
 from functad.tracing.traces.abstract import AbstractRecorder
-from functad.tracing.traces.base import Recorded
 from functad.transforms.abstract import listed
-from functad.transforms.calling.additivity import is_additive
-from functad.transforms.calling.trust import TRUSTED
-from functad.transforms.leaves import replaced
 
 FIXED, LINEAR = "fixed", "linear"
 """What a value can be, beside bent: then it is the `Bend`."""
@@ -70,7 +66,7 @@ def linear_list(transform: str, function: Callable[..., Any], f: Callable[..., A
         args: its arguments, of which only shapes and dtypes matter.
 
     Raises:
-        NotLinearError: it is not linear, unless that is trusted.
+        NotLinearError: it is not linear.
     """
     recorder = Placed(transform, function)
     asked = f"{call_of(transform, function)}:"
@@ -81,7 +77,7 @@ def linear_list(transform: str, function: Callable[..., Any], f: Callable[..., A
         raise NotLinearError(f"{asked} what it gives depends on a value of its arguments. {what}") from error
     states = _results_of(expressions, [LINEAR] * len(expressions.inputs), None)
     bend = next((state for state in states if isinstance(state, Bend)), None)
-    if bend is None or TRUSTED.get():
+    if bend is None:
         return expressions
     raise NotLinearError(
         f"{asked} {bend.name} is not linear in what it is given, at {recorder.line(bend)}. Use vjp(f, x) for the transpose of "
@@ -100,12 +96,12 @@ def _results_of(expressions: Expressions, inputs: Sequence[State], slot: int | N
     known: dict[int, State] = dict(enumerate(inputs))
     for equation in expressions.equations:
         given = [FIXED if isinstance(source, Constant) else known[source] for source in equation.inputs]
-        found = _through(expressions, equation, given, equation.outputs[-1] if slot is None else slot)
+        found = _through(equation, given, equation.outputs[-1] if slot is None else slot)
         known.update(zip(equation.outputs, found, strict=True))
     return [FIXED if isinstance(source, Constant) else known[source] for source in expressions.outputs]
 
 
-def _through(expressions: Expressions, equation: Equation, given: list[State], slot: int) -> Sequence[State]:
+def _through(equation: Equation, given: list[State], slot: int) -> Sequence[State]:
     """Find the states of the results of an equation."""
     primitive, count = equation.primitive, len(equation.outputs)
     if all(state is FIXED for state in given):
@@ -118,10 +114,8 @@ def _through(expressions: Expressions, equation: Equation, given: list[State], s
     if bend is not None:
         return [bend] * count
     moving = tuple([i for i, state in enumerate(given) if state is LINEAR])
-    if primitive.samples is None and primitive.linear_by is None:  # the user's or a solver's: nothing is known of it
-        passes = _is_additive(expressions, equation, moving)
-    else:
-        passes = is_linear_in(primitive, moving, equation.params)
+    opaque = primitive.samples is None and primitive.linear_by is None  # a solver, or code that cannot be traced
+    passes = opaque or is_linear_in(primitive, moving, equation.params)
     return [LINEAR if passes else Bend(primitive.name, slot)] * count
 
 
@@ -142,23 +136,6 @@ def is_linear(plan: Plan) -> bool:
     own = {primitive.names[i] for i in plan.active if i < len(primitive.names)} | {"out", "arrays", *primitive.derived}
     own |= {"rest"} if max(plan.active) > 0 else set()
     return own.isdisjoint(plan.names)
-
-
-def _is_additive(expressions: Expressions, equation: Equation, moving: Sequence[int]) -> bool:
-    """Try a function that cannot be looked into on random numbers."""
-    fixed = [source for i, source in enumerate(equation.inputs) if i not in moving]
-    if any(not isinstance(source, Constant) or isinstance(source.value, Recorded) for source in fixed):
-        return False
-    values = [source.value if isinstance(source, Constant) else None for source in equation.inputs]
-    likes = [expressions.specs[source] for source in equation.inputs if not isinstance(source, Constant)]
-    if not all(map(is_inexact, likes)):
-        return False
-
-    def compute(leaves: list[Any]) -> Sequence[Any]:
-        out = equation.primitive(*replaced(values, moving, leaves), **equation.params)
-        return out if equation.primitive.multiple else (out,)
-
-    return is_additive(compute, likes)
 
 
 def _in_branches(equation: Equation, given: list[State], slot: int) -> Sequence[State]:

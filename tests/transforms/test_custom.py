@@ -432,83 +432,33 @@ def test_forward_rule_runs_once_for_a_gradient_and_not_at_all_without():
     f.defvjp(lambda x: (runs.append("fwd"), (x * 2, None))[1], lambda _, g: (g,))
     f(1.0)
     functad.grad(f)(1.0)
-    assert runs == ["f", "fwd", "f"]  # the last is the trial of the rule
+    assert runs == ["f", "fwd"]
     functad.grad(f)(2.0)
-    assert runs == ["f", "fwd", "f", "fwd"]
-    with functad.trust_rules():
-        functad.grad(lambda x: f(x)[0])(np.ones(1))
-    assert runs == ["f", "fwd", "f", "fwd", "fwd"]
+    assert runs == ["f", "fwd", "fwd"]
 
 
-def _with_forward(forward):
-    f = functad.custom_vjp(lambda x: np.sin(x))
-    f.defvjp(forward, lambda kept, g: (g * kept,))
-    return f
-
-
-FORWARDS = {
-    "value": (
-        lambda x: (np.cos(x), np.cos(x)),
-        r"gives \[0.540302 0.540302\] as result, but the function \[0.841471 0.841471\]",
-    ),
-    "shape": (lambda x: (np.sin(x)[None], np.cos(x)), r"gives float64\[1,2\] as result, but the function float64\[2\]"),
-    "dtype": (lambda x: (np.sin(x).astype(np.float32), np.cos(x)), r"gives float32\[2\] as result"),
-    "structure": (lambda x: ((np.sin(x),), np.cos(x)), r"the value should be a leaf, not a tuple of 1"),
-}
-
-
-@pytest.mark.parametrize("case", FORWARDS)
-def test_forward_rule_must_give_the_value(case):
-    forward, message = FORWARDS[case]
-    f, x = _with_forward(forward), np.ones(2)
-
-    def total(x):
-        return np.sum(functad.tree_leaves(f(x))[0])
-
-    for _ in range(2):  # a rule that failed is tried again
-        with pytest.raises(errors.CustomRuleError, match=r"the forward rule of .*test_custom.py.*" + message):
-            functad.grad(total)(x)
-    with pytest.raises(errors.CustomRuleError, match=message):
-        functad.vmap(functad.grad(total))(np.ones((3, 2)))
-    if case != "value":
-        with pytest.raises(errors.CustomRuleError, match="the forward rule of"):
-            functad.make_expressions(functad.grad(total))(x)
-
-
-def test_a_value_that_is_random_or_overflows_is_not_compared():
+def test_functions_that_are_random_can_have_rules():
     generator = np.random.default_rng(0)
     noisy = functad.custom_vjp(lambda x: x + generator.normal())
     noisy.defvjp(lambda x: (x + generator.normal(), None), lambda kept, g: (g,))
     assert functad.grad(noisy)(1.0) == 1.0
-    stable = functad.custom_vjp(lambda x: np.log1p(np.exp(x)))
-    stable.defvjp(lambda x: (np.logaddexp(0.0, x), x), lambda x, g: (g / (1 + np.exp(-x)),))
-    assert functad.grad(stable)(1000.0) == 1.0
 
 
-@pytest.mark.parametrize("rule", [lambda t: np.abs(t), lambda t: t + 1.0, lambda t: t * t, lambda t: np.maximum(t, 0.0)])
-def test_jvp_rule_must_be_linear(rule):
+@pytest.mark.parametrize("shape", [(1, 2), (3,), ()])
+def test_tangents_of_another_shape_than_the_value_are_refused(shape):
     f = functad.custom_jvp(lambda x: np.sin(x))
-    f.defjvp(lambda primals, tangents: (np.sin(primals[0]), rule(tangents[0])))
+    f.defjvp(lambda primals, tangents: (np.ones(shape), np.ones(shape)))
     ways = {
-        "jvp": lambda: functad.jvp(f, (1.0,), (2.0,)),
-        "grad": lambda: functad.grad(f)(1.0),
-        "jacfwd": lambda: functad.jacfwd(f)(np.ones(2)),
-        "vmap": lambda: functad.vmap(functad.grad(f))(np.ones(3)),
+        "jvp": lambda: functad.jvp(f, (X,), (X,)),
+        "grad": lambda: functad.grad(lambda x: np.sum(f(x)))(X),
+        "vmap": lambda: functad.vmap(functad.grad(lambda x: np.sum(f(x))))(np.ones((3, 2))),
+        "make_expressions": lambda: functad.make_expressions(functad.grad(lambda x: np.sum(f(x))))(X),
     }
     for way in ways.values():
         with pytest.raises(
-            errors.CustomRuleError, match=r"the JVP rule of .*test_custom.py:\d+\) is not linear in the tangents"
+            errors.CustomRuleError, match=r"the JVP rule of .* returned a tangent float64.* for a result float64\[(3,)?2\]"
         ):
             way()
-    with functad.trust_rules():
-        assert functad.jvp(f, (1.0,), (2.0,))[1] == rule(2.0)
-
-
-def test_jvp_rule_must_give_the_value():
-    f = functad.custom_jvp(lambda x: np.sin(x))
-    f.defjvp(lambda primals, tangents: (np.cos(primals[0]), tangents[0]))
-    with pytest.raises(errors.CustomRuleError, match=r"the JVP rule of .* gives 0.5\d* as result, but the function 0.8"):
-        functad.jvp(f, (1.0,), (2.0,))
 
 
 def test_functions_without_a_signature_can_have_rules():

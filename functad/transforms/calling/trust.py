@@ -1,16 +1,12 @@
-"""`trust_constants` and `trust_rules`: the user's word for what functad would look at or try otherwise."""
+"""`trust_constants`: skip the check for arrays that were overwritten."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 
-from functad.settings import context_variable, setting
+from functad.settings import setting
 from functad.tracing.constants import TRUST
-
-TRUSTED: ContextVar[bool] = context_variable("trust_rules", default=False)
-"""Whether rules and functions are believed untried, in this thread or coroutine."""
 
 
 @contextmanager
@@ -40,42 +36,4 @@ def trust_constants(trust: bool = True) -> Iterator[None]:
         True
     """
     with setting(TRUST, trust):
-        yield
-
-
-@contextmanager
-def trust_rules(trust: bool = True) -> Iterator[None]:
-    """Believe what is promised of rules and functions, and try nothing.
-
-    By default functad tries a promise when it meets it first: that `fwd` of `custom_vjp` gives the value of the function, that
-    the rule of `custom_jvp` is linear in the tangents and gives that value too, that the function given to `linear_transpose`
-    or `custom_linear_solve` is linear. A function with rules is tried once for arguments of the same structure, shapes and
-    dtypes, which costs one more evaluation of the function, or three of a tangent. Under this context manager that is left out:
-    for functions that are dear, that must not run once more, or whose rules are meant to differ from the truth.
-
-    It acts where derivatives are computed: call `grad(f)(x)` inside, or decorate a function that does. Each thread and
-    coroutine has its own setting.
-
-    Args:
-        trust: `False` switches the trials on again, inside such a block.
-
-    Returns:
-        A context manager, which is a decorator too.
-
-    Example:
-        >>> import numpy as np, functad
-        >>> @functad.custom_jvp
-        ... def f(x):
-        ...     return np.sin(x)
-        >>> @f.defjvp
-        ... def f_jvp(primals, tangents):
-        ...     return f(*primals), np.abs(tangents[0])
-        >>> with trust_rules():
-        ...     float(functad.jvp(f, (0.0,), (2.0,))[1])
-        2.0
-        >>> functad.jvp(f, (0.0,), (2.0,))  # doctest: +ELLIPSIS
-        Traceback (most recent call last):
-        functad.errors.CustomRuleError: the JVP rule of f ... is not linear in the tangents, at ...
-    """
-    with setting(TRUSTED, trust):
         yield

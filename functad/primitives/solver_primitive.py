@@ -1,7 +1,6 @@
-"""Primitives that hold a function or its list: of any number of arrays, with one rule for each mode that sees all of them.
+"""Primitives of any number of arrays with one rule for each mode, which sees all of them: solvers and control flow.
 
-The calls of solvers and of control flow are of this kind, each primitive made once. A call with rules of the user's own is a
-primitive made for it alone, which has to be quick: that is `functad.rules.call.OneCall`.
+Each is made once. The call of a function with rules of the user is a primitive made for this call: `functad.rules.call`.
 """
 
 from __future__ import annotations

@@ -1,38 +1,39 @@
-"""The arguments of one call of a function with rules of its own, and how rules of trees become rules of arrays."""
+"""One call of a function with rules of its own, between its trees and the lists of arrays of a primitive.
+
+The results of rules are checked: an error names the leaf that does not fit by its path, such as `args[0]['w']`.
+"""
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from functad.errors import CustomRuleError
-from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, dtype_of
+from functad.expressions.spec import PYTHON_SCALARS, dtype_of, is_array_or_number, is_inexact, shape_of, spec_of
 from functad.places import here, name_of
-from functad.rules.results import check_pair, cotangents_of, of_all_examples, tangents_of
-from functad.rules.rule_checks import specs_of, try_linear, try_value
-from functad.rules.rules import Rules
+from functad.rules.rules import Rules, of_all_examples
 from functad.tracing.traces.base import Recorded
-from functad.transforms.calling.arguments import check_result, operand_of, value_of
+from functad.transforms.calling.arguments import as_dtype, check_result, operand_of, value_of
 from functad.transforms.calling.results import guarded
 from functad.transforms.leaves import replaced
 from functad.transforms.walks.cotangents import zero_tangent
 from functad.transforms.walks.forward import with_zeros
 from functad.trees.functions import tree_map
-from functad.trees.structure import Structure, flatten
+from functad.trees.structure import Structure, _split, _steps, difference, flatten
 
+_OF_NUMPY = frozenset({np.ndarray, np.float64, np.float32})
 _NUMBERS = frozenset({np.float64, np.float32, float})
 
 
-class Arguments:
-    """The arguments of one call: which of their leaves are arrays, and how rules of trees become rules of arrays.
+class CustomCall:
+    """The arguments of one call, and the rules of trees of the user as rules of arrays.
 
     Attributes:
-        leaves: all leaves of `(args, keywords)`, read if they are Variables.
-        places: which of them are arrays.
-        result: the structure of the value, which is known when that has been computed.
+        leaves: all leaves of `(args, keywords)`. Variables are read.
+        places: positions of the leaves that are arrays.
+        result: the structure of the value, known when the value has been computed.
     """
 
     result: Structure
@@ -45,7 +46,7 @@ class Arguments:
         self.places = [i for i, leaf in enumerate(self.leaves) if hasattr(leaf, "shape") and hasattr(leaf, "dtype")]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the arrays: a list that is pickled is evaluated with others."""
+        """Leave out the arrays: an unpickled list is evaluated with others."""
         leaves = replaced(self.leaves, self.places, [None] * len(self.places))
         bound, keywords = self.structure.unflatten(leaves)
         return {**vars(self), "leaves": leaves, "bound": bound, "keywords": keywords}
@@ -56,7 +57,7 @@ class Arguments:
         return self.structure.children[0].children
 
     def refuse_undifferentiated(self) -> None:
-        """Refuse Tensors that are followed where no rule gives a derivative.
+        """Refuse traced Tensors among arguments that have no derivative rule.
 
         Raises:
             CustomRuleError: one is among the arguments of `nondiff_argnums`, or can be given by name only.
@@ -110,38 +111,14 @@ class Arguments:
         return self._results(self.custom.function(*args, **keywords))
 
     def forward(self, *arrays: Any) -> tuple[tuple[Any, ...], Any]:
-        """Return the leaves of the value, and what the backward rule needs."""
-        given = [guarded(a) for a in arrays]  # the backward rule may need what the function would write into
+        """Return the leaves of the value, and the residuals of the backward rule."""
+        given = [guarded(a) for a in arrays]  # the backward rule reads them later
         args, keywords = self._tree(given)
         pair = self.custom.fwd(*args, **keywords)
         check_pair(pair, f"the forward rule of {name_of(self.custom.function)}", "what the backward rule needs")
         back = {id(own): (own, a) for own, a in zip(given, arrays, strict=True) if own is not a}
         residuals = tree_map(lambda leaf: _unguarded(leaf, back), pair[1]) if back else pair[1]
-        outs = self._results(pair[0])
-        if not any(isinstance(out, Recorded) for out in outs) or any(isinstance(a, Recorded) for a in arrays):
-            # Otherwise the rule uses a Tensor that is no argument, and is about to be refused.
-            self.custom.checks.run("fwd", self.structure, arrays, functools.partial(self._try_value, "forward", outs))
-        return outs, (residuals, arrays)
-
-    def _try_value(self, kind: str, outs: Sequence[Any], values: Sequence[Any]) -> None:
-        """Compare the value that a rule gave with that of the function."""
-        args, keywords = self._tree(list(map(guarded, values)))
-        function = self.custom.function
-        rule = self.custom.fwd if kind == "forward" else self.custom.jvp
-        if any(isinstance(value, ArraySpec) for value in values):
-            specs = specs_of(function, args, keywords)
-            if specs is not None:
-                try_value((kind, function, rule), (self.result, outs), lambda: specs)
-        else:
-            try_value((kind, function, rule), (self.result, outs), lambda: function(*args, **keywords))
-
-    def _try_push(self, outs: Sequence[Any], ts: Sequence[Any], values: Sequence[Any]) -> None:
-        """Try whether the forward-mode rule gives the value, and is linear."""
-        self._try_value("JVP", outs, values)
-        if any(isinstance(value, ArraySpec) for value in values):
-            return
-        likes = [None if t is None or dtype_of(v).kind not in "fc" else v for t, v in zip(ts, values, strict=True)]
-        try_linear(self.custom.function, self.custom.jvp, lambda given: self._pushed(values, given)[1], likes)
+        return self._results(pair[0]), (residuals, arrays)
 
     def backward(self, kept: Any, gs: Sequence[Any]) -> list[Any]:
         """Return the cotangent of each array."""
@@ -150,18 +127,46 @@ class Arguments:
         custom = self.custom
         g = self.result.unflatten(gs)
         found = custom.bwd(*[args[i] for i in custom.nondiff], tree_map(guarded, residuals), g)
-        by_leaf = cotangents_of(found, (custom.function, custom.bwd), self.per_argument, custom.nondiff, args)
-        by_leaf += [None] * self.structure.children[1].leaves
+        by_leaf = [*self._cotangents(found, args), *[None] * self.structure.children[1].leaves]
         return [by_leaf[i] for i in self.places]
+
+    def _cotangents(self, found: Any, args: Sequence[Any]) -> list[Any]:
+        """Return the cotangent of each leaf of the positional arguments, `None` for zero, from the result of the backward rule.
+
+        Raises:
+            CustomRuleError: it does not fit the arguments.
+        """
+        custom = self.custom
+        count = len(args) - len(custom.nondiff)
+        if type(found) is tuple and len(found) == len(args) == count and all(map(_fits, found, args)):
+            return list(found)  # as nearly always: one array or number for each
+        rule = rule_name("backward", custom.function, custom.bwd)
+        if not isinstance(found, (tuple, list)) or len(found) != count:
+            what = f"{len(found)} cotangents" if isinstance(found, (tuple, list)) else f"a {type(found).__name__}"
+            one = ", (g,)" if count == 1 else ""
+            raise CustomRuleError(
+                f"{rule} returned {what} for {count} arguments, at {here()}: return a tuple{one} with one for each, None for "
+                f"zero."
+            )
+        given = iter(found)
+        leaves: list[Any] = []
+        for i, (structure, arg) in enumerate(zip(self.per_argument, args, strict=True)):
+            path = f"args[{i}]"
+            cts = _spread(None if i in custom.nondiff else next(given), structure, path, rule)
+            for ct, value, name in zip(cts, flatten(arg)[0], structure.paths(path), strict=True):
+                leaves.append(_fitting(ct, value, name, rule, "cotangent", "argument"))
+        return leaves
 
     def push(self, arrays: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
         """Return the tangent of each leaf of the value."""
-        outs, found = self._pushed(arrays, ts)
-        self.custom.checks.run("jvp", self.structure, arrays, functools.partial(self._try_push, outs, ts))
-        return found
+        return self.pushed(arrays, ts)[1]
 
-    def _pushed(self, arrays: Sequence[Any], ts: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        """Return the leaves of the value that the rule gives, and the tangent of each."""
+    def pushed(self, arrays: Sequence[Any], ts: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        """Return the leaves of the value that the rule gives, and the tangent of each, `None` for zero.
+
+        Raises:
+            CustomRuleError: it is no pair, or a tangent does not fit the value.
+        """
         custom = self.custom
         args, _ = self._tree([guarded(a) for a in arrays])
         none = [zero_tangent(leaf) if type(leaf) in PYTHON_SCALARS else None for leaf in self.leaves]
@@ -173,8 +178,13 @@ class Arguments:
             tuple([args[i] for i in differentiated]),
             tuple([trees[i] for i in differentiated]),
         )
-        found = tangents_of(pair, (custom.function, custom.jvp), self.result)
-        return list(map(value_of, flatten(pair[0])[0])), found
+        rule = rule_name("JVP", custom.function, custom.jvp)
+        check_pair(pair, rule, "its tangent")
+        outs, structure = flatten(pair[0])
+        if structure != self.result:
+            raise CustomRuleError(f"{rule}: {difference(self.result, structure, 'the value')}, at {here()}.")
+        rows = zip(_spread(pair[1], structure, "the tangent", rule), outs, structure.paths("result"), strict=True)
+        return list(map(value_of, outs)), [_fitting(t, out, name, rule, "tangent", "result") for t, out, name in rows]
 
     def batch(self, size: int, values: Sequence[Any], batched: Sequence[bool]) -> tuple[Any, ...]:
         """Return the leaves of the value with the batch axis in front."""
@@ -190,9 +200,64 @@ class Arguments:
 
 
 def _unguarded(leaf: Any, back: dict[int, tuple[Any, Any]]) -> Any:
-    """Return the argument itself for what a rule was given in its place, unless it was written into; else the leaf."""
+    """Return the argument for its guarded copy, unless a rule has written into the copy; else the leaf."""
     own, argument = back.get(id(leaf), (None, None))
     if leaf is not own or leaf is None:
         return leaf
     changed = isinstance(leaf, Recorded) and not (leaf.below is argument.below and leaf.slot == argument.slot)
     return leaf if changed else argument
+
+
+def _fits(ct: Any, arg: Any) -> bool:
+    """Return `True` if a cotangent and an argument are real arrays or numbers of the same shape and dtype."""
+    if type(ct) not in _OF_NUMPY or (type(arg) is not float and type(arg) not in _OF_NUMPY):
+        return False
+    return ct.shape == shape_of(arg) and ct.dtype == dtype_of(arg) and ct.dtype.kind == "f"  # type: ignore[no-any-return]
+
+
+def rule_name(kind: str, function: Any, rule: Any) -> str:
+    """Return the name of a rule for a message, with the line of its definition."""
+    code = getattr(rule, "__code__", None)
+    where = f" ({code.co_filename}:{code.co_firstlineno})" if code is not None else ""
+    return f"the {kind} rule of {name_of(function)}{where}"
+
+
+def check_pair(pair: Any, rule: str, second: str) -> None:
+    """Raise unless a rule has returned a pair, the value and `second`.
+
+    Raises:
+        CustomRuleError: it has not.
+    """
+    if not isinstance(pair, tuple) or len(pair) != 2:
+        raise CustomRuleError(f"{rule} must return a pair, the value and {second}, not a {type(pair).__name__}, at {here()}.")
+
+
+def _spread(tree: Any, structure: Structure, path: str, rule: str) -> list[Any]:
+    """Return the leaves of a tree of a structure. `None` may replace a branch, and gives `None` for each of its leaves."""
+    if tree is None:
+        return [None] * structure.leaves
+    if structure.kind is None:
+        return [tree]
+    parts = _split(tree)
+    if parts is None or parts[0] is not structure.kind or parts[1] != structure.data:
+        raise CustomRuleError(f"{rule}: {difference(structure, flatten(tree)[1], path)}, at {here()}.")
+    rows = zip(parts[2], structure.children, _steps(structure), strict=True)
+    return [leaf for part, child, step in rows for leaf in _spread(part, child, path + step, rule)]
+
+
+def _fitting(leaf: Any, value: Any, name: str, rule: str, what: str, whose: str) -> Any:
+    """Return a cotangent or tangent in the dtype of its value. Raise if it does not fit the value."""
+    leaf = value_of(leaf)
+    if leaf is None:
+        return None
+    value = value_of(value)
+    if not is_array_or_number(value) or not is_inexact(value):
+        return None  # an integer, or a leaf that is no number, has none
+    shape, dtype = shape_of(value), dtype_of(value)
+    if type(leaf) not in PYTHON_SCALARS and not hasattr(leaf, "dtype"):
+        raise CustomRuleError(f"{rule}: the {what} of {name} is a {type(leaf).__name__}, not an array, at {here()}.")
+    own = dtype_of(leaf)
+    if shape_of(leaf) != shape or own.kind not in "biufc" or (own.kind == "c" and dtype.kind != "c"):
+        wanted = f"{dtype.name}[{','.join(map(str, shape))}]"
+        raise CustomRuleError(f"{rule}: the {what} of {name} is {spec_of(leaf)}, but the {whose} is {wanted}, at {here()}.")
+    return as_dtype(leaf, dtype)
