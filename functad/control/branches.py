@@ -16,8 +16,7 @@ from functad.expressions.spec import dtype_of, spec_of
 from functad.places import here, name_of
 from functad.primitives.indexing.indexable import handed
 from functad.tracing.traces.batch import lowest
-from functad.transforms.calling.arguments import shown
-from functad.transforms.calling.constants import operand_of
+from functad.transforms.calling.arguments import operand_of, shown
 from functad.transforms.calling.results import owned, unaliased_tree
 from functad.transforms.closed_lists import Closed, close_bodies
 from functad.transforms.leaves import pull_leaves, pushed_tangents

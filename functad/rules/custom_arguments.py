@@ -15,8 +15,7 @@ from functad.rules.results import check_pair, cotangents_of, of_all_examples, ta
 from functad.rules.rule_checks import specs_of, try_linear, try_value
 from functad.rules.rules import Rules
 from functad.tracing.traces.base import Recorded
-from functad.transforms.calling.arguments import check_result, value_of
-from functad.transforms.calling.constants import operand_of
+from functad.transforms.calling.arguments import check_result, operand_of, value_of
 from functad.transforms.calling.results import guarded
 from functad.transforms.leaves import replaced
 from functad.transforms.walks.cotangents import zero_tangent

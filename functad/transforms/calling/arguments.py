@@ -12,7 +12,7 @@ from functad.expressions.spec import PLAIN, PYTHON_SCALARS, ArraySpec, dtype_of,
 from functad.places import call_of, here, line_of, name_of
 from functad.primitives.indexing.indexable import IndexableArray, as_plain
 from functad.primitives.indexing.read import as_number
-from functad.primitives.operands import foreign_rules, strong
+from functad.primitives.operands import foreign_rules, read, strong
 from functad.primitives.reductions.sums import SUM
 from functad.primitives.safe import PRODUCT, QUOTIENT
 from functad.tracing.constants import broken_seal, held_input
@@ -238,6 +238,12 @@ def value_of(leaf: Any) -> Any:
         return as_plain(leaf)
     read = getattr(type(leaf), "__functad_read__", None)
     return resolve(shown(leaf if read is None else read(leaf)))
+
+
+def operand_of(leaf: Any) -> Any:
+    """Return the value of an argument of an operation, as `value_of` does; a constant of a compiled function stays one."""
+    value = value_of(leaf)
+    return read(leaf) if isinstance(value, Recorded) and value.recorder.plain else value
 
 
 def shown(value: Any) -> Any:
