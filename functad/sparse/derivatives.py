@@ -30,7 +30,7 @@ from functad.tracing.traces.concrete import ConcreteRecorder, ForwardRecorder, R
 from functad.transforms.calling.arguments import check_result, check_slope, enter, own_aux, split_aux, traced, value_of
 from functad.transforms.calling.seeds import chunks, in_batch, joined, size_of
 from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
-from functad.transforms.calling.transform import transform
+from functad.transforms.calling.transform import Transformed, transform
 from functad.transforms.grad import gradient_function
 from functad.transforms.pullbacks import Pullback, TracedPullback
 from functad.transforms.walks.forward import push_through
@@ -96,6 +96,19 @@ class SparseTransform(Protocol[Q]):
 
 def _sparse(make: Callable[Concatenate[Callable[..., Any], Q], Any]) -> SparseTransform[Q]:
     return cast("SparseTransform[Q]", transform(make))
+
+
+class _Sparse(Transformed):
+    """A function that returns a sparse derivative. Bound as a method, it has a bound `plan`."""
+
+    plan: Callable[..., SparsePlan]
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        if instance is None:
+            return self
+        bound: Any = functools.partial(self, instance)
+        bound.plan = functools.partial(self.plan, instance)
+        return bound
 
 
 class _Products:
@@ -249,8 +262,7 @@ def sparse_jacobian(
         2
     """
     selection = Selection("sparse_jacobian", f, argnums, argnames)
-    found: SparseFunction[P] = sparse_jacobian_function(selection, has_aux, sparsity, mode, coloring, check)
-    return found
+    return _Sparse.of(sparse_jacobian_function(selection, has_aux, sparsity, mode, coloring, check))
 
 
 def sparse_jacobian_function(
@@ -378,8 +390,7 @@ def sparse_hessian(
                [   0., -400.,  200.]])
     """
     selection = Selection("sparse_hessian", f, argnums, argnames)
-    found: SparseFunction[P] = sparse_hessian_function(selection, has_aux, sparsity, coloring, check)
-    return found
+    return _Sparse.of(sparse_hessian_function(selection, has_aux, sparsity, coloring, check))
 
 
 def sparse_hessian_function(
