@@ -163,4 +163,5 @@ def _over_axes(flat: Flat, arrays: Sequence[Any], count: int) -> Sequence[Any]:
     size = next((a.shape[0] for a in arrays if a.shape[0] != 1), 1)
     axes = tuple([None if a.shape[0] == 1 != size else 0 for a in arrays])
     own = [a[0] if axis is None else a for a, axis in zip(arrays, axes, strict=True)]
-    return vmap(lambda *one: list(_over_axes(flat, one, count - 1)), in_axes=axes)(*own)
+    outs: Sequence[Any] = vmap(lambda *one: list(_over_axes(flat, one, count - 1)), in_axes=axes)(*own)
+    return outs

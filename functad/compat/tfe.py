@@ -24,7 +24,7 @@ from functad.eager.models.tensor_like import TensorLike
 from functad.expressions.spec import PYTHON_SCALARS
 from functad.places import here
 from functad.tracing.traces.base import Recorded
-from functad.transforms.calling.decorators import decorator
+from functad.transforms.calling.transform import transform
 from functad.trees.structure import flatten
 
 __all__ = [
@@ -62,7 +62,7 @@ def _results(f: Callable[..., Any]) -> Callable[..., Any]:
     return functools.wraps(f)(lambda *args, **kwargs: _as_tensors(f(*args, **kwargs)))
 
 
-@decorator
+@transform
 def make_vjp(f: Callable[..., Any], params: Params = None, persistent: bool = True) -> Callable[..., Any]:
     """Return a function that gives the value of `f` and the function from its cotangent to those of the arguments.
 
@@ -85,7 +85,7 @@ def make_vjp(f: Callable[..., Any], params: Params = None, persistent: bool = Tr
     return wrapper
 
 
-@decorator
+@transform
 def value_and_gradients_function(f: Callable[..., Any], params: Params = None) -> Callable[..., Any]:
     """Return a function that gives the value of `f` and its gradients by its arguments.
 
@@ -105,7 +105,7 @@ def value_and_gradients_function(f: Callable[..., Any], params: Params = None) -
     return wrapper
 
 
-@decorator
+@transform
 def gradients_function(f: Callable[..., Any], params: Params = None) -> Callable[..., Any]:
     """Return a function that gives the gradients of `f` by its arguments, as `functad.gradients_function` does.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar, cast
+from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar, cast
 
 import numpy as np
 
@@ -44,14 +44,11 @@ from functad.tracing.layouts import in_c_order
 from functad.tracing.traces.base import LIVE, WATCHER, Recorded
 from functad.transforms.abstract import input_names
 from functad.transforms.calling.arguments import value_of
-from functad.transforms.calling.decorators import Transformed, decorator
 from functad.transforms.calling.results import own_results
+from functad.transforms.calling.transform import Transformed, transform
 from functad.transforms.outside import Outside
 from functad.transforms.random_states import refuse_generator
 from functad.trees.structure import Structure, flatten, structure_of_call
-
-if TYPE_CHECKING:
-    from functad.transforms.calling.signatures import Maker
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -334,9 +331,12 @@ class Jitted(Transformed):
 
     compiler: Compiler
 
-    def was_unpickled(self) -> None:
-        """Share programs with the other functions that were unpickled from the same data."""
-        self.compiler.shares = True
+    @staticmethod
+    def rebuild(transform: Callable[..., Any], f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call `jit` again to unpickle its result, which shares programs with other functions unpickled from the same data."""
+        made = transform(f, *args, **kwargs)
+        made.compiler.shares = True
+        return made
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """Show the list that the function becomes for arguments like these, and the source of what will run."""
@@ -359,8 +359,8 @@ class Jitted(Transformed):
         return self.compiler.explain()
 
 
-def _compiles(make: Maker[Q, Any]) -> Compiles[Q]:
-    return cast("Compiles[Q]", decorator(make))
+def _compiles(make: Callable[Concatenate[Callable[..., Any], Q], Any]) -> Compiles[Q]:
+    return cast("Compiles[Q]", transform(make))
 
 
 @_compiles
@@ -442,7 +442,5 @@ def jit(
         return call(args, kwargs)
 
     made = Jitted.of(jitted)
-    vars(made).update(
-        compiler=compiler, transform=jit, given=(f, (static_argnums, static_argnames, backend, exact, max_entries), {})
-    )
+    made.compiler = compiler
     return cast("CompiledFunction[P, R]", made)

@@ -33,7 +33,7 @@ from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import ONLOOKER, Recorded, making_plain, resolve
 from functad.tracing.traces.idle import idle, tensor_of
 from functad.tracing.views import clone
-from functad.transforms.calling.decorators import derivative, remake
+from functad.transforms.calling.transform import transform
 from functad.transforms.leaves import copied, replaced
 from functad.trees.structure import Structure, flatten_as_inserted
 
@@ -41,7 +41,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-@derivative
+@transform
 def custom_gradient(f: Callable[P, Any]) -> Callable[P, Any]:
     """Give a function a gradient of its own: `f` returns its value and the function that pulls cotangents back.
 
@@ -298,7 +298,7 @@ def _unrecorded(f: Callable[..., Any]) -> Iterator[None]:
         yield
 
 
-@remake
+@transform
 def recompute_grad(f: Callable[P, R]) -> Callable[P, R]:
     """Return a function that computes `f`, keeps nothing but its arguments, and computes it again for its gradient.
 
@@ -352,7 +352,7 @@ def recompute_grad(f: Callable[P, R]) -> Callable[P, R]:
     return recomputed
 
 
-@remake
+@transform
 def grad_pass_through(f: Callable[P, R]) -> Callable[P, R]:
     """Return a function with the value of `f` and the derivative of the identity: for rounding and the like.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast, overload
 
 import numpy as np
 
@@ -23,14 +23,31 @@ from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import Recorded
 from functad.tracing.traces.idle import idle, tensor_of
 from functad.transforms.calling.arguments import value_of
-from functad.transforms.calling.decorators import derivative, seeded
+from functad.transforms.calling.transform import transform
 from functad.trees.structure import flatten
 
 P = ParamSpec("P")
+Q = ParamSpec("Q")
+T_co = TypeVar("T_co", covariant=True)
 Params = Sequence[str] | Sequence[int] | str | int | None
 
 
-@seeded
+class Seeded(Protocol[Q, T_co]):
+    """A transform whose functions take the arguments of `f` and the keyword `dy`, which a `ParamSpec` cannot express."""
+
+    @overload
+    def __call__(self, f: Callable[..., Any], /, *args: Q.args, **kwargs: Q.kwargs) -> Callable[..., T_co]: ...
+    @overload
+    def __call__(
+        self, f: None = None, /, *args: Q.args, **kwargs: Q.kwargs
+    ) -> Callable[[Callable[..., Any]], Callable[..., T_co]]: ...
+
+
+def _seeded(make: Callable[Concatenate[Callable[..., Any], Q], Callable[..., T_co]]) -> Seeded[Q, T_co]:
+    return cast("Seeded[Q, T_co]", transform(make))
+
+
+@_seeded
 def gradients_function(f: Callable[P, Any], params: Params = None, *, conj: bool = True) -> Callable[..., list[Any]]:
     """Return a function that gives the gradients of `f` by its arguments, as a list.
 
@@ -59,7 +76,7 @@ def gradients_function(f: Callable[P, Any], params: Params = None, *, conj: bool
     return gradients
 
 
-@seeded
+@_seeded
 def value_and_gradients_function(
     f: Callable[P, Any], params: Params = None, *, conj: bool = True
 ) -> Callable[..., tuple[Any, list[Any]]]:
@@ -92,7 +109,7 @@ def value_and_gradients_function(
     return value_and_gradients
 
 
-@derivative
+@transform
 def make_vjp(
     f: Callable[P, Any], params: Params = None, persistent: bool = True, *, conj: bool = True
 ) -> Callable[P, tuple[Any, Callable[..., list[Any]]]]:
@@ -142,7 +159,7 @@ def make_vjp(
     return value_and_vjp
 
 
-@derivative
+@transform
 def implicit_gradients(f: Callable[P, Any], *, conj: bool = True) -> Callable[P, list[tuple[Any, Variable]]]:
     """Return a function that gives the gradients of `f` by the trainable Variables that it reads.
 
@@ -173,7 +190,7 @@ def implicit_gradients(f: Callable[P, Any], *, conj: bool = True) -> Callable[P,
     return gradients
 
 
-@derivative
+@transform
 def implicit_value_and_gradients(
     f: Callable[P, Any], *, conj: bool = True
 ) -> Callable[P, tuple[Any, list[tuple[Any, Variable]]]]:

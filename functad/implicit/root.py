@@ -24,9 +24,9 @@ from functad.primitives.operands import innermost
 from functad.primitives.solver_primitive import SolverPrimitive
 from functad.tracing.traces.base import Recorded
 from functad.transforms.calling.arguments import value_of
-from functad.transforms.calling.decorators import Transformed
 from functad.transforms.calling.results import owned
 from functad.transforms.calling.selection import Selection
+from functad.transforms.calling.transform import Transformed
 from functad.transforms.closed_lists import Closed, closed_at
 from functad.transforms.grad import gradient_function
 from functad.transforms.leaves import pull_leaves, push_leaves, replaced
@@ -251,32 +251,28 @@ ROOT = _Root(
 """`x` with `F(x, p) = 0`: its arguments are the leaves of `p` that are Tensors, and those that `F` captured."""
 
 
-class _Decorated(Transformed):
-    """A solver with derivatives, which is pickled as what it was made of."""
+class _Solver(Transformed):
+    """A solver with derivatives: a transform of the equation made it of the solver."""
 
-    def __reduce__(self) -> Any:
-        from functad.importable import by_name  # noqa: PLC0415 - few programs pickle functions
-
-        return by_name(self, self.__module__) or (_again, (self.transform, *self.given))
-
-
-def _again(transform: Callable[..., Decorator], solver: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return transform(*args, **kwargs)(solver)
+    @staticmethod
+    def rebuild(transform: Callable[..., Any], f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call the transform again, with the equation and options in `args` and `kwargs`, to unpickle its result."""
+        return transform(*args, **kwargs)(f)
 
 
-def _remembered(make: Callable[Q, Decorator]) -> Callable[Q, Decorator]:
-    """Let what the decorators decorate know what they were given."""
+def _solvers(make: Callable[Q, Decorator]) -> Callable[Q, Decorator]:
+    """Make the decorator that a transform of an equation returns give its functions as `_Solver`."""
 
     @functools.wraps(make)
     def transform(*args: Q.args, **kwargs: Q.kwargs) -> Decorator:
         decorate = make(*args, **kwargs)
 
-        def remembering(solver: Callable[P, R], /) -> Callable[P, R]:
-            made = _Decorated.of(decorate(solver))
-            vars(made).update(transform=transform, given=(solver, args, kwargs))
+        def decorated(solver: Callable[P, R], /) -> Callable[P, R]:
+            made = _Solver.of(decorate(solver))
+            made.transform, made.given = transform, (solver, args, kwargs)
             return made
 
-        return remembering
+        return decorated
 
     return transform
 
@@ -312,7 +308,7 @@ def _decorator(
     return decorate
 
 
-@_remembered
+@_solvers
 def custom_root(
     residual: Callable[..., Any],
     solve: Solve = None,
@@ -365,7 +361,7 @@ def custom_root(
     return _decorator("custom_root", residual, has_aux, method, check, tolerance)
 
 
-@_remembered
+@_solvers
 def custom_fixed_point(
     T: Callable[..., Any],
     solve: Solve = None,
@@ -406,7 +402,7 @@ def custom_fixed_point(
     return _decorator("custom_fixed_point", residual, has_aux, Method(solve, options or {}), check, tolerance)
 
 
-@_remembered
+@_solvers
 def argmin(
     objective: Callable[..., Any],
     solve: Solve = None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import statistics
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -81,8 +82,9 @@ def compiled(call: Call, operations: int) -> Compiled:
     options: dict[str, Any] = {}
     if call.jitted is not None:
         inner = getattr(call.jitted, "__func__", call.jitted)
-        argnums, argnames, backend, exact = inner.given[1][:4]
-        options = {"static_argnums": argnums, "static_argnames": argnames, "backend": backend, "exact": exact}
+        own, given, named = inner.given
+        options = inspect.signature(jit).bind(own, *given, **named).arguments
+        del options["f"]
         if inner is not call.jitted:  # of a method, positions count the object
             options["static_argnums"] = ()
     try:

@@ -23,7 +23,7 @@ from functad.tracing.traces.base import OPEN, Recorded, Recorder
 from functad.tracing.traces.following import explained
 from functad.transforms.abstract import listed
 from functad.transforms.calling.arguments import operand_of, value_of
-from functad.transforms.calling.decorators import remake
+from functad.transforms.calling.transform import transform
 from functad.transforms.closed_lists import Closed, Noting, NoValueError, close
 from functad.transforms.leaves import copied, pulled, pushed, replaced
 from functad.trees.functions import tree_map
@@ -71,7 +71,7 @@ def checkpoint_name(x: T, name: str) -> T:
     return cast("T", tree_map(lambda leaf: _NAME(value_of(leaf), name=name), x))
 
 
-@remake
+@transform
 def checkpoint(f: Callable[P, R], policy: Policy = None) -> Callable[P, R]:
     """Return `f` as a function that keeps only its arguments for the backward pass, and is computed again there.
 

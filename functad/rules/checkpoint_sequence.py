@@ -26,8 +26,8 @@ from functad.rules.rules import Rules
 from functad.tracing.traces.base import Recorded
 from functad.tracing.traces.following import explained
 from functad.transforms.calling.arguments import value_of
-from functad.transforms.calling.decorators import Transformed
 from functad.transforms.calling.results import guarded, own_results, owned
+from functad.transforms.calling.transform import Transformed
 from functad.transforms.leaves import pulled, pushed, replaced
 from functad.trees.structure import Structure, difference, flatten
 
@@ -121,7 +121,7 @@ def checkpoint_sequence(step: Callable[Concatenate[int, P], R], n: int, snapshot
 
     run.__name__ = run.__qualname__ = f"{getattr(step, '__name__', 'step')}_times_{n}"
     made = Transformed.of(run)
-    vars(made).update(transform=checkpoint_sequence, given=(step, (n, snapshots), {}))
+    made.transform, made.given = checkpoint_sequence, (step, (n, snapshots), {})
     return cast("Callable[P, R]", made)
 
 

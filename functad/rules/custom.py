@@ -10,7 +10,7 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast, overload
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 
 import numpy as np
 
@@ -22,12 +22,9 @@ from functad.rules.call import apply
 from functad.rules.custom_call import CustomCall
 from functad.tracing.traces.base import Recorded, resolve
 from functad.tracing.traces.batch import BatchRecorder
-from functad.transforms.calling.decorators import decorator
 from functad.transforms.calling.selection import parameters_of, positions_of
+from functad.transforms.calling.transform import transform
 from functad.trees.structure import flatten
-
-if TYPE_CHECKING:
-    from functad.transforms.calling.signatures import Maker
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -211,8 +208,8 @@ class WithRules(Protocol[Q]):
     ) -> Callable[[Callable[P, R]], CustomFunction[P, R]]: ...
 
 
-def _with_rules(make: Maker[Q, Any]) -> WithRules[Q]:
-    return cast("WithRules[Q]", decorator(make))
+def _with_rules(make: Callable[Concatenate[Callable[..., Any], Q], Any]) -> WithRules[Q]:
+    return cast("WithRules[Q]", transform(make))
 
 
 @_with_rules

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, Protocol, cast, overload
+from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, cast, overload
 
 import numpy as np
 
@@ -28,16 +28,13 @@ from functad.sparse.sets import Array
 from functad.tracing.traces.base import Recorder
 from functad.tracing.traces.concrete import ConcreteRecorder, ForwardRecorder, ReverseRecorder
 from functad.transforms.calling.arguments import check_result, check_slope, enter, own_aux, split_aux, traced, value_of
-from functad.transforms.calling.decorators import decorator
 from functad.transforms.calling.seeds import chunks, in_batch, joined, size_of
 from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
+from functad.transforms.calling.transform import Transformed, transform
 from functad.transforms.grad import gradient_function
 from functad.transforms.pullbacks import Pullback
 from functad.transforms.walks.forward import push_through
 from functad.trees.structure import flatten
-
-if TYPE_CHECKING:
-    from functad.transforms.calling.signatures import Maker
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -97,8 +94,21 @@ class SparseTransform(Protocol[Q]):
     ) -> Callable[[Callable[P, Any]], SparseFunction[P]]: ...
 
 
-def _sparse(make: Maker[Q, Any]) -> SparseTransform[Q]:
-    return cast("SparseTransform[Q]", decorator(make))
+def _sparse(make: Callable[Concatenate[Callable[..., Any], Q], Any]) -> SparseTransform[Q]:
+    return cast("SparseTransform[Q]", transform(make))
+
+
+class _Sparse(Transformed):
+    """A function that returns a sparse derivative. Bound as a method, it has a bound `plan`."""
+
+    plan: Callable[..., SparsePlan]
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        if instance is None:
+            return self
+        bound: Any = functools.partial(self, instance)
+        bound.plan = functools.partial(self.plan, instance)
+        return bound
 
 
 class _Products:
@@ -252,8 +262,7 @@ def sparse_jacobian(
         2
     """
     selection = Selection("sparse_jacobian", f, argnums, argnames)
-    found: SparseFunction[P] = sparse_jacobian_function(selection, has_aux, sparsity, mode, coloring, check)
-    return found
+    return _Sparse.of(sparse_jacobian_function(selection, has_aux, sparsity, mode, coloring, check))
 
 
 def sparse_jacobian_function(
@@ -381,8 +390,7 @@ def sparse_hessian(
                [   0., -400.,  200.]])
     """
     selection = Selection("sparse_hessian", f, argnums, argnames)
-    found: SparseFunction[P] = sparse_hessian_function(selection, has_aux, sparsity, coloring, check)
-    return found
+    return _Sparse.of(sparse_hessian_function(selection, has_aux, sparsity, coloring, check))
 
 
 def sparse_hessian_function(

@@ -18,14 +18,14 @@ from functad.tracing.traces.abstract import DERIVATIVES, AbstractRecorder
 from functad.tracing.traces.base import Recorded
 from functad.tracing.views import memory_of
 from functad.transforms.calling.arguments import check_result, traced
-from functad.transforms.calling.decorators import derivative
 from functad.transforms.calling.selection import parameters_of
+from functad.transforms.calling.transform import transform
 from functad.trees.structure import Structure, flatten
 
 P = ParamSpec("P")
 
 
-@derivative
+@transform
 def make_expressions(f: Callable[P, Any]) -> Callable[P, Expressions]:
     """Return a function that traces `f` and gives its expression list.
 

@@ -11,15 +11,15 @@ import numpy as np
 from functad.errors import OutputError
 from functad.expressions.spec import shape_of, spec_of
 from functad.transforms.calling.arguments import check_result, check_slope, split_aux
-from functad.transforms.calling.decorators import by_arguments
 from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
+from functad.transforms.calling.transform import transform
 from functad.transforms.grad import gradient_function
 from functad.trees.structure import flatten
 
 P = ParamSpec("P")
 
 
-@by_arguments
+@transform
 def elementwise_grad(
     f: Callable[P, Any], argnums: ArgNums = 0, argnames: ArgNames | None = None, has_aux: bool = False
 ) -> Callable[P, Any]:

@@ -26,8 +26,8 @@ from functad.transforms.calling.arguments import (
     traced,
     without_slope,
 )
-from functad.transforms.calling.decorators import by_arguments, value_by_arguments
 from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
+from functad.transforms.calling.transform import transform
 from functad.transforms.pullbacks import Pullback
 from functad.transforms.walks.cotangents import one_like
 from functad.transforms.walks.reverse import pull_back, pull_through
@@ -41,7 +41,7 @@ A = TypeVar("A")
 Args = TypeVarTuple("Args")
 
 
-@value_by_arguments
+@transform
 def value_and_grad(
     f: Callable[P, R],
     argnums: ArgNums = 0,
@@ -76,7 +76,7 @@ def value_and_grad(
     return gradient_function(selection, has_aux, holomorphic, allow_int, with_value=True)
 
 
-@by_arguments
+@transform
 def grad(
     f: Callable[P, Any],
     argnums: ArgNums = 0,

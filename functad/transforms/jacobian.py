@@ -22,10 +22,10 @@ from functad.primitives.operands import zeros_for
 from functad.tracing.traces.base import Recorder
 from functad.tracing.traces.concrete import ForwardRecorder, ReverseRecorder
 from functad.transforms.calling.arguments import Inputs, by_argument, check_slope, enter, own_aux, split_aux, traced
-from functad.transforms.calling.decorators import by_results, with_value
 from functad.transforms.calling.results import foreign_to, own_results
 from functad.transforms.calling.seeds import check_chunk_size, of_identity, size_of, widest
 from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
+from functad.transforms.calling.transform import transform
 from functad.transforms.linear import Pushforward
 from functad.transforms.pullbacks import Pullback
 from functad.transforms.walks.cotangents import foreign
@@ -37,7 +37,7 @@ R = TypeVar("R")
 Mode = Literal["auto", "forward", "reverse"]
 
 
-@by_results
+@transform
 def jacobian(
     f: Callable[P, Any],
     argnums: ArgNums = 0,
@@ -82,7 +82,7 @@ def jacobian(
     return jacobian_function("jacobian", f, options)
 
 
-@by_results
+@transform
 def jacrev(
     f: Callable[P, Any],
     argnums: ArgNums = 0,
@@ -116,7 +116,7 @@ def jacrev(
     return jacobian_function("jacrev", f, options)
 
 
-@by_results
+@transform
 def jacfwd(
     f: Callable[P, Any],
     argnums: ArgNums = 0,
@@ -150,7 +150,7 @@ def jacfwd(
     return jacobian_function("jacfwd", f, options)
 
 
-@with_value
+@transform
 def value_and_jacobian(
     f: Callable[P, R],
     argnums: ArgNums = 0,

@@ -28,7 +28,7 @@ import numpy as np
 from functad.places import is_internal
 from functad.primitives.entry import Primitive
 from functad.tracing.traces.base import Recorded, resolve
-from functad.transforms.calling.decorators import Transformed
+from functad.transforms.calling.transform import Transformed
 
 MOST = 20_000
 """Objects that are looked at. A function that reaches more of them counts as one that may read a Tensor."""

@@ -26,9 +26,9 @@ from functad.transforms.calling.arguments import (
     split_aux,
     traced,
 )
-from functad.transforms.calling.decorators import by_arguments, by_results, with_value_and_two
 from functad.transforms.calling.seeds import check_chunk_size, chunks, identity_rows, in_batch, size_of
 from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
+from functad.transforms.calling.transform import transform
 from functad.transforms.grad import gradient_function, pulled_back
 from functad.transforms.jacobian import Options, jacobian_function, pushed_size
 from functad.transforms.jvp import check_counts, pushed_along
@@ -42,7 +42,7 @@ R = TypeVar("R")
 A = TypeVar("A")
 
 
-@by_arguments
+@transform
 def hessian(
     f: Callable[P, Any],
     argnums: ArgNums = 0,
@@ -78,7 +78,7 @@ def hessian(
     return jacobian_function("hessian", gradient, options)
 
 
-@with_value_and_two
+@transform
 def value_grad_and_hessian(
     f: Callable[P, R],
     argnums: ArgNums = 0,
@@ -235,7 +235,7 @@ def gauss_newton_product(
     return _of_arguments(pull(pushed), aux)
 
 
-@by_arguments
+@transform
 def hessian_diagonal(
     f: Callable[P, Any],
     argnums: ArgNums = 0,
@@ -269,7 +269,7 @@ def hessian_diagonal(
     return _of_diagonals(selection.pack, selection, gradient_function(selection, has_aux), has_aux, chunk_size)
 
 
-@by_results
+@transform
 def laplacian(
     f: Callable[P, Any],
     argnums: ArgNums = 0,
@@ -301,7 +301,7 @@ def laplacian(
     return _of_diagonals(_sum, selection, gradient_function(selection, has_aux), has_aux, chunk_size)
 
 
-@by_results
+@transform
 def divergence(
     f: Callable[P, Any],
     argnums: ArgNums = 0,

@@ -40,9 +40,9 @@ from functad.transforms.calling.arguments import (
     undifferentiable,
     value_of,
 )
-from functad.transforms.calling.decorators import remake
 from functad.transforms.calling.results import own_results
 from functad.transforms.calling.selection import Selection
+from functad.transforms.calling.transform import transform
 from functad.transforms.linearity import is_linear
 from functad.transforms.walks.cotangents import zero_tangent
 from functad.transforms.walks.forward import fit, push_record
@@ -328,7 +328,7 @@ def _terms(recorder: SeriesRecorder, leaf: Any, order: int) -> list[Any]:
     return [value, *[zero_tangent(value) if c is None else fit(c, spec) for c in recorder.coefficients(leaf, order)]]
 
 
-@remake
+@transform
 def deriv(
     f: Callable[P, R], n: int = 1, argnums: int = 0, argnames: str | None = None, has_aux: bool = False
 ) -> Callable[P, R]:

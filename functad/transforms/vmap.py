@@ -20,9 +20,9 @@ from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import WATCHER, Recorded
 from functad.tracing.traces.batch import BatchRecorder
 from functad.transforms.calling.arguments import check_result, traced, value_of
-from functad.transforms.calling.decorators import remake
 from functad.transforms.calling.results import foreign_to, own_results
 from functad.transforms.calling.seeds import check_chunk_size
+from functad.transforms.calling.transform import transform
 from functad.trees.functions import prefix_leaves
 from functad.trees.structure import Structure, flatten
 
@@ -33,7 +33,7 @@ Axes = Any
 """An axis, `None`, or a tree of them that begins like the tree of the arguments or results."""
 
 
-@remake
+@transform
 def vmap(
     f: Callable[P, R],
     in_axes: Axes = 0,

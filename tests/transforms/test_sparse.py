@@ -209,6 +209,20 @@ def test_decorator_keeps_the_signature():
     assert sparse_hessian(coloring="natural")(rosenbrock)(np.ones(4)).shape == (4, 4)
 
 
+def test_methods_have_a_bound_plan():
+    class Spring:
+        stiffness = 3.0
+
+        @sparse_jacobian(argnums=1)
+        def force(self, x):
+            return self.stiffness * x**2
+
+    x = np.array([1.0, 2.0])
+    np.testing.assert_array_equal(Spring().force(x).toarray(), np.diag(6 * x))
+    assert Spring().force.plan(x).coloring.colors == 1
+    assert Spring.force.plan(Spring(), x).coloring.colors == 1
+
+
 def test_patterns_of_users():
     x = RNG.normal(size=8)
     expected = functad.jacobian(broyden)(x)

@@ -49,7 +49,7 @@ functad.grad(loss, nonsense=True)  # wrong
 functad.grad(loss, chunk_size=2)  # wrong
 functad.grad(2.0)  # wrong
 functad.value_and_grad(loss)(W, "text")  # wrong
-functad.value_and_grad(loss)(W)[0].lower()  # wrong
+functad.value_and_grad(loss)(W).lower()  # wrong
 functad.jacobian(loss, mode="sideways")  # wrong
 functad.hessian(loss)(W, "text")  # wrong
 functad.vmap(loss)(W, "text")  # wrong
@@ -57,7 +57,7 @@ functad.jit(loss)(W, "text")  # wrong
 functad.jit(loss).lower("text")  # wrong
 functad.checkpoint(loss)(W, "text")  # wrong
 functad.make_expressions(loss)(W, "text")  # wrong
-functad.gradients_function(loss)(W, "text")  # wrong
+functad.gradients_function(loss, nonsense=True)  # wrong
 functad.implicit_gradients(loss)(W, "text")  # wrong
 functad.custom_vjp(loss)(W, "text")  # wrong
 functad.vjp(loss, W, "text")  # wrong

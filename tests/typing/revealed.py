@@ -30,39 +30,28 @@ def untyped(w: Any, x: Any) -> Any:
     return w * x
 
 
-# Arguments chosen by position, by name, several of them.
+# Derivatives: arguments chosen by position, by name, several of them; functions of NumPy.
 
 assert_type(functad.grad(loss)(W, x=1.0), Any)
 assert_type(functad.grad(loss, argnums=1)(W, x=1.0), Any)
-assert_type(functad.grad(loss, argnums=(0, 1))(W, x=1.0), tuple[Any, ...])
-assert_type(functad.grad(loss, (0, 1))(W, x=1.0), tuple[Any, ...])
-assert_type(functad.grad(loss, [0, 1], allow_int=True)(W, x=1.0), tuple[Any, ...])
+assert_type(functad.grad(loss, (0, 1))(W, x=1.0), Any)
+assert_type(functad.grad(loss, [0, 1], allow_int=True)(W, x=1.0), Any)
 assert_type(functad.grad(loss, argnames="w")(W, x=1.0), Any)
-assert_type(functad.grad(loss, argnames=["w", "x"])(W, x=1.0), dict[str, Any])
-assert_type(functad.grad(loss, argnames=("w", "x"))(W, x=1.0), dict[str, Any])
-assert_type(functad.grad(untyped, argnums=(0, 1))(W, x=1.0), tuple[Any, ...])
-assert_type(functad.value_and_grad(untyped)(W, x=1.0), tuple[Any, Any])
-
-assert_type(functad.value_and_grad(loss)(W, x=1.0), tuple[float, Any])
-assert_type(functad.value_and_grad(loss, argnums=(0, 1))(W, x=1.0), tuple[float, tuple[Any, ...]])
-assert_type(functad.value_and_grad(loss, argnames=["w"])(W, x=1.0), tuple[float, dict[str, Any]])
-
+assert_type(functad.grad(loss, argnames=["w", "x"])(W, x=1.0), Any)
+assert_type(functad.grad(with_text, has_aux=True)(W, x=1.0), Any)
+assert_type(functad.grad(untyped, argnums=(0, 1))(W, x=1.0), Any)
+assert_type(functad.grad(np.sin)(1.0), Any)
+assert_type(functad.value_and_grad(loss)(W, x=1.0), tuple[Any, Any])
+assert_type(functad.value_and_grad(with_text, argnames=["w"], has_aux=True)(W, x=1.0), tuple[Any, Any])
+assert_type(functad.value_and_grad(np.sin)(1.0), tuple[Any, Any])
 assert_type(functad.jacobian(field)(W, x=1.0), Any)
-assert_type(functad.value_and_jacobian(field)(W, x=1.0), tuple[Array, Any])
-assert_type(functad.hessian(loss, argnums=(0, 1))(W, x=1.0), tuple[Any, ...])
-assert_type(functad.hessian_diagonal(loss, argnums=(0, 1), chunk_size=2)(W, x=1.0), tuple[Any, ...])
-assert_type(functad.elementwise_grad(field, argnums=(0, 1))(W, x=1.0), tuple[Any, ...])
-assert_type(functad.value_grad_and_hessian(loss)(W, x=1.0), tuple[float, Any, Any])
+assert_type(functad.value_and_jacobian(field)(W, x=1.0), tuple[Any, Any])
+assert_type(functad.hessian(loss, argnums=(0, 1))(W, x=1.0), Any)
+assert_type(functad.hessian_diagonal(loss, argnums=(0, 1), chunk_size=2)(W, x=1.0), Any)
+assert_type(functad.elementwise_grad(field, argnums=(0, 1))(W, x=1.0), Any)
+assert_type(functad.value_grad_and_hessian(loss)(W, x=1.0), tuple[Any, Any, Any])
 assert_type(functad.laplacian(loss)(W, x=1.0), Any)
-assert_type(functad.deriv(loss, n=2, argnames="x")(W, x=1.0), float)
-
-# What else the function returns is handed through.
-
-assert_type(functad.grad(with_text, has_aux=True)(W, x=1.0), tuple[Any, str])
-assert_type(functad.grad(with_text, (0, 1), has_aux=True)(W, x=1.0), tuple[Any, str])
-assert_type(functad.hessian(with_text, argnames="w", has_aux=True)(W, x=1.0), tuple[Any, str])
-assert_type(functad.value_and_grad(with_text, has_aux=True)(W, x=1.0), tuple[tuple[float, str], Any])
-assert_type(functad.value_grad_and_hessian(with_text, has_aux=True)(W, x=1.0), tuple[tuple[float, str], Any, Any])
+assert_type(functad.deriv(loss, n=2, argnames="x")(W, x=1.0), Any)
 
 # Functions that are given the arguments at once.
 
@@ -83,14 +72,14 @@ assert_type(functad.gauss_newton_product(with_text, (W,), (W,), has_aux=True), t
 assert_type(functad.taylor(loss, (W,), ([W],)), list[float])
 assert_type(functad.taylor(with_text, (W,), ([W],), has_aux=True), tuple[list[float], str])
 
-# The same function again: what it returns stays.
+# Functions that compute what the original does.
 
-assert_type(functad.vmap(field, in_axes=(0, None))(W, x=1.0), Array)
+assert_type(functad.vmap(field, in_axes=(0, None))(W, x=1.0), Any)
+assert_type(functad.checkpoint(loss, policy="contractions")(W, x=1.0), Any)
+assert_type(functad.recompute_grad(loss)(W, x=1.0), Any)
 assert_type(functad.jit(loss)(W, x=1.0), float)
 assert_type(functad.jit(loss, backend="numpy").cache_info().size, int)
-assert_type(functad.jit(functad.value_and_grad(loss))(W, x=1.0), tuple[float, Any])
-assert_type(functad.checkpoint(loss, policy="contractions")(W, x=1.0), float)
-assert_type(functad.recompute_grad(loss)(W, x=1.0), float)
+assert_type(functad.jit(functad.value_and_grad(loss))(W, x=1.0), tuple[Any, Any])
 assert_type(functad.make_expressions(loss)(W, x=1.0), functad.Expressions)
 assert_type(functad.adopt(loss)(W, x=1.0), float)
 
@@ -159,10 +148,10 @@ def solver(start: Array, p: Array) -> Array:
 
 assert_type(plain(W, x=1.0), Any)
 assert_type(called(W, x=1.0), Any)
-assert_type(several(W, x=1.0), tuple[float, tuple[Any, ...]])
-assert_type(named(W, x=1.0), dict[str, Any])
-assert_type(handed(W, x=1.0), tuple[Any, str])
-assert_type(stacked(W, x=1.0), tuple[float, Any, Any])
+assert_type(several(W, x=1.0), tuple[Any, Any])
+assert_type(named(W, x=1.0), Any)
+assert_type(handed(W, x=1.0), Any)
+assert_type(stacked(W, x=1.0), Any)
 assert_type(ruled(W, x=1.0), float)
 assert_type(solver(start=W, p=W), Array)
 
@@ -205,7 +194,7 @@ class Spring:
 
 spring = Spring()
 assert_type(spring.force(x=1.0), Any)
-assert_type(spring.both(x=1.0), tuple[float, tuple[Any, ...]])
+assert_type(spring.both(x=1.0), tuple[Any, Any])
 assert_type(spring.energy(x=1.0), float)
 assert_type(spring.ruled(x=1.0), float)
 assert_type(spring.slopes(x=1.0), list[Any])

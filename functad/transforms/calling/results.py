@@ -1,4 +1,4 @@
-"""Results in memory of their own: what a transform hands back is nobody else's, so that both sides may write into theirs."""
+"""Ownership of results: a transform returns arrays that share no memory with each other or with arrays of the caller."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _ndarray = np.ndarray
 
 
 def own_results(leaves: Sequence[Any], foreign: Iterable[Any]) -> list[Any]:
-    """Return the leaves of a result, with copies of those that share memory with one another or with arrays of the caller.
+    """Return the leaves of a result. A leaf that shares memory with another leaf or with an array of the caller is copied.
 
     Args:
         leaves: arrays, numbers and Tensors of outer traces.
-        foreign: the arrays and Tensors that the caller has.
+        foreign: arrays and Tensors of the caller.
     """
     known: set[int] = set()
     for value in foreign:
@@ -42,22 +42,22 @@ def own_results(leaves: Sequence[Any], foreign: Iterable[Any]) -> list[Any]:
 
 
 def foreign_to(recorder: Recorder, leaves: Iterable[Any]) -> list[Any]:
-    """Return those leaves of what a function returned that its trace did not make: they are its closures' or the caller's."""
+    """Return the leaves of a result that the trace did not record, such as captured arrays and arrays of the caller."""
     return [leaf for leaf in leaves if not (isinstance(leaf, Recorded) and leaf.recorder is recorder)]
 
 
 def owned(leaf: Any) -> Any:
-    """Return a leaf that a function may write into: what it was given, and what it gave before, stay what they are."""
+    """Return a copy of an array or Tensor, which a function may write to; any other leaf as it is."""
     if type(leaf) is _ndarray:
         return copy_alike(leaf)
     return clone(leaf) if isinstance(leaf, Recorded) else leaf
 
 
 def unaliased(leaves: list[Any]) -> list[Any]:
-    """Return the leaves that a step of the user gave, with copies of those that somebody else may write into or look at.
+    """Return the leaves that a step of the user returned, with copies of leaves that are views or have other references.
 
-    An array or Tensor stays what it is if nothing but the list holds it, as is usual. So a loop that fills an array in place
-    takes time linear in the number of writes.
+    Usually only the list refers to an array or Tensor, which is then not copied. So a loop that fills an array in place takes
+    time linear in the number of writes.
     """
     for i in range(len(leaves)):
         kind = type(leaves[i])
@@ -70,7 +70,7 @@ def unaliased(leaves: list[Any]) -> list[Any]:
 
 
 def _is_viewed(tensor: Any) -> bool:
-    """Say whether a Tensor is a view of another, or another of it."""
+    """Return `True` if a Tensor is a view, or another Tensor is a view of it."""
     if getattr(tensor, "origin", None) is not None:
         return True
     memory = getattr(tensor, "memory", None)
@@ -78,23 +78,23 @@ def _is_viewed(tensor: Any) -> bool:
 
 
 def unaliased_tree(tree: Any) -> Any:
-    """Return the tree that a function of the user gave, with copies of those leaves that `unaliased` copies."""
+    """Return a tree that a function of the user returned, with copies of the leaves that `unaliased` copies."""
     if type(tree) in PLAIN and type(tree) is not _ndarray:
         return tree
     leaves, structure = flatten(tree)
-    del tree  # which holds the leaves too
+    del tree  # its references would count in `unaliased`
     return structure.unflatten(unaliased(leaves))
 
 
 def taken(leaves: list[Any]) -> list[Any]:
-    """Return the leaves of a list, which does not hold them any more: so that a step may write into them in place."""
+    """Return the leaves of a list and clear the list, so that a step may write to them in place."""
     found = leaves.copy()
     leaves.clear()
     return found
 
 
 def guarded(leaf: Any) -> Any:
-    """Return a leaf that a rule cannot change, since others hold it too: an array that is read-only, a Tensor of its own."""
+    """Return a read-only view of an array, or a copy of a Tensor: a rule cannot change the original."""
     if type(leaf) is _ndarray and leaf.flags.writeable:
         leaf = leaf.view()
         leaf.flags.writeable = False

@@ -1,7 +1,7 @@
-"""Many tangents or cotangents in one walk: the rows of an identity matrix as the seeds of a batch, in chunks that fit.
+"""Batches of seeds: many tangents or cotangents, such as the rows of an identity matrix, in one pass over the records.
 
-The function runs once, on concrete values; only what is pushed or pulled through its records is batched. So boolean masks and
-branches on values work inside of it, and a Jacobian costs one walk over the records for each chunk of rows.
+The function runs once, on concrete values; only its tangents or cotangents are batched. So boolean masks and branches on values
+work, and a Jacobian costs one pass over the records for each chunk of rows.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from functad.tracing.traces.base import WATCHER, Recorded, Recorder
 from functad.tracing.traces.batch import BatchRecorder, lowest
 
 MEMORY = 1 << 22
-"""So many numbers, at most, are held for the largest value of a walk: 32 MiB of float64 (measured: larger is no faster)."""
+"""The size limit of the largest batched value of a pass: 32 MiB of float64 (measured: larger is no faster)."""
 
 FEW = 4
-"""So many seeds take less time one after the other: plain walks write in place, and records are not wrapped."""
+"""Up to this many seeds are faster one after the other: plain passes write in place, and records are not wrapped."""
 
 
 def size_of(value: Any) -> int:
@@ -31,10 +31,10 @@ def size_of(value: Any) -> int:
 
 
 def check_chunk_size(transform: str, function: object, chunk_size: int | None) -> None:
-    """Raise unless a number of seeds, or of examples, that are walked with at a time is one.
+    """Check the number of seeds or examples per pass.
 
     Raises:
-        InputError: it is not.
+        InputError: it is not a positive integer or `None`.
     """
     if chunk_size is not None and (not hasattr(chunk_size, "__index__") or chunk_size < 1):
         raise InputError(
@@ -43,14 +43,14 @@ def check_chunk_size(transform: str, function: object, chunk_size: int | None) -
 
 
 def chunks(count: int, chunk_size: int | None, width: int) -> Iterator[slice]:
-    """Yield the parts in which `count` seeds are walked with; by default so many that values of `width` elements fit."""
+    """Yield the slice of `count` seeds for each pass. By default, `MEMORY` limits batches of values of `width` elements."""
     step = max(1, min(count, MEMORY // max(width, 1))) if chunk_size is None else chunk_size
     for start in range(0, count, step):
         yield slice(start, min(start + step, count))
 
 
 def identity_rows(value: Any, part: slice) -> Any:
-    """Return some rows of the identity matrix over the elements of a value, each with its shape: `(rows, *shape)`."""
+    """Return rows of the identity matrix over the elements of a value, as an array of shape `(rows, *value.shape)`."""
     rows = part.stop - part.start
     seeds = np.zeros((rows, size_of(value)), inexact(value))
     seeds[np.arange(rows), np.arange(part.start, part.stop)] = 1
@@ -58,16 +58,16 @@ def identity_rows(value: Any, part: slice) -> Any:
 
 
 def in_batch(transform: str, function: object, seeds: Any, walk: Callable[[Any], Sequence[Any]]) -> list[Any]:
-    """Run a walk for a batch of seeds, and stack its results along a new first axis; `None` where it gives nothing.
+    """Run a pass for a batch of seeds and stack its results along a new first axis; a result that is always zero is `None`.
 
     Args:
-        transform: names the transform for messages.
-        function: the function that it is applied to.
+        transform: the name of the transform, for messages.
+        function: the function that the transform is applied to.
         seeds: the seeds, along the first axis.
-        walk: takes one seed, returns arrays.
+        walk: the pass: a function of one seed that returns arrays, and `None` for zero.
     """
     size = shape_of(seeds)[0]
-    if 0 < size <= FEW or (size and WATCHER.get() is not None):  # `debug_nans` looks at what arrives for each seed
+    if 0 < size <= FEW or (size and WATCHER.get() is not None):  # `debug_nans` checks the values of each seed
         rows = [walk(seed) for seed in seeds]
         return [None if all(row is None for row in column) else _stacked(column) for column in zip(*rows, strict=True)]
     recorder = BatchRecorder(transform, function, size)
@@ -94,15 +94,15 @@ def of_identity(
     width: int,
     factor: complex = 1,
 ) -> list[Any]:
-    """Run a walk for the rows of the identity matrix, and stack its results; nothing if there are no rows.
+    """Run a pass for the rows of the identity matrix and stack its results. Without rows, the list is empty.
 
     Args:
-        recorder: the trace that is walked through.
-        value: of its elements the identity is.
-        walk: takes one row, with the shape of the value, and returns arrays, or `None` for zero.
-        chunk_size: so many rows at a time.
-        width: how many numbers a walk holds, if it is not given.
-        factor: of the rows.
+        recorder: the trace.
+        value: the rows are an identity matrix over its elements.
+        walk: the pass: a function of one row, in the shape of `value`, that returns arrays, and `None` for zero.
+        chunk_size: the number of rows per pass, or `None` for as many as fit.
+        width: the size of the largest value of the pass, from which the number of rows follows.
+        factor: multiplies the rows.
     """
     parts = []
     for part in chunks(size_of(value), chunk_size, width):
@@ -112,16 +112,16 @@ def of_identity(
 
 
 def joined(parts: Sequence[Any]) -> Any:
-    """Return the rows of several chunks as one array; `None` if all are."""
+    """Concatenate the rows of several chunks; return `None` if all chunks are `None`."""
     if all(part is None for part in parts):
         return None
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def widest(recorder: Recorder, *leaves: Any) -> int:
-    """Return the size of the largest value that a trace keeps, or that is among some others.
+    """Return the size of the largest value among `leaves` and the residuals of a trace.
 
-    Of a Tensor that stands for the examples of a `vmap` around the trace, all of them count.
+    A Tensor of a `vmap` around the trace counts with all of its examples.
     """
     sizes = [size_of(lowest(leaf)) for leaf in leaves]
     for equation in recorder.equations:

@@ -1,4 +1,4 @@
-"""Which arguments of a function a transform differentiates: by position, by name, or both."""
+"""The selection of the arguments that a transform differentiates: by position, by name, or both."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ ArgNames = str | Sequence[str]
 
 
 def positions_of(transform: str, function: Callable[..., Any], given: Any, option: str = "argnums") -> tuple[int, ...]:
-    """Return the positions of arguments that an option gives: one, or a sequence of them.
+    """Return the positions that an option such as `argnums` holds: an integer, or a sequence of integers.
 
     Raises:
-        InputError: it gives something else.
+        InputError: the option holds anything else.
     """
     try:
         return tuple(map(operator.index, given)) if hasattr(given, "__len__") else (operator.index(given),)
@@ -46,11 +46,11 @@ class Selection:
         function: the function that will be called.
         positions: positions of the selected arguments.
         names: names of the selected arguments.
-        highest: calls with more positional arguments than this need no look-up.
-        single: the derivative is returned as it is; otherwise as a tuple, a dict by name, or a pair of both.
+        highest: a call with more positional arguments needs no look-up.
+        single: the result is one derivative. Otherwise it is a tuple, a dict by name, or a pair of both.
 
     Raises:
-        InputError: `argnums` or `argnames` are no positions and names, or one of them stands there twice.
+        InputError: `argnums` holds anything but positions, `argnames` anything but names, or an argument is selected twice.
     """
 
     def __init__(
@@ -102,10 +102,10 @@ class Selection:
         return parameters_of(self.function) or {}
 
     def keys(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[int | str]:
-        """Return for each selected argument its position in `args`, or its name in `kwargs`.
+        """Return the position in `args`, or the name in `kwargs`, of each selected argument.
 
         Raises:
-            InputError: an argument is not there, or selected twice.
+            InputError: the call lacks an argument, or an argument is selected twice.
         """
         if len(args) > self.highest:
             return self.positions
@@ -134,7 +134,7 @@ class Selection:
         return keys
 
     def pack(self, derivatives: list[Any]) -> Any:
-        """Return the derivatives by selected argument in the form promised to the user."""
+        """Return the derivatives, one for each selected argument, in the structure that the user gets."""
         if self.single:
             return derivatives[0]
         count = len(self.positions)
