@@ -79,11 +79,11 @@ def _gives_c_order(primitive: Primitive, arrays: Sequence[Any], params: dict[str
 
 def _axes_in_order(a: Any) -> bool:
     """Return `True` if the axes are known to lie in C order; there may be gaps, and axes may run backwards."""
-    if in_c_order(a):
-        return True
+    if is_traced(a) and getattr(a, "origin", None) is None:
+        return in_c_order(a)  # the usual case
     model = layout_of(a)
-    if model is None:
-        return False
+    if type(model) is not _ndarray:
+        return model is not None
     strides = [abs(stride) for stride, n in zip(model.strides, model.shape, strict=True) if n != 1]
     return strides == sorted(strides, reverse=True)
 

@@ -89,28 +89,25 @@ def origin_of(tensor: Any) -> tuple[Any, Path]:
 
 def layout_of(a: Any) -> Any:
     """Return an array that lies in memory as an argument does, or the number that it is; `None` if the layout is unknown."""
-    while is_traced(a):
-        below = a.current()
-        if isinstance(below, ArraySpec):
-            root, path = origin_of(a)
-            known = in_c_order(root)
-            return part(np.empty(root.shape, root.dtype), path) if known else None  # memory that is never touched
-        a = below
-    return a
+    while is_traced(a) and not isinstance(a.current(), ArraySpec):
+        a = a.below
+    if not is_traced(a):
+        return a
+    root, path = origin_of(a)
+    memory: Memory | None = getattr(root, "memory", None)
+    known = memory is None or memory.ordered
+    return part(np.empty(root.shape, root.dtype), path) if known else None  # memory that is never touched
 
 
 def in_c_order(a: Any) -> bool:
     """Return `True` if the elements of an argument are known to lie in C order without gaps; a number does."""
-    while is_traced(a):
-        below = a.current()
-        if isinstance(below, ArraySpec):
-            if getattr(a, "origin", None) is not None:
-                a = layout_of(a)
-                return a is not None and bool(a.flags.c_contiguous)
-            memory: Memory | None = getattr(a, "memory", None)
-            return memory is None or memory.ordered
-        a = below
-    return type(a) is not _ndarray or bool(a.flags.c_contiguous)
+    while is_traced(a) and not isinstance(a.current(), ArraySpec):
+        a = a.below
+    if is_traced(a) and getattr(a, "origin", None) is None:  # the usual case, in which no array is made
+        memory: Memory | None = getattr(a, "memory", None)
+        return memory is None or memory.ordered
+    a = layout_of(a)
+    return a is not None and (type(a) is not _ndarray or bool(a.flags.c_contiguous))
 
 
 def shares(out: Any, value: Any) -> bool:
@@ -235,8 +232,8 @@ def refresh(view: Any) -> None:
     origin = getattr(view, "origin", None)
     if origin is None:
         raise UnsupportedError(
-            f"whether reshape made a view or a copy depends on how an array lies in memory, which is not known where a trace "
-            f"has no values (vmap, make_expressions). Something was written to the one, and the other is read, at {here()}. "
+            f"whether reshape made a view or a copy depends on how an array lies in memory, which a trace without values (vmap,"
+            f" jit, make_expressions) does not know here. Something was written to the one, and the other is read, at {here()}. "
             f"Make the array with u = u.copy() before it is reshaped, or take a copy, v = u.reshape(shape).copy()."
         )
     root, path = origin
