@@ -40,8 +40,8 @@ from functad.places import call_of, here, name_of, warn
 from functad.primitives.operands import foreign_rules, is_of_jax
 from functad.primitives.safe import CAREFUL, ELEMENTWISE, PASS, QUICK, STRICT
 from functad.settings import setting
-from functad.tracing.layouts import in_c_order
 from functad.tracing.traces.base import LIVE, WATCHER, Recorded
+from functad.tracing.views import in_c_order
 from functad.transforms.abstract import input_names
 from functad.transforms.calling.arguments import value_of
 from functad.transforms.calling.results import own_results

@@ -19,11 +19,11 @@ from functad.expressions.records import mark_needed, mark_reached, marks_at
 from functad.expressions.spec import ArraySpec, is_inexact, spec_of
 from functad.primitives.operands import innermost, read
 from functad.settings import setting
-from functad.tracing.layouts import in_c_order
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.abstract import DERIVATIVES, AbstractRecorder
 from functad.tracing.traces.base import Recorded, resolve
 from functad.tracing.traces.idle import idle, is_plain
+from functad.tracing.views import in_c_order
 from functad.transforms.abstract import listed
 from functad.transforms.closed_lists import close, extract
 from functad.transforms.leaves import replaced

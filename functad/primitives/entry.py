@@ -168,8 +168,8 @@ class Primitive(Entry):
         broadcasts: arguments of different shapes are combined, so cotangents may have to be summed.
         views: whether its result shares the memory of its only argument, and so follows NumPy's rules for views: `always`,
             `read-only`, `by layout` if the axes allow it, or not, if empty; a function of the parameters may say which.
-        ordered: whether its result, if it is a new array, lies in C order: `always`, `first` if the first argument does, `all`
-            if all do, as for elementwise ones in any case; empty if that is not known; or a function of the parameters.
+        ordered: its result, a new array, lies in C order if all array arguments do, or the array that it `writes` to. The
+            results of elementwise functions do in any case.
         zero_d: `zero_d(params)` returns `True` if results of shape `()` are arrays, `False` if they are scalars. `None`: ufuncs
             and reductions return scalars, and other primitives are tried on samples (see `functad.primitives.zero_d`).
         finite: results are finite for finite arguments, but for overflow in sums and products. By default all are but those of
@@ -214,7 +214,7 @@ class Primitive(Entry):
     complex: bool = True
     broadcasts: bool = False
     views: str | Callable[[Any], str] = ""
-    ordered: str | Callable[[Any], str] = ""
+    ordered: bool = False
     zero_d: Callable[[Any], bool] | None = None
     finite: bool
     writes: bool = False

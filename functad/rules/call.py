@@ -27,10 +27,10 @@ from functad.primitives.operands import zeros_for
 from functad.primitives.plan import Plan, Plans
 from functad.rules.rules import Rules
 from functad.tracing.constants import held
-from functad.tracing.layouts import in_c_order
 from functad.tracing.traces.abstract import AbstractRecorder
 from functad.tracing.traces.base import Recorded, Recorder, escaped, making, making_plain, record, resolve
 from functad.tracing.traces.idle import tensor_of
+from functad.tracing.views import in_c_order
 from functad.transforms.abstract import listed
 from functad.transforms.calling.arguments import shown
 from functad.transforms.calling.results import guarded, unaliased

@@ -42,7 +42,7 @@ from functad.primitives.ufunc_methods import METHODS, call_with_keywords
 from functad.tracing import conversions, joining, reducing  # noqa: F401 # the last two enter short ways
 from functad.tracing.foreign import OURS, answer_to_function, answer_to_ufunc
 from functad.tracing.graphs import refuse_in_token
-from functad.tracing.layouts import lies_in_c_order
+from functad.tracing.layouts import c_ordered
 from functad.tracing.memory import ArrayMemory, not_assigned
 from functad.tracing.methods import ArrayMethods
 from functad.tracing.operators import BINARY, SHORT, UNARY, Operators, binary, unary
@@ -50,7 +50,7 @@ from functad.tracing.reading import Reading
 from functad.tracing.traces.base import Recorded, Recorder, escaped, record, resolve
 from functad.tracing.traces.idle import idle
 from functad.tracing.type_tests import TensorType, TypeTests
-from functad.tracing.views import doubt, note_read_only, refresh
+from functad.tracing.views import note_read_only, refresh
 from functad.tracing.writing import Writing, buffer_after, buffer_like, by_name, into, put_through, write
 from functad.trees.structure import LEAF_KINDS
 
@@ -112,8 +112,7 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
     __functad_into__ = staticmethod(into)
     __functad_view__ = staticmethod(note_read_only)
     __functad_buffer__ = staticmethod(buffer_after)
-    __functad_in_order__ = lies_in_c_order
-    __functad_doubt__ = staticmethod(doubt)
+    __functad_c_ordered__ = c_ordered
     __functad_put__ = staticmethod(put_through)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:

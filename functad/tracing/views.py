@@ -5,9 +5,9 @@ from there. The root keeps weak references to its views. A write goes to the roo
 value, and belongs to `STALE`, whose `process` reads it anew.
 Nothing is paid by operations that make no view.
 
-An abstract trace has no values, and so no memory to ask. It knows of some arrays that they lie in C order; of a view of one of
-those NumPy says the rest. Whether `reshape` makes a view of another array is in doubt. Then each owns its memory, and they know
-of each other: when something is written to the one, the other is refused from then on.
+An abstract trace has no values, and so no memory to ask (see `functad.tracing.layouts`). If it does not know whether `reshape`
+made a view or a copy, the result and its argument both own their memory, and each is in the list of views of the other without
+an `origin`. A write to one of them makes the other stale, and a stale Tensor without an origin is refused when it is read.
 """
 
 from __future__ import annotations
@@ -56,24 +56,22 @@ STALE = StaleRecorder()
 
 
 class Memory:
-    """What a root knows of the memory that it owns; of a view in an abstract trace, how it lies.
+    """What a root knows of the memory that it owns.
 
     Attributes:
-        views: weak references to the Tensors that view it, and are not stale.
+        views: weak references to the Tensors that view it, or may view it, and are not stale.
         limit: from this number on, references to Tensors that are gone are dropped.
         copied: how often a write had to copy the array because records held it or a part of it.
-        ordered: the elements lie in C order without gaps, as far as an abstract trace knows.
-        doubted: weak references to all that may share this memory or not, this root too; `None` if there is nothing.
+        ordered: the elements are known to lie in C order without gaps; of use in abstract traces only.
     """
 
-    __slots__ = ("copied", "doubted", "limit", "ordered", "views")
+    __slots__ = ("copied", "limit", "ordered", "views")
 
     def __init__(self) -> None:
         self.views: list[ref[Any]] = []
         self.limit = 64
         self.copied = 0
         self.ordered = True
-        self.doubted: list[ref[Any]] | None = None
 
 
 def memory_of(root: Any) -> Memory:
@@ -84,15 +82,32 @@ def memory_of(root: Any) -> Memory:
     return memory
 
 
-def is_ordered(tensor: Any) -> bool:
-    """Say whether an abstract trace knows of a Tensor of its own that it lies in C order without gaps."""
-    memory: Memory | None = getattr(tensor, "memory", None)
-    return memory is None or memory.ordered
-
-
 def origin_of(tensor: Any) -> tuple[Any, Path]:
     """Return the root of a Tensor and the path from there; that of a root is empty."""
     return getattr(tensor, "origin", None) or (tensor, ())
+
+
+def layout_of(a: Any) -> Any:
+    """Return an array that lies in memory as an argument does, or the number that it is; `None` if the layout is unknown."""
+    while is_traced(a) and not isinstance(a.current(), ArraySpec):
+        a = a.below
+    if not is_traced(a):
+        return a
+    root, path = origin_of(a)
+    memory: Memory | None = getattr(root, "memory", None)
+    known = memory is None or memory.ordered
+    return part(np.empty(root.shape, root.dtype), path) if known else None  # memory that is never touched
+
+
+def in_c_order(a: Any) -> bool:
+    """Return `True` if the elements of an argument are known to lie in C order without gaps; a number does."""
+    while is_traced(a) and not isinstance(a.current(), ArraySpec):
+        a = a.below
+    if is_traced(a) and getattr(a, "origin", None) is None:  # the usual case, in which no array is made
+        memory: Memory | None = getattr(a, "memory", None)
+        return memory is None or memory.ordered
+    a = layout_of(a)
+    return a is not None and (type(a) is not _ndarray or bool(a.flags.c_contiguous))
 
 
 def shares(out: Any, value: Any) -> bool:
@@ -108,10 +123,9 @@ def note_if_view(base: Any, made: Any, value: Any, out: Any, primitive: Primitiv
     """Let the result of an operation stand for a view, if what it gave one level down, `out`, is or may be one of `value`."""
     if shares(out, value):
         note_view(base, made, primitive, params)
-    elif type(out) is not _ndarray:
-        group = getattr(getattr(out, "memory", None), "doubted", None)
-        if group is not None and memory_of(origin_of(value)[0]).doubted is group:
-            note_doubt(base, made)
+    elif is_traced(out) and may_be_view(out):
+        note_view(base, made, primitive, params)
+        doubt(made)
 
 
 def note_view(base: Any, view: Any, primitive: Primitive, params: dict[str, Any], number: int | None = None) -> None:
@@ -135,26 +149,21 @@ def _copies(root: Any, path: Path) -> bool:
     return not np.may_share_memory(part(model, path), model)
 
 
-def note_doubt(base: Any, made: Any) -> None:
-    """Note that a Tensor which was just made may be a view of another or a copy; it owns its memory."""
-    memory = memory_of(origin_of(base)[0])
-    if memory.doubted is None:
-        memory.doubted = [ref(origin_of(base)[0])]
-    memory.doubted.append(ref(made))
-    memory_of(made).doubted = memory.doubted
-
-
 def doubt(view: Any) -> None:
-    """Turn what `ravel` made into what may be a view or a copy, in all traces; it lies in C order in any case."""
+    """Turn a view that was just made into an array that may be a view or a copy, in all traces below too."""
     while is_traced(view):
         origin = getattr(view, "origin", None)
         if origin is not None:
-            views = memory_of(origin[0]).views
-            views[:] = [weak for weak in views if weak() is not view]
             del view.origin
-            note_doubt(origin[0], view)
-            view.memory.ordered = True
+            memory_of(view).views.append(ref(origin[0]))  # which knows the view already
         view = view.below
+
+
+def may_be_view(root: Any) -> bool:
+    """Return `True` if it is unknown whether a Tensor that owns its memory and another one share it."""
+    memory: Memory | None = getattr(root, "memory", None)
+    others = () if memory is None else [weak() for weak in memory.views]
+    return any(other is not None and getattr(other, "origin", None) is None for other in others)
 
 
 def note_read_only(base: Any, view: Any, entry: Any, params: dict[str, Any]) -> None:
@@ -178,38 +187,24 @@ def enter(root: Any, path: Path, view: Any) -> None:
         view.below.setflags(write=part.flags.writeable)
 
 
-def make_stale(root: Any) -> None:
-    """Take the values of all views of a root that is about to be written to; they belong to `STALE` then."""
+def make_stale(root: Any, written: Any = None) -> None:
+    """Take the values of all that is or may be a view of a root, which is about to be written to; they belong to `STALE` then.
+
+    If the root is stale itself, because it may share its memory with another one, that is what is `written`.
+    """
     memory: Memory | None = getattr(root, "memory", None)
     if memory is None or not memory.views:
         return
-    for weak in memory.views:
+    views, memory.views = memory.views, []
+    for weak in views:
         view = weak()
-        if view is not None:
-            view.below = None
-            view.recorder = STALE
+        if view is None or view is written:
+            continue
+        if getattr(view, "origin", None) is not None:
             root.recorder.invalidated(weak)
-    memory.views.clear()
-
-
-def in_doubt(tensor: Any) -> bool:
-    """Say whether the memory of a Tensor may be shared by another, or not."""
-    memory: Memory | None = getattr(tensor, "memory", None)
-    return memory is not None and memory.doubted is not None
-
-
-def settle(root: Any) -> None:
-    """Refuse from now on all that may share the memory of a root, or not, which is about to be written to."""
-    memory: Memory | None = getattr(root, "memory", None)
-    if memory is None or memory.doubted is None:
-        return
-    for weak in memory.doubted:
-        other = weak()
-        if other is not None and other is not root:
-            make_stale(other)
-            other.below, other.recorder = None, STALE
-            other.memory.doubted = None
-    memory.doubted = None
+        make_stale(view, root if written is None else written)
+        view.below = None
+        view.recorder = STALE
 
 
 def clone(tensor: Any) -> Any:
@@ -222,7 +217,7 @@ def clone(tensor: Any) -> Any:
     other = type(tensor)()
     other.below, other.recorder, other.slot = value, tensor.recorder, tensor.slot
     other.code, other.instruction = tensor.code, tensor.instruction
-    if not is_ordered(tensor):
+    if isinstance(value, ArraySpec) and not in_c_order(tensor):
         memory_of(other).ordered = False
     return other
 
@@ -236,8 +231,8 @@ def refresh(view: Any) -> None:
     origin = getattr(view, "origin", None)
     if origin is None:
         raise UnsupportedError(
-            f"whether reshape made a view or a copy depends on how an array lies in memory, which is not known where a trace "
-            f"has no values (vmap, make_expressions). Something was written to the one, and the other is read, at {here()}. "
+            f"whether reshape made a view or a copy depends on how an array lies in memory, which a trace without values (vmap,"
+            f" jit, make_expressions) does not know here. Something was written to the one, and the other is read, at {here()}. "
             f"Make the array with u = u.copy() before it is reshaped, or take a copy, v = u.reshape(shape).copy()."
         )
     root, path = origin

@@ -24,9 +24,9 @@ from functad.primitives.indexing.write import ADD_TO, WRITE, Path, part
 from functad.primitives.operands import as_operand, innermost, is_number, numpy_values, read
 from functad.primitives.ufunc_methods import METHODS
 from functad.tracing.conversions import updating
-from functad.tracing.layouts import in_c_order, lie_alike
+from functad.tracing.layouts import lie_alike
 from functad.tracing.traces.base import ONLOOKER, Recorded, Recorder, escaped, record, resolve
-from functad.tracing.views import clone, make_stale, memory_of, origin_of, settle
+from functad.tracing.views import clone, in_c_order, make_stale, memory_of, origin_of
 
 _ndarray = np.ndarray
 
@@ -156,17 +156,14 @@ def _write(root: Any, path: Path, index: Any, v: Any, primitive: Primitive) -> N
 def adopt(tensor: Any, new: Any) -> None:
     """Let a Tensor stand for the value of another that was just made."""
     make_stale(tensor)
-    settle(tensor)
     tensor.below, tensor.recorder, tensor.slot = new.below, new.recorder, new.slot
     tensor.code, tensor.instruction = new.code, new.instruction
 
 
 def _promote(root: Any, recorder: Recorder) -> None:
     """Bring a Tensor into the trace of an inner transform, whose Tensor is about to be written into it: as a constant."""
-    ordered = in_c_order(root)
+    memory_of(root).ordered = in_c_order(root)
     adopt(root, recorder.buffer(clone(root)))
-    if not ordered:
-        memory_of(root).ordered = False
 
 
 def buffer_after(model: Any, value: Any) -> Any:

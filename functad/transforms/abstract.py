@@ -13,10 +13,9 @@ from functad.places import call_of
 from functad.primitives.operands import foreign_rules
 from functad.primitives.safe import PASS, SINGULAR
 from functad.settings import setting
-from functad.tracing.layouts import in_c_order
 from functad.tracing.traces.abstract import DERIVATIVES, AbstractRecorder
 from functad.tracing.traces.base import Recorded
-from functad.tracing.views import memory_of
+from functad.tracing.views import in_c_order, memory_of
 from functad.transforms.calling.arguments import check_result, traced
 from functad.transforms.calling.selection import parameters_of
 from functad.transforms.calling.transform import transform

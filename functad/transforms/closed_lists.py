@@ -26,10 +26,9 @@ from functad.primitives.elementwise.conversion import COPY
 from functad.primitives.entry import Primitive
 from functad.primitives.operands import innermost
 from functad.tracing.constants import with_arrays
-from functad.tracing.layouts import in_c_order
 from functad.tracing.traces.abstract import AbstractRecorder
 from functad.tracing.traces.base import Recorded, Recorder, resolve, user_place
-from functad.tracing.views import clone, note_if_view
+from functad.tracing.views import clone, in_c_order, note_if_view
 from functad.transforms.abstract import listed, trace
 from functad.transforms.leaves import LeafFunction
 from functad.trees.structure import Structure, flatten

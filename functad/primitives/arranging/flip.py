@@ -133,7 +133,7 @@ ROLL = linear(
     ],
     doc="linear; the cotangent is rolled back",
     batch=along_axes,
-    ordered="all",
+    ordered=True,
     front=_roll_front,
     dependence="moved",
 )

@@ -105,7 +105,7 @@ CONCATENATE = linear(
     front=concatenate,
     sequences=("arrays",),
     batch=along_axis,
-    ordered="all",
+    ordered=True,
     dependence="moved",
 )
 
@@ -156,7 +156,7 @@ STACK = linear(
     front=stack,
     sequences=("arrays",),
     batch=along_axis,
-    ordered="all",
+    ordered=True,
     dependence="moved",
 )
 

@@ -105,7 +105,7 @@ PAD = linear(
     doc="linear in all modes but maximum, minimum and median; the cotangent of a padded element goes where it came from",
     front=pad,
     batch=by_parameter("widths", lambda size, widths: ((0, 0), *widths)),
-    ordered="all",
+    ordered=True,
     dependence="moved",
 )
 

@@ -60,7 +60,7 @@ REPEAT = linear(
     ],
     doc="linear; the cotangents of the copies are added",
     batch=along_axis,
-    ordered="all",
+    ordered=True,
     front=repeat,
     dependence="moved",
 )
@@ -102,7 +102,7 @@ TILE = linear(
     doc="linear; the cotangents of the copies are added",
     front=tile,
     batch=by_parameter("reps", lambda size, reps: (1, *reps)),
-    ordered="all",
+    ordered=True,
     dependence="moved",
 )
 

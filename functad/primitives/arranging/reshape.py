@@ -60,7 +60,6 @@ RESHAPE = linear(
     ],
     doc="linear; the cotangent is reshaped back",
     views="by layout",
-    ordered="always",
     batch=by_parameter("shape", lambda size, shape: (size, *shape)),
     front=reshape,
     dependence="moved",
@@ -284,13 +283,10 @@ def _as_they_lie(strides: tuple[int, ...]) -> tuple[int, ...]:
 
 def in_c_order(a: Any) -> Any:
     """Return `a` itself if it lies in C order without gaps, otherwise a copy that does; one of both if that is not known."""
-    flags, ask = getattr(innermost(a), "flags", None), getattr(a, "__functad_in_order__", None)
-    in_order = flags.c_contiguous if flags is not None else ask is None or ask()
-    if in_order is None:
-        a = RESHAPE(a, shape=shape_of(a))
-        type(a).__functad_doubt__(a)
-        return a
-    return a if in_order else np.copy(a, "C")
+    if is_traced(a):
+        return type(a).__functad_c_ordered__(a)
+    flags = getattr(a, "flags", None)
+    return a if flags is None or flags.c_contiguous else np.copy(a, "C")
 
 
 def in_fortran_order(a: Any) -> Any:

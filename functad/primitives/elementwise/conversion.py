@@ -164,6 +164,5 @@ COPY = linear(
     doc="linear; the cotangent passes",
     batch=elementwise,
     front=_copy_front,
-    ordered=lambda params: {"C": "always", "F": ""}.get(str(params.get("order")).upper(), "all"),
     dependence="moved",
 )

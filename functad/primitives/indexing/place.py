@@ -117,7 +117,7 @@ def _entry(
         broadcasts=True,
         derived={"places": lambda a, v, *indices: tuple([i.copy() if type(i) is np.ndarray else i for i in indices])},
         batch=_batch,
-        ordered="first",
+        ordered=True,
         raises=_raises,
         dependence="write",
         curvature="none",

@@ -299,7 +299,7 @@ def _enter(function: Any, vjp: Any, samples: Any, doc: str, *, adds: bool) -> Pr
         broadcasts=True,
         writes=True,
         batch=_batch,
-        ordered="first",
+        ordered=True,
         dependence="write",
     )
 

@@ -123,7 +123,7 @@ MATMUL = multilinear(
     contracts=True,
     pushes=(lambda t, b, a_shape: t @ b, lambda t, a, b_shape: a @ t),
     batch=_matmul_batch,
-    ordered="all",
+    ordered=True,
     dependence="matmul",
 )
 
@@ -210,7 +210,7 @@ DOT = multilinear(
     doc="d(a . b) = da . b + a . db",
     front=dot,
     batch=_dot_batch,
-    ordered="all",
+    ordered=True,
     dependence="dot",
 )
 
@@ -268,7 +268,7 @@ OUTER: Primitive = multilinear(
     internal=True,
     doc="d(a b^T) = da b^T + a db^T",
     batch=_outer_batch,
-    ordered="all",
+    ordered=True,
     dependence="outer",
 )
 

@@ -132,7 +132,7 @@ def enter_extreme(function: Any, ufunc: np.ufunc, samples: Any, doc: str) -> Pri
         doc=doc,
         front=front,
         batch=along_axes,
-        ordered="all",
+        ordered=True,
         dependence="reduction",
         curvature="none",
         reduces=ufunc,

@@ -157,7 +157,7 @@ VAR = general(
     samples=_var_samples,
     doc="d var(a) = 2 / (n - ddof) Re(sum(conj(a - mean(a)) da))",
     batch=along_axes,
-    ordered="all",
+    ordered=True,
     front=var,
     dependence="reduction",
 )

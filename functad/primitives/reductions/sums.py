@@ -221,7 +221,7 @@ SUM: Primitive = linear(
     front=sum,
     reduces=np.add,
     batch=along_axes,
-    ordered="all",
+    ordered=True,
     pushes=(lambda t, a_layout, axis, keepdims: SUM(t, axis=axis, keepdims=keepdims),),
     dependence="reduction",
 )
@@ -274,7 +274,7 @@ MEAN: Primitive = linear(
     doc="linear; the cotangent is divided by the number of elements and broadcast",
     front=mean,
     batch=along_axes,
-    ordered="all",
+    ordered=True,
     pushes=(lambda t, a_layout, axis, keepdims: MEAN(t, axis=axis, keepdims=keepdims),),
     dependence="reduction",
 )
@@ -355,7 +355,7 @@ PROD = general(
     front=prod,
     reduces=np.multiply,
     batch=along_axis,
-    ordered="all",
+    ordered=True,
     curvature="factors",
     dependence="reduction",
 )

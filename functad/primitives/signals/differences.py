@@ -101,7 +101,7 @@ DIFF: Primitive = linear(
     samples=_diff_samples,
     doc="linear; minus the differences of the cotangent, with zeros at both ends",
     batch=along_axis,
-    ordered="all",
+    ordered=True,
     front=diff,
     dependence="differences",
 )

@@ -27,7 +27,7 @@ from functad.tracing.layouts import examples_in_c_order, note_result
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.abstract import AbstractRecorder
 from functad.tracing.traces.base import Recorded, _getframe, alike, bare
-from functad.tracing.views import clone, in_doubt, make_stale, memory_of, origin_of
+from functad.tracing.views import clone, make_stale, may_be_view, memory_of, origin_of
 
 
 class Batched(ArraySpec):
@@ -214,7 +214,7 @@ class BatchRecorder(AbstractRecorder):
         root.below = BatchedZeroD(array) if array.ndim == 1 else Batched(array)
         if isinstance(array, Recorded):
             # what was broadcast is one array for all examples
-            alone = alone and not origin_of(array)[1] and not in_doubt(array)
+            alone = alone and not origin_of(array)[1] and not may_be_view(array)
         else:
             alone = alone and not isinstance(given, Recorded) and array.base is None
         if alone:

@@ -24,7 +24,7 @@ from functad.tracing.conversions import depends_on_inputs
 from functad.tracing.engines import computed
 from functad.tracing.fitting import forward_specs, reverse_specs, reverse_specs_beside
 from functad.tracing.traces.base import WATCHER, Recorded, Recorder, record, user_place
-from functad.tracing.views import clone, in_doubt, make_stale, memory_of, note_if_view
+from functad.tracing.views import clone, make_stale, may_be_view, memory_of, note_if_view
 
 _ndarray = np.ndarray
 
@@ -247,7 +247,7 @@ def _written(primitive: Primitive, root: Any, v: Any, path: Any, index: Any) -> 
     cell, root.below = [root.below], None
     alone = is_alone(cell, 0)
     value = root.below = cell[0]
-    if alone and (not in_doubt(value) if isinstance(value, Recorded) else type(v) is not type(root) and value.base is None):
+    if alone and (not may_be_view(value) if isinstance(value, Recorded) else type(v) is not type(root) and value.base is None):
         put(value, path, index, v, adds=primitive is ADD_TO)
         return value
     memory_of(root).copied += 1
