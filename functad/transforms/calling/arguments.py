@@ -246,12 +246,6 @@ def operand_of(leaf: Any) -> Any:
     return read(leaf) if isinstance(value, Recorded) and value.recorder.plain else value
 
 
-def operand_of(leaf: Any) -> Any:
-    """Return the value of an argument of an operation, as `value_of` does; a constant of a compiled function stays one."""
-    value = value_of(leaf)
-    return read(leaf) if isinstance(value, Recorded) and value.recorder.plain else value
-
-
 def shown(value: Any) -> Any:
     """Return an argument after a `graph` has seen it, which follows what transforms do to constants too."""
     onlooker = ONLOOKER.get()
