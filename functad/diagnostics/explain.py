@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from functad.diagnostics.following import Followed, Follower
 from functad.diagnostics.ways import Way, way_of
 from functad.expressions.records import inputs_of, mark_needed, mark_reached, marks_at
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of
 from functad.places import name_of
 from functad.primitives.operands import innermost
-from functad.tracing.traces.following import Followed, Follower
 from functad.transforms.calling.arguments import checked_leaves, split_aux, traced, undifferentiable
 from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
 from functad.transforms.walks.reverse import pull_alone, pull_back

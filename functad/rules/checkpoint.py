@@ -19,8 +19,7 @@ from functad.rules.call import OneCall, apply
 from functad.rules.rules import Rules
 from functad.tracing.constants import held
 from functad.tracing.traces.abstract import AbstractRecorder
-from functad.tracing.traces.base import OPEN, Recorded, Recorder
-from functad.tracing.traces.following import explained
+from functad.tracing.traces.base import OPEN, Recorded, Recorder, sees_inside
 from functad.transforms.abstract import listed
 from functad.transforms.calling.arguments import operand_of, value_of
 from functad.transforms.calling.transform import transform
@@ -113,7 +112,7 @@ def checkpoint(f: Callable[P, R], policy: Policy = None) -> Callable[P, R]:
         if not places:
             args, kwargs = structure.unflatten(copied(given))
             return f(*args, **kwargs)
-        if explained(leaves):
+        if sees_inside(leaves):
             return f(*args, **kwargs)
         segment, inputs, rest, form = _segment(f, leaves, structure, places, keeps)
         inputs[: len(places)] = [operand_of(given[i]) for i in places]

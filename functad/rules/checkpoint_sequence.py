@@ -23,8 +23,7 @@ from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, dtype_of, shape_
 from functad.places import here, name_of
 from functad.rules.call import apply
 from functad.rules.rules import Rules
-from functad.tracing.traces.base import Recorded
-from functad.tracing.traces.following import explained
+from functad.tracing.traces.base import Recorded, sees_inside
 from functad.transforms.calling.arguments import value_of
 from functad.transforms.calling.results import guarded, own_results, owned
 from functad.transforms.calling.transform import Transformed
@@ -113,7 +112,7 @@ def checkpoint_sequence(step: Callable[Concatenate[int, P], R], n: int, snapshot
             return structure.unflatten(
                 own_results(steps.advance(own, 0, steps.n, [others[i] for i in places]), [*own, *others])
             )
-        if explained((*own, *others)):
+        if sees_inside((*own, *others)):
             return structure.unflatten(steps.advance(own, 0, steps.n, [others[i] for i in places]))
         steps.others = [None if i in places else leaf for i, leaf in enumerate(others)]
         steps.followed = [k for k, i in enumerate(places) if isinstance(others[i], Recorded)]

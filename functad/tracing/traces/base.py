@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import CodeType
@@ -267,6 +267,17 @@ def record(primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]
     if newest.recorder.closed:
         raise escaped(newest, primitive.name)
     return newest.recorder.process(primitive, arrays, params)
+
+
+def sees_inside(leaves: Iterable[Any]) -> bool:
+    """Return `True` if a trace of some values records the operations inside functions with rules of their own."""
+    for leaf in leaves:
+        while isinstance(leaf, Recorded):
+            if leaf.recorder.sees_inside:
+                return True
+            leaf = leaf.current()  # type: ignore[attr-defined]
+            leaf = getattr(leaf, "array", leaf)  # all examples of a batch
+    return False
 
 
 def resolve(value: Any) -> Any:

@@ -11,7 +11,6 @@ plain value that it stands for: it decides branches, is an index, becomes an arr
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -218,17 +217,6 @@ class Followed(Tensor):
 
 
 Follower.tensor_class = Followed
-
-
-def explained(leaves: Iterable[Any]) -> bool:
-    """Say whether a trace that `sees_inside` of functions, as that of `explain` does, follows one of some values."""
-    for leaf in leaves:
-        while isinstance(leaf, Recorded):
-            if leaf.recorder.sees_inside:
-                return True
-            leaf = leaf.current()  # type: ignore[attr-defined]
-            leaf = getattr(leaf, "array", leaf)  # of one that stands for a batch
-    return False
 
 
 def _all_constant(tree: Any) -> bool:
