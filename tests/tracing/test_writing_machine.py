@@ -224,6 +224,7 @@ class Programs(RuleBasedStateMachine):
     def write(self, number: int, other: int, name: str) -> None:
         i, j = self.pick(number), self.pick(other)
         assume(self.pool[i].size and self.pool[i].ndim)
+        assume(self.pool[i].flags.writeable)  # NumPy's `add.at` writes into read-only arrays, which a Tensor refuses
         self.take(f"= a{i} {name} a{j}", lambda pool: WRITES[name](pool[i], pool[j]))
 
     def run(self, x: Any) -> tuple[Any, ...]:
