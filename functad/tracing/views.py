@@ -232,9 +232,9 @@ def refresh(view: Any) -> None:
     origin = getattr(view, "origin", None)
     if origin is None:
         raise UnsupportedError(
-            f"whether reshape made a view or a copy depends on how an array lies in memory, which a trace without values (vmap,"
-            f" jit, make_expressions) does not know here. Something was written to the one, and the other is read, at {here()}. "
-            f"Make the array with u = u.copy() before it is reshaped, or take a copy, v = u.reshape(shape).copy()."
+            f"whether reshape made a view or a copy depends on how an array lies in memory, which is not known here: a trace "
+            f"without values (vmap, jit, make_expressions). Something was written to the one, and the other is read, at "
+            f"{here()}. Make the array with u = u.copy() before it is reshaped, or take a copy, v = u.reshape(shape).copy()."
         )
     root, path = origin
     new = root
