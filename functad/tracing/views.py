@@ -231,9 +231,9 @@ def refresh(view: Any) -> None:
     origin = getattr(view, "origin", None)
     if origin is None:
         raise UnsupportedError(
-            f"whether reshape made a view or a copy depends on the memory order of an array, which a trace without values "
-            f"(vmap, jit) may not know. Something was written to the one, and the other is read, at {here()}. "
-            f"Make the array with u = u.copy() before it is reshaped, or take a copy, v = u.reshape(shape).copy()."
+            f"whether reshape made a view or a copy depends on how an array lies in memory, which is not known here: a trace "
+            f"without values (vmap, jit, make_expressions). Something was written to the one, and the other is read, at "
+            f"{here()}. Make the array with u = u.copy() before it is reshaped, or take a copy, v = u.reshape(shape).copy()."
         )
     root, path = origin
     new = root
