@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from types import CodeType
 from typing import Any
 
 from functad.expressions.spec import dtype_of, shape_of
@@ -170,6 +171,11 @@ def _with_rules(text: str, rules: Sequence[Callable[..., Any]]) -> Callable[[Any
     return _maker(text, tuple(names))(*rules)
 
 
+def _compiled(text: str, mode: str) -> CodeType:
+    """Compile generated text. The name of its file tells that none of its lines is the user's."""
+    return compile(text, "<functad.plan>", mode)
+
+
 @cache
 def _maker(text: str, names: tuple[str, ...]) -> Callable[..., Callable[[Any, Any], Any]]:
     """Return the function that makes a function of a text, for values of the names: to compile a text takes 30 us."""
@@ -178,7 +184,7 @@ def _maker(text: str, names: tuple[str, ...]) -> Callable[..., Callable[[Any, An
         text = f"return {text}"
     body = "\n".join(f"    {line}" for line in text.splitlines())
     result = "" if text.startswith("return") else "\n    return push"
-    exec(f"def make({', '.join(names)}):\n{body}{result}", module)  # noqa: S102 - made of names of parameters
+    exec(_compiled(f"def make({', '.join(names)}):\n{body}{result}", "exec"), module)  # noqa: S102 - names of parameters
     made: Callable[..., Any] = module["make"]
     return made
 
@@ -190,7 +196,7 @@ def _made(text: str, derived: Mapping[str, Callable[..., Any]] | None = None) ->
 
 def _evaluated(text: str, derived: Mapping[str, Callable[..., Any]] | None) -> Callable[..., Any]:
     names = {"shape_of": shape_of, "layout_of": layout_of, "dtype_of": dtype_of, "derived": derived}
-    made: Callable[..., Any] = eval(text, names)  # noqa: S307 - made of names of parameters
+    made: Callable[..., Any] = eval(_compiled(text, "eval"), names)  # noqa: S307 - made of names of parameters
     return made
 
 

@@ -182,7 +182,15 @@ class CustomFunction(Generic[P, R]):
         return call.result.unflatten(outs)  # type: ignore[no-any-return]
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> CustomCall:
-        """Return a call, with defaults, and with arguments given by name in their places if they have one."""
+        """Return a call of the function with its arguments by position where that is possible, and with its defaults.
+
+        Args:
+            args: the positional arguments.
+            kwargs: the arguments given by name.
+
+        Returns:
+            The call, which is not computed yet.
+        """
         if self.parameters and (kwargs or len(args) < len(self.parameters)):
             bound = inspect.signature(self.function).bind(*args, **kwargs)
             bound.apply_defaults()

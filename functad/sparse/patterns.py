@@ -42,10 +42,10 @@ def _followed(
         own = tuple([given[i] for i in range(len(args))])
         call = trace(transform, call, own, {key: given[key] for key in kwargs})
         leaves = {key: [spec_of(leaf) for leaf in values] for key, values in leaves.items()}
-    made = {key: [recorder.enter(leaf, active=True) for leaf in leaves[key]] for key in keys}
+    made = {key: [recorder.enter_elements(leaf, active=True) for leaf in leaves[key]] for key in keys}
     for key in trees:
         if key not in keys:
-            made[key] = [recorder.enter(leaf, active=False) for leaf in leaves[key]] if abstract else leaves[key]
+            made[key] = [recorder.enter_elements(leaf, active=False) for leaf in leaves[key]] if abstract else leaves[key]
     entered = {key: flattened[key][1].unflatten(made[key]) for key in trees}
     out = traced(recorder, call, [entered[i] for i in range(len(args))], {key: entered[key] for key in kwargs})
     results, structure = flatten(out)

@@ -62,7 +62,7 @@ class Dependence(Recorder):
         self.sets = Sets()
         self.happened = Events() if second else None
 
-    def enter(self, value: Any, *, active: bool) -> Any:
+    def enter_elements(self, value: Any, *, active: bool) -> Any:
         """Make the Tensor of an input; each of its elements depends on itself, if it is one to differentiate by."""
         shape = shape_of(value)
         sets = self.sets.singletons(math.prod(shape)).reshape(shape) if active else np.zeros(shape, np.int64)
@@ -223,7 +223,7 @@ def _pulled(
     inner = Dependence(recorder.transform, recorder.function, second=False)
     floats = [dtype_of(out).kind in "fc" for out in outs]
     gs = [
-        inner.enter(np.ones(shape_of(out), dtype_of(out))[()], active=True) if inexact else np.zeros(shape_of(out))
+        inner.enter_elements(np.ones(shape_of(out), dtype_of(out))[()], active=True) if inexact else np.zeros(shape_of(out))
         for out, inexact in zip(outs, floats, strict=True)
     ]
     found = primitive.vjps[0](tuple(gs), arrays)

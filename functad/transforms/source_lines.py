@@ -51,7 +51,8 @@ _KINDS = {
 
 def _of_tapes() -> list[list[Any]]:
     """Return the records of the tapes that record now."""
-    found, recorder = [], TAPING.get()
+    found: list[list[Any]] = []
+    recorder: Any = TAPING.get()
     while recorder is not None:
         found.append(recorder.equations)
         recorder = recorder.around
