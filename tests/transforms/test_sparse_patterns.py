@@ -347,7 +347,7 @@ def test_work_is_linear():
 
     def stored(f, n):
         recorder = Dependence("test", f, second=True)
-        f(recorder.enter(np.ones(n), active=True))
+        f(recorder.enter_elements(np.ones(n), active=True))
         return recorder.sets._used + recorder.happened.sets._used + len(recorder.sets)
 
     for f in (broyden, rosenbrock, lambda x: np.sum(np.tanh(np.convolve(x, [1.0, 2.0, 1.0])) ** 2)):
@@ -361,7 +361,7 @@ def test_dense_rows_cost_one_set():
         return np.tanh(x / np.sum(x)) * np.linalg.norm(x)
 
     recorder = Dependence("test", f, second=False)
-    out = f(recorder.enter(np.ones(500), active=True))
+    out = f(recorder.enter_elements(np.ones(500), active=True))
     assert len(np.unique(out.slot.sets)) == 1
     assert recorder.sets._used < 3 * 500
 
