@@ -3,7 +3,6 @@
 import gc
 import os
 import sys
-from types import SimpleNamespace
 
 import hypothesis
 import numpy as np
@@ -30,14 +29,8 @@ def rng():
 
 
 @pytest.fixture
-def small_heap(monkeypatch):
-    """Hide what was there before a test from the cycle collector, whose functions look at every object of the whole run.
-
-    An open tape drops no record while objects are frozen, for they might hold its Tensors; these here are older than any.
-    """
-    from functad.eager.tape import pruning
-
-    monkeypatch.setattr(pruning, "gc", SimpleNamespace(get_referrers=gc.get_referrers, get_freeze_count=lambda: 0))
+def small_heap():
+    """Hide older objects from the cycle collector, whose functions look at every object of the whole run."""
     gc.freeze()
     yield
     gc.unfreeze()

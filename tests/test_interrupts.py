@@ -21,8 +21,8 @@ from functad.diagnostics import (
 PACKAGE = str(Path(functad.__file__).parent)
 x = np.array([1.0, 2.0, 3.0])
 
-LOCKS = "watch_tensor", "prune"
-"""These take a lock by `with`, which is one instruction and no line of Python; tracing would stop between."""
+LOCKS = ("watch_tensor",)
+"""It takes a lock by `with`, which is one instruction and no line of Python; tracing would stop between."""
 
 
 ENTRIES = "__enter__", "__exit__"

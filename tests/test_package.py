@@ -53,7 +53,6 @@ LAYERS = (
     "functad.eager.models",
     "functad.eager.tape.inner_traces",
     "functad.eager.tape.equations",
-    "functad.eager.tape.pruning",
     "functad.eager.tape.recorder",
     "functad.eager.tape",
     "functad.eager",

@@ -98,20 +98,6 @@ def test_states_of_a_tape():
     assert str(tape).startswith("GradientTape(spent, 0 records)")
 
 
-def test_lines_survive_pruning(small_heap):
-    x = Variable(1.0)
-    with GradientTape(persistent=True, lists=True) as tape:
-        kept = x * 3.0
-        for _ in range(30_000):
-            np.sin(x)  # which nobody can ask for
-        kept = np.exp(kept)
-    rows = {row.text: row for row in holdings(tape)}
-    assert kept is not None
-    assert list(rows["kept = x * 3.0"].names) == ["multiply"]
-    assert list(rows["kept = np.exp(kept)"].names) == ["exp"]
-    assert tape.stats()["records"] < 30_000
-
-
 def test_lazy_arrays_are_not_computed():
     da = pytest.importorskip("dask.array")  # the extra `dask`
 

@@ -213,9 +213,8 @@ def test_every_function_can_be_listed(entry):
                 assert np.array_equal(value, y.numpy(), equal_nan=True), str(call)
 
 
-@pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("seed", range(6))
-def test_lists_of_pruned_tapes(seed):
+def test_lists_of_random_programs(seed):
     rng = np.random.default_rng(seed)
     x, w = functad.constant(ROOT), functad.Variable(0.5, name="w")
     with GradientTape(persistent=True, lists=True) as tape:

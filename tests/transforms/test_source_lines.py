@@ -179,11 +179,7 @@ def test_tangents_of_accumulators_and_of_jvp_belong_to_their_lines():
     assert ("cos", "return np.sum(np.sin(y))") in pushed
 
 
-def test_a_tape_that_is_open_for_long_keeps_the_lines(monkeypatch):
-    from functad.eager.tape import pruning
-
-    monkeypatch.setattr(pruning, "SHARE", 0.0)
-
+def test_a_tape_that_is_open_for_long_keeps_the_lines():
     def long(x):
         source = functad.constant(x)
         with functad.GradientTape() as tape:

@@ -50,14 +50,6 @@ class TapeEquations(dict[int, tuple[Equation, tuple[ArraySpec, ...]] | Constant]
         if tensor.slot not in self:
             self[tensor.slot] = as_constant(tensor)
 
-    def renumber(self, places: dict[int, int]) -> None:
-        """Take note of the new numbers of slots; those that are not there are gone."""
-        kept = {places[slot]: _renumbered(entry, places) for slot, entry in self.items() if slot in places}
-        lines = {places[slot]: line for slot, line in self.lines.items() if slot in places}
-        self.clear()
-        self.update(kept)
-        self.lines = lines
-
 
 def as_constant(value: Any) -> Constant:
     """Return the value of a Tensor in no trace as a constant.
@@ -70,11 +62,3 @@ def as_constant(value: Any) -> Constant:
             return Constant(clone(value))
         value = below
     return Constant(value)
-
-
-def _renumbered(entry: Any, places: dict[int, int]) -> Any:
-    if isinstance(entry, Constant):
-        return entry
-    equation, specs = entry
-    inputs = tuple([places[source] if type(source) is int else source for source in equation.inputs])
-    return Equation(equation.primitive, inputs, equation.params, tuple([places[slot] for slot in equation.outputs])), specs

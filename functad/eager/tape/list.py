@@ -58,16 +58,15 @@ def expressions(tape: TapeSlice, target: Any, sources: Any) -> Expressions:
     requests.leaves_of(sources, "sources")
     arguments = tuple(sources) if type(sources) in (list, tuple) else (sources,)
     inputs, taken = flatten((arguments, {}))
-    with recorder.without_pruning():
-        listing = _Listing(recorder.listed, tape.makers())
-        for source in inputs:
-            listing.enter(tape.slots_of(source), spec_of(read(source)))
-        wanted = [recorder.slot_of(read(leaf)) for leaf in targets]
-        listing.add([slot for slot in wanted if slot is not None])
-        outputs = [
-            listing.place(slot) if slot in recorder.listed or slot in listing.number else as_constant(read(leaf))
-            for leaf, slot in zip(targets, wanted, strict=True)
-        ]
+    listing = _Listing(recorder.listed, tape.makers())
+    for source in inputs:
+        listing.enter(tape.slots_of(source), spec_of(read(source)))
+    wanted = [recorder.slot_of(read(leaf)) for leaf in targets]
+    listing.add([slot for slot in wanted if slot is not None])
+    outputs = [
+        listing.place(slot) if slot in recorder.listed or slot in listing.number else as_constant(read(leaf))
+        for leaf, slot in zip(targets, wanted, strict=True)
+    ]
     return Expressions(
         tuple(_names(inputs)),
         tuple(listing.equations),

@@ -14,8 +14,7 @@ Which recorders are active is a matter of the thread and the coroutine: `ACTIVE`
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from math import inf
 from threading import Lock
 from typing import Any
@@ -28,7 +27,6 @@ from functad.eager.models.tensor_like import refuse_array_api, refuse_foreign_ru
 from functad.eager.models.variable import Variable
 from functad.eager.tape.equations import TapeEquations
 from functad.eager.tape.inner_traces import has_value, refuse_within
-from functad.eager.tape.pruning import STEP, Schedule, still_there
 from functad.expressions.spec import is_float_array
 from functad.forks import renewed
 from functad.places import here, user_frame
@@ -38,7 +36,6 @@ from functad.primitives.entry import Primitive
 from functad.tracing.constants import apart_from
 from functad.tracing.conversions import depends_on_inputs
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.abstract import LINES
 from functad.tracing.traces.base import LIVE, OPEN, TAPING, WATCHER, Recorded, Recorder, resolve
 from functad.tracing.traces.concrete import ForwardRecorder, ReverseRecorder
 from functad.tracing.traces.idle import IDLE, idle, process_constants, tensor_of
@@ -70,8 +67,6 @@ class EagerRecorder(ReverseRecorder):
         debugs: it was made under `debug_nans`, and has a watch from when a tape starts.
         listed: the equations that were recorded while a tape with `lists=True` did.
         short: operators may take their short way, which tells nobody what they do.
-        limit: at this number of records it is time to think of those that nobody can ask for.
-        schedule: when they are looked for.
     """
 
     lasting = True
@@ -95,8 +90,6 @@ class EagerRecorder(ReverseRecorder):
         self.debugs = WATCHER.get() is not None
         self.short = not self.debugs
         self.listed = TapeEquations()
-        self.limit: float = STEP if LINES.get() is None else inf  # slots whose lines are known stay what they are
-        self.schedule = Schedule()
 
     @property
     def tapes(self) -> list[Any]:
@@ -106,16 +99,12 @@ class EagerRecorder(ReverseRecorder):
     @property
     def eager(self) -> bool:  # type: ignore[override]
         """Active, and nothing else is to be told, so that operators may take their short way."""
-        return self in _active() and (self.short if len(self.equations) < self.limit else self.prune())
+        return self.short and self in _active()
 
     @property
     def inactive(self) -> bool:  # type: ignore[override]
         """No tape records in this thread or coroutine."""
-        if self not in _active():
-            return True
-        if len(self.equations) >= self.limit:
-            self.prune()
-        return False
+        return self not in _active()
 
     @property
     def rank(self) -> float:
@@ -157,39 +146,11 @@ class EagerRecorder(ReverseRecorder):
         """Say whether a Tensor depends on none that is watched."""
         return not depends_on_inputs(tensor, self.watched)
 
-    def prune(self) -> bool:
-        """Let go of what nobody can ask for, if it is time, and return whether operators may take their short way.
-
-        That is at the start of an operation, when nothing holds on to slots.
-        """
-        if not _watching.locked():  # this thread may be watching a Tensor
-            with _watching:
-                self.schedule.prune(self)
-        return self.short
-
-    @contextmanager
-    def without_pruning(self) -> Iterator[None]:
-        """Return a context in which slots stay what they are."""
-        limit, self.limit = self.limit, inf
-        try:
-            yield
-        finally:
-            self.limit = limit
-
     def clear(self) -> None:
         """Drop all that is known of the list, which no tape will ask for."""
         for kept in (self.equations, self.variables, self.moved, self.aliases, self.left, self.listed):
             kept.clear()
         self.watch = None
-
-    def renumber(self, places: dict[int, int]) -> None:
-        """Take note of the new numbers of slots; those that are not there are gone."""
-        self.moved = {key: (weak, places[slot]) for key, (weak, slot) in self.moved.items()}
-        self.watched = set(still_there(self.watched, places))
-        self.listed.renumber(places)
-        self.left = {places[slot]: where for slot, where in self.left.items() if slot in places}
-        read = {key: (variable, still_there(slots, places)) for key, (variable, slots) in self.variables.items()}
-        self.variables = {key: entry for key, entry in read.items() if entry[1]}
 
     def keeps(self, tensor: Recorded) -> bool:
         """Say whether a Tensor is watched or a constant now, so that it must stay what it is."""
@@ -226,11 +187,6 @@ class EagerRecorder(ReverseRecorder):
                 self.left[tensor.slot] = what, frame.f_code, frame.f_lasti
 
     assigned = note
-
-    def inherit(self, slot: int, where: tuple[str, Any, int]) -> None:
-        """Remember for a slot where what was made of it left the trace."""
-        if self._tells_more(slot, where[0]):
-            self.left[slot] = where
 
     def _tells_more(self, slot: int, what: str) -> bool:
         held = self.left.get(slot)
@@ -319,10 +275,6 @@ class AccumulatorRecorder(ForwardRecorder, EagerRecorder):
     """The list that a forward accumulator writes into; it is pushed through once, and short."""
 
     pulls = False
-
-    def __init__(self, transform: str) -> None:
-        EagerRecorder.__init__(self, transform)
-        self.limit = inf
 
     @property
     def eager(self) -> bool:  # type: ignore[override]

@@ -246,28 +246,27 @@ def gradients_of(
     """
     recorder = tape.recorder
     assert recorder is not None
-    with recorder.without_pruning():
-        by_slot: dict[int, Any] = {}
-        direct: list[list[Any]] = [[] for _ in sources]
-        for (target, _), seed in zip(targets, seeds, strict=True):
-            refuse_within(read(target), recorder, "a gradient")
-            check_graph(read(target), tape.slots_of)
-            slots = tape.slots_of(read(target))
-            if slots and dtype_of(target).kind in "fc":
-                seed = conjugated(seed) if conj else seed
-                by_slot[slots[-1]] = seed if slots[-1] not in by_slot else by_slot[slots[-1]] + seed
-            else:
-                for own, source in zip(direct, sources, strict=True):
-                    if source is target:
-                        own.append(seed)
-        places = [tape.slots_of(source) for source in sources]
-        cut = {slot for tensor in cuts for slot in tape.slots_of(tensor)}
-        found = tape.pull(by_slot, {slot for slots in places for slot in slots}, cut, last=last, sparse=sparse)
-        result = []
-        for slots, own in zip(places, direct, strict=True):
-            parts = [conjugated(found[slot]) if conj else found[slot] for slot in slots if slot in found] + own
-            result.append(functools.reduce(operator.add, parts) if parts else None)
-        return result
+    by_slot: dict[int, Any] = {}
+    direct: list[list[Any]] = [[] for _ in sources]
+    for (target, _), seed in zip(targets, seeds, strict=True):
+        refuse_within(read(target), recorder, "a gradient")
+        check_graph(read(target), tape.slots_of)
+        slots = tape.slots_of(read(target))
+        if slots and dtype_of(target).kind in "fc":
+            seed = conjugated(seed) if conj else seed
+            by_slot[slots[-1]] = seed if slots[-1] not in by_slot else by_slot[slots[-1]] + seed
+        else:
+            for own, source in zip(direct, sources, strict=True):
+                if source is target:
+                    own.append(seed)
+    places = [tape.slots_of(source) for source in sources]
+    cut = {slot for tensor in cuts for slot in tape.slots_of(tensor)}
+    found = tape.pull(by_slot, {slot for slots in places for slot in slots}, cut, last=last, sparse=sparse)
+    result = []
+    for slots, own in zip(places, direct, strict=True):
+        parts = [conjugated(found[slot]) if conj else found[slot] for slot in slots if slot in found] + own
+        result.append(functools.reduce(operator.add, parts) if parts else None)
+    return result
 
 
 def conjugated(g: Any) -> Any:

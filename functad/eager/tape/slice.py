@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from functad.eager.active import ACTIVE
 from functad.eager.models.variable import Variable
-from functad.eager.tape.pruning import still_there
 from functad.eager.tape.recorder import EagerRecorder
 from functad.eager.tape.walk import cotangents_at, raised
 from functad.expressions.expressions import Constant
@@ -148,14 +147,6 @@ class TapeSlice:
     def follow(self, slot: int) -> None:
         """Take note of a slot that the tape watches."""
         self._slots.add(slot)
-
-    def renumber(self, places: dict[int, int], starts: Sequence[int]) -> None:
-        """Take note of new numbers of slots; `starts` says how many slots before one are kept."""
-        self._stretches = [[starts[start], stop if stop < 0 else starts[stop]] for start, stop in self._stretches]
-        self._slots = set(still_there(self._slots, places))
-        self._marks = bytearray([self._marks[slot] for slot in places if slot < len(self._marks)])
-        self._seen = starts[self._seen]
-        self._watched = [weak for weak in self._watched if weak() is not None]
 
     def pull(self, seeds: dict[int, Any], wanted: set[int], cuts: set[int], *, last: bool, sparse: bool) -> dict[int, Any]:
         """Return the cotangents of some slots that this tape connects, given those of others."""
