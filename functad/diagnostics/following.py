@@ -11,6 +11,7 @@ plain value that it stands for: it decides branches, is an index, becomes an arr
 from __future__ import annotations
 
 import operator
+from types import CodeType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -76,6 +77,13 @@ class Follower(Recorder):
         slot = self.inputs
         self.steps.append(Step("input", (), (slot,)))
         return super().enter(value)
+
+    def append(self, record: Any, value: Any, code: CodeType | None = None, instruction: int = 0) -> Any:
+        """Append a record and return the Tensor of its result, which knows whether it is alive."""
+        made, tensor = super().append(record, value, code, instruction), Followed()
+        tensor.below, tensor.recorder, tensor.slot = value, self, made.slot
+        tensor.code, tensor.instruction = code, instruction
+        return tensor
 
     def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """Record a call of a primitive; without a derivative, the result is a Tensor that stands for a constant."""
@@ -214,9 +222,6 @@ class Followed(Tensor):
         follower: Any = next(leaf for leaf in leaves if isinstance(leaf, Followed)).recorder  # `self` may be a stale view
         follower.compare(name, text, parents, out)
         return follower.constant(out, Step(text, parents, ()))
-
-
-Follower.tensor_class = Followed
 
 
 def _all_constant(tree: Any) -> bool:

@@ -104,9 +104,6 @@ class Recorder:
     plain = False
     """Its Tensors stand for plain values of the user: a constant and one of them give what constant and value would give."""
 
-    tensor_class: ClassVar[type[Recorded]]
-    """The class of its Tensors."""
-
     reassigns: ClassVar[bool] = False
     """`t += v` makes a new Tensor and leaves the old one what it was, as sources of a tape must stay."""
 
@@ -138,7 +135,7 @@ class Recorder:
             value: the result one level lower.
             code, instruction: the user's line.
         """
-        tensor = self.tensor_class()
+        tensor = _tensor_class()
         tensor.below = value
         tensor.recorder = self
         tensor.slot = len(self.equations)
@@ -232,7 +229,13 @@ class Recorded:
     instruction: int
 
 
-Recorder.tensor_class = Recorded  # `functad.tracing.tensor` sets `Tensor`
+_tensor_class: type[Recorded] = Recorded
+
+
+def make_tensors_of(cls: type[Recorded]) -> None:
+    """Set the class of the Tensors that traces make: `Tensor`, whose module imports this one."""
+    global _tensor_class  # noqa: PLW0603 - an attribute of the trace would cost 1 % of a chain of numbers
+    _tensor_class = cls
 
 
 def bare(cls: type[Recorded], recorder: Recorder, value: Any, slot: int) -> Any:
