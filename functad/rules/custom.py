@@ -167,7 +167,7 @@ class CustomFunction(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Return the value, recorded as one operation if there are Tensors that are followed among the arguments."""
-        call = self.call(args, kwargs)
+        call = self._call(args, kwargs)
         if not any(isinstance(leaf, Recorded) for leaf in call.leaves):
             return self.function(*args, **kwargs)
         if self.bwd is None and self.jvp is None and self.batch is None:
@@ -183,7 +183,7 @@ class CustomFunction(Generic[P, R]):
         outs = apply(call.rules(), [call.leaves[i] for i in call.places])
         return call.result.unflatten(outs)  # type: ignore[no-any-return]
 
-    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> CustomCall:
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> CustomCall:
         """Return a call, with defaults, and with arguments given by name in their places if they have one."""
         if self.parameters and (kwargs or len(args) < len(self.parameters)):
             bound = inspect.signature(self.function).bind(*args, **kwargs)
