@@ -174,6 +174,10 @@ class Primitive(Entry):
             and reductions return scalars, and other primitives are tried on samples (see `functad.primitives.zero_d`).
         finite: results are finite for finite arguments, but for overflow in sums and products. By default all are but those of
             elementwise functions with second derivatives.
+        passes_nan: positions of arguments; a NaN element of one makes each result NaN that is computed from it. By default the
+            position of the only argument of a ufunc; `linear` and `multilinear` primitives pass the NaN of all arguments.
+        reads_all: each element of these arguments is used in some result.
+        plain: a function of the same arguments with equal results where no NaN occurs, for primitives that treat NaN.
         writes: it replaces, or adds to, elements of its first argument.
         contracts: it is the product of matrices, the sums of whose cotangents may be taken before they are multiplied.
         derived: by name, what rules read that is made of the array arguments.
@@ -217,6 +221,9 @@ class Primitive(Entry):
     ordered: bool = False
     zero_d: Callable[[Any], bool] | None = None
     finite: bool
+    passes_nan: tuple[int, ...]
+    reads_all: bool = True
+    plain: Callable[..., Any] | None = None
     writes: bool = False
     contracts: bool = False
     derived: Mapping[str, Callable[..., Any]] = MappingProxyType({})
@@ -269,6 +276,8 @@ class Primitive(Entry):
         vars(self).update(kind=kind, names=tuple(names), compute=compute, vjps=vjps, partial=partial)
         vars(self).update(reverse_plans=Plans(), forward_plans=Plans(), spec=self.spec_by_stand_in)
         traits.setdefault("finite", kind != "elementwise" or traits.get("curvature") in ("none", "product"))
+        is_unary = kind == "elementwise" and type(function) is np.ufunc and function.nin == 1
+        traits.setdefault("passes_nan", (0,) if is_unary else ())
         vars(self).update({trait: value for trait, value in traits.items() if value is not None})
         if internal:
             INTERNAL.append(self)
