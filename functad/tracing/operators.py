@@ -89,7 +89,7 @@ def _slow(primitive: Primitive, x: Any, y: Any) -> Any:
             return _slow(primitive, *[as_operand(v) if v is operand else v for v in (x, y)])
         if isinstance(operand, _FOREIGN) or (overrides(operand) and not holds(type(operand), x, y)):
             if type(operand).__module__.startswith("scipy.sparse"):
-                from functad.primitives.linalg.sparse_products import sparse_operation  # noqa: PLC0415 - few programs need it
+                from functad.primitives.linalg.sparse_products import sparse_operation  # noqa: PLC0415 - rarely needed
 
                 return sparse_operation(primitive, x, y)
             answer = answer_to_operator(primitive, x, y)
