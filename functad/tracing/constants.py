@@ -47,7 +47,7 @@ TRUST: ContextVar[bool] = context_variable("trust", default=False)
 
 
 def held(a: Any, recorder: Any) -> Any:
-    """Return a user array, or a copy, that a record may keep until the backward pass."""
+    """Return a user array for a record: a copy if it is small or the recorder is lasting, else itself with a checksum."""
     if a.nbytes <= SMALL or recorder.lasting:
         return a if a.base is None and not a.flags.writeable else a.copy("K")
     _seal(a, recorder, constant=True)

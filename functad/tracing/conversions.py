@@ -303,7 +303,7 @@ def refusal_in_compiled_code(error: TypeError) -> FunctadError | None:
         return None
     place = _place_of(error)
     shown = shown.removesuffix("'").removesuffix(")")
-    if shown.endswith("]"):  # of an abstract trace
+    if shown.endswith("]"):  # a spec, in an abstract trace
         return AbstractValueError(f"The length of an array is a Tensor of which only {shown} is known, at {place}. {_LENGTHS}")
     return ConversionError(f"The length of an array is a Tensor, {shown}, at {place}. {_COUNT}")
 
@@ -395,7 +395,7 @@ def _called(snippet: str) -> tuple[str, bool]:
     """Return the last part of the called name, `[]` for an index, and whether the expression draws random numbers."""
     try:
         node: ast.AST = ast.parse(snippet, mode="eval").body
-    except (SyntaxError, SystemError):  # Python 3.11 and 3.12 raise the second when two threads parse at once
+    except (SyntaxError, SystemError):  # Python 3.11 and 3.12: two threads that parse at the same time
         return "", False
     if isinstance(node, ast.BinOp) and not isinstance(node.op, ast.Mod):
         return "operator", False

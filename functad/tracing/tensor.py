@@ -128,7 +128,7 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
             inputs = tuple([strong(value) if is_traced(value) else np.asarray(value)[()] for value in inputs])
             first = next(filter(is_traced, inputs))
         if (type(inputs[0]) is complex or type(inputs[-1]) is complex) and dtype_of(self) == np.float64:
-            # Python's operators would give a Python number.
+            # Python's operators would return a Python number.
             inputs = tuple([np.complex128(value) if type(value) is complex else value for value in inputs])
         if not kwargs and method == "__call__":
             short = BINARY.get(ufunc) or _short_way(ufunc)

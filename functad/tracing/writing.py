@@ -230,7 +230,7 @@ _SCANS = frozenset({"accumulate", "cumprod", "cumsum", "nancumprod", "nancumsum"
 
 
 def into(call: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
-    """Call a function with a Tensor, or a tuple with Tensors, as `out=`; return `out`.
+    """Call a function with a Tensor, or a tuple with Tensors, as `out=`; return `out`, with results in place of `None`.
 
     Raises:
         ConversionError: `out=` has both Tensors and plain arrays.

@@ -51,9 +51,9 @@ TAPING: ContextVar[Recorder | None] = context_variable("taping", default=None)
 
 
 def making() -> Recorder | None:
-    """Return the recorder for newly created arrays, or `None`: the newer one of the running function and the open tape.
+    """Return the recorder that `functad.numpy` uses for newly created arrays, or `None`.
 
-    The array creation functions of `functad.numpy` use it.
+    It is the newer of two recorders: of the running function and of the open tape.
     """
     running, tape = OPEN.get(), TAPING.get()
     return running if tape is None or (running is not None and running.serial > tape.serial) else tape
@@ -61,7 +61,7 @@ def making() -> Recorder | None:
 
 @contextmanager
 def making_plain(running: Recorder | None = None) -> Iterator[None]:
-    """Return a context without an open tape and with `running` as the open recorder; `None`: new arrays are plain."""
+    """Return a context with `running` as the open recorder and no open tape; without `running`, new arrays are plain."""
     with setting(OPEN, running), setting(TAPING, None):
         yield
 
@@ -158,7 +158,7 @@ class Recorder:
         """Called when the value of a Tensor is assigned to a Variable."""
 
     def write(self, primitive: Primitive, root: Any, v: Any, params: dict[str, Any]) -> Any:
-        """Return a Tensor for the value of `root` after a write; `root` owns its memory and takes over the value."""
+        """Return a Tensor for the value of `root` after a write; the caller lets `root`, an owner of memory, take it over."""
         return self.process(primitive, (root, v), params)
 
     def buffer(self, value: Any) -> Any:
@@ -233,7 +233,7 @@ _tensor_class: type[Recorded] = Recorded
 
 
 def make_tensors_of(cls: type[Recorded]) -> None:
-    """Set the class of the Tensors that traces create. The module of `Tensor` imports this one, and calls it."""
+    """Set the class of the Tensors that traces create; the module of `Tensor` calls this function."""
     global _tensor_class  # noqa: PLW0603 - an attribute of the trace would cost 1 % of a chain of numbers
     _tensor_class = cls
 
