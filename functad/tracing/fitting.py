@@ -1,4 +1,4 @@
-"""What a record says of shapes and dtypes: what derivatives must be brought to, where they can differ."""
+"""The specs in records: the shape and dtype to which a tangent or cotangent must be cast, broadcast or summed."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _FLOAT64 = np.dtype(np.float64)
 
 
 def forward_specs(primitive: Primitive, values: Sequence[Any], active: tuple[int, ...], out: Any) -> Any:
-    """Return the shape and dtype that the tangent of the result must be brought to; for several results, those of each."""
+    """Return the shape and dtype of the tangent of the result; `(None, specs)` for several results."""
     if primitive.multiple:
         return None, tuple([(shape_of(value), dtype_of(value)) for value in out])
     return shape_of(out), dtype_of(out)
 
 
 def reverse_specs_beside(primitive: Primitive, values: Sequence[Any], active: tuple[int, ...], out: Any) -> Any:
-    """As `reverse_specs`, for an elementwise primitive: in 40 % of the time where arrays are of one dtype."""
+    """Return the result of `reverse_specs` for an elementwise primitive, in 40 % of the time if all dtypes are equal."""
     if type(out) is _ndarray:
         shape, dtype = out.shape, out.dtype
         first = values[active[0]]
@@ -40,9 +40,9 @@ def reverse_specs_beside(primitive: Primitive, values: Sequence[Any], active: tu
 
 
 def reverse_specs(primitive: Primitive, values: Sequence[Any], active: tuple[int, ...], out: Any) -> Any:
-    """Return the shape and dtype that the cotangent of each active input must be brought to, or `None`.
+    """Return the shape and dtype to which the cotangent of each active input must be brought, or `None`.
 
-    `None` stands for what cannot differ: the shape unless the primitive broadcasts, the dtype if it is that of the result.
+    `None` means no conversion. In a spec, the shape is `None` if broadcasting does not change the shape of the input.
     """
     dtype = None if primitive.multiple else dtype_of(out)
     if dtype is not _FLOAT64 and dtype is not None and dtype.kind == "O":
