@@ -147,7 +147,7 @@ def _in_branches(equation: Equation, given: list[State], slot: int) -> Sequence[
 
 
 def _in_rows(equation: Equation, given: list[State], slot: int) -> Sequence[State]:
-    """Return the states of the results of a scan: iterate over its body until the states of the carries are constant."""
+    """Return the states of the results of a scan: repeat its body until the states of the carries stop changing."""
     count = equation.params["carries"]
     carries = given[:count]
     while True:  # in each iteration the state of another carry may change
@@ -168,6 +168,6 @@ _THROUGH = {"branches": _in_branches, "scan": _in_rows, "loop": _in_turns}
 
 
 def _joined(states: Sequence[State]) -> State:
-    """Return the join of several possible states of a value."""
+    """Return the state of a value with several possible states: a `Bend` if there is one, else `LINEAR` before `FIXED`."""
     bend = next((state for state in states if isinstance(state, Bend)), None)
     return bend or (LINEAR if LINEAR in states else FIXED)

@@ -53,7 +53,7 @@ class Scattered:
 
 
 class RowSum:
-    """The cotangent of a table in a walk with `sparse=True`: a sum of rows, as long as the function reads rows only."""
+    """The cotangent of a table in a backward pass with `sparse=True`: a sum of rows, as long as the function reads rows only."""
 
     __slots__ = ("_parts", "_settled")
 
@@ -62,11 +62,11 @@ class RowSum:
         self._settled = 0
 
     def settle(self) -> None:
-        """Keep the pieces found so far, at the end of a walk."""
+        """Keep the pieces found so far, at the end of a pass."""
         self._settled = len(self._parts)
 
     def forget(self) -> None:
-        """Drop the pieces found since the last `settle`, before a walk is repeated."""
+        """Drop the pieces found since the last `settle`, before a pass is repeated."""
         del self._parts[self._settled :]
 
     def values(self) -> list[Any]:
@@ -94,7 +94,7 @@ class RowSum:
         return RowSlices(indices, np.concatenate(pieces), shape)
 
     def __add__(self, other: Any) -> Any:
-        """Return the sum with a dense cotangent: a new array that the walk owns, or a Tensor."""
+        """Return the sum with a dense cotangent: a new array that the pass owns, or a Tensor."""
         total = self.total()
         if total is not None:
             return total.dense() + other
@@ -132,14 +132,14 @@ def take(cotangents: list[Any], index: int) -> Any:
 
 
 def accumulate(cotangents: list[Any], owned: bytearray, slot: int, ct: Any, fresh: bool = False) -> None:
-    """Add `ct` to the cotangent of a slot, in place if the walk owns the buffer of the slot.
+    """Add `ct` to the cotangent of a slot, in place if the pass owns the buffer of the slot.
 
     Args:
         cotangents: the cotangents by slot.
-        owned: by slot, 1 if the walk owns the buffer.
+        owned: by slot, 1 if the pass owns the buffer.
         slot: the slot.
         ct: the cotangent to add.
-        fresh: `ct` has no other references, so the walk may own it.
+        fresh: `ct` has no other references, so the pass may own it.
     """
     held = cotangents[slot]
     if held is None:

@@ -48,7 +48,7 @@ def push_forward(
         equations: the records of a forward trace.
         tangents: the tangents of the inputs, which have the first slots. The other tangents are appended.
         outputs: the slots of the results.
-        frees: free each tangent after its last reader, except outputs. This bounds the number of live arrays.
+        frees: free each tangent after its last reader, except outputs. This reduces the peak memory.
         observer: is notified before and after each record.
 
     Raises:

@@ -80,7 +80,7 @@ def pull_write(records: list[Any], index: int, cotangents: list[Any], owned: byt
         first = cotangents[slot] is None
         accumulate(cotangents, owned, slot, ct, fresh=True)
         if first and position == 0 and not number and isinstance(ct, Recorded):
-            owned[slot] = True  # the walk may write to this Tensor
+            owned[slot] = True  # the pass may write to this Tensor
 
 
 def pull_record(plan: Plan, g: Any, saved: Any) -> list[Any]:
