@@ -53,7 +53,7 @@ class Scattered:
 
 
 class RowSum:
-    """The cotangent of a table in a backward pass with `sparse=True`: a sum of rows, as long as the function reads rows only."""
+    """The cotangent of a table in a backward pass with `sparse=True`: a sum of rows, if the function reads rows only."""
 
     __slots__ = ("_parts", "_settled")
 
