@@ -1,4 +1,4 @@
-"""`trust_constants`: skip the check for arrays that were overwritten."""
+"""`trust_constants`: skip the check for modified arrays."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from functad.tracing.constants import TRUST
 
 @contextmanager
 def trust_constants(trust: bool = True) -> Iterator[None]:
-    """Let functad take your word that no function overwrites the arrays it was given, or the large ones that it uses.
+    """Skip the check for modified arrays inside a `with` block.
 
-    Outside, inputs and large constants are read once more when the function has returned, and `ConstantError` is raised if they
-    are not what they were when they were given, or first used. That takes up to a fifth of a gradient. Under this context
-    manager they are not looked at, and a gradient is wrong without a word if one of them was overwritten. Small arrays are
-    copied all the same, and so are large ones where something stays open after the function has returned.
+    By default functad computes checksums of inputs and large constants before and after the function runs. It raises
+    `ConstantError` if one of them changed. The check takes up to 20 % of the time of a gradient. Inside the block a gradient is
+    wrong, without an error, if the function overwrites such an array. Small arrays are copied in any case. Large arrays are
+    copied if the trace outlives the function.
 
-    It acts where functions are run: call `grad(f)(x)` inside, or decorate a function that does. Each thread and coroutine has
-    its own setting. A constant that owns its memory and is read-only, by `a.flags.writeable = False`, is trusted without it.
+    The setting applies to transformed functions that are called inside the block, in this thread or coroutine. Read-only
+    constants that own their memory (`a.flags.writeable = False`) are never checked.
 
     Args:
-        trust: `False` has the arrays looked at again, inside a block that trusts them.
+        trust: `False` restores the check inside a block that skips it.
 
     Returns:
-        A context manager, which is a decorator too.
+        A context manager, which also works as a decorator.
 
     Example:
         >>> import numpy as np, functad
