@@ -18,7 +18,8 @@ cannot, so this raises for every size. Small inputs are compared with their copi
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from types import CodeType
 from typing import Any
@@ -27,7 +28,7 @@ import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
 from functad.places import user_frame
-from functad.settings import context_variable
+from functad.settings import context_variable, setting
 
 _ndarray = np.ndarray
 _getframe = sys._getframe
@@ -188,3 +189,33 @@ def _memory(a: Any) -> Any:
         return np.ascontiguousarray(a)
     first = a[tuple([slice(-1, None) if stride < 0 else slice(1) for stride in a.strides])].reshape(1).view(np.uint8)
     return np.lib.stride_tricks.as_strided(first, (high - low,), (1,), writeable=False)
+
+
+@contextmanager
+def trust_constants(trust: bool = True) -> Iterator[None]:
+    """Skip the check for modified arrays inside a `with` block.
+
+    By default functad computes checksums of inputs and large constants before and after the function runs. It raises
+    `ConstantError` if one of them changed. The check takes up to 20 % of the time of a gradient. Inside the block a gradient is
+    wrong, without an error, if the function overwrites such an array. Small arrays are copied in any case. Large arrays are
+    copied if the trace outlives the function.
+
+    The setting applies to transformed functions that are called inside the block, in this thread or coroutine. Read-only
+    constants that own their memory (`a.flags.writeable = False`) are never checked.
+
+    Args:
+        trust: `False` restores the check inside a block that skips it.
+
+    Returns:
+        A context manager, which also works as a decorator.
+
+    Example:
+        >>> import numpy as np, functad
+        >>> weights = np.ones(100_000)
+        >>> with trust_constants():
+        ...     gradient = functad.grad(lambda x: np.sum(weights * x))(np.zeros(100_000))
+        >>> bool((gradient == 1).all())
+        True
+    """
+    with setting(TRUST, trust):
+        yield

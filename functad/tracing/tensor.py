@@ -39,7 +39,7 @@ from functad.primitives.operands import (
     strong,
 )
 from functad.primitives.ufunc_methods import METHODS, call_with_keywords
-from functad.tracing import conversions, joining, reducing  # noqa: F401 # the last two register fast paths
+from functad.tracing import conversions, fast_paths  # noqa: F401 # the second registers fast paths
 from functad.tracing.foreign import OURS, answer_to_function, answer_to_ufunc
 from functad.tracing.graphs import refuse_in_token
 from functad.tracing.layouts import c_ordered

@@ -25,9 +25,9 @@ from functad.primitives.entry import Primitive
 from functad.primitives.kinds import forward_plan
 from functad.primitives.plan import Plan
 from functad.primitives.safe import PRODUCT, QUOTIENT
-from functad.tracing.fitting import forward_specs
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import Recorded, Recorder, alike, bare
+from functad.tracing.traces.concrete import forward_specs
 from functad.tracing.views import clone, note_if_view
 from functad.transforms.calling.arguments import (
     check_like,
