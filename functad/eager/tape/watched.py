@@ -1,8 +1,8 @@
 """`debug_nans` for tapes and forward accumulators: the origin of a NaN in their results.
 
-A recorder made under `debug_nans` has a `TapeWatch`. It does the work of `functad.diagnostics.nan_watch` for a list whose
-derivatives may be taken many times, at any slot. It makes no check while another tape records or a watched function runs: a
-NaN that does not reach the outer result is no error.
+A recorder made under `debug_nans` has a `TapeWatch`. It does the work of `functad.diagnostics.nan_watch` for a list with any
+number of derivatives, at any slot. It makes no check while another tape records or a watched function runs: a NaN that does
+not reach the outer result is no error.
 """
 
 from __future__ import annotations
