@@ -1,8 +1,8 @@
 """Custom gradients in the style of TensorFlow: `custom_gradient`, `recompute_grad`, `grad_pass_through`.
 
 A call is one record. Its rule is the gradient function that the user's function returns with its value. The function runs
-while no tape records. If the backward pass is differentiated in turn, the function runs again on Tensors, so that the values
-in the closure of its gradient function are traced.
+while no tape records. For second derivatives the function runs again on Tensors, so that the closure of its gradient function
+holds traced values.
 """
 
 from __future__ import annotations

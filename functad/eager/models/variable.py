@@ -162,7 +162,7 @@ class Variable(TensorLike):
             value = value[()]
             if type(value) is np.ndarray:
                 value.setflags(write=False)
-        self._value = value  # the only assignment of `_value`
+        self._value = value  # the value changes in this one step
         self._cut = cut
         self._latest: Any = None  # stamp, recorders, value and Tensor of the last read; one tuple, for other threads
 

@@ -7,8 +7,8 @@ A tape that is opened inside the function of an inner transform has its own reco
 A Tensor is in the list of at most one recorder of a level; `watch_tensor` adds a Tensor to a list. A recorder is inactive
 when none of its tapes records. Operations then treat its Tensors as constants.
 
-`ACTIVE` holds the active recorders of a thread or coroutine. Each operation reads it (0.15 us), so that a thread with a
-watched Tensor of another thread does not write into the list of that thread.
+`ACTIVE` holds the active recorders of a thread or coroutine. Each operation reads it (0.15 us), so that a thread never
+writes into the list of another thread.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class EagerRecorder(ReverseRecorder):
         return self.inactive or tensor.slot in self.watched
 
     def value_outside(self, tensor: Recorded) -> Any:
-        """Return the plain value of a Tensor, and note the user's line for `explain`."""
+        """Return the value of a Tensor outside this trace, and note the user's line for `explain`."""
         self.note(tensor, "numpy()")
         value = tensor.below if self in ACTIVE.get() else resolve(tensor)
         return value.recorder.value_outside(value) if isinstance(value, Recorded) else value

@@ -275,7 +275,7 @@ class GradientTape(TapeSlice):
     def _answered(self, answer: requests.Answer, method: str) -> Any:
         """Return the answer to a request, and mark a tape that is not persistent as spent.
 
-        If the request raises, because no path exists or a gradient function of the user fails, the tape stays usable, unless
+        A request may raise, because no path exists or a gradient function of the user fails. The tape then stays usable, unless
         the backward pass has dropped records.
         """
         recording, self._consumed = self._recording, False
