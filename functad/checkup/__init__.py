@@ -1,1 +1,1 @@
-"""The checks that a colleague would make of a function before its gradient is trusted."""
+"""`doctor`: checks of a function and its gradient at a point."""

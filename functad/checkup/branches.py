@@ -1,6 +1,6 @@
-"""Branches that values decide: all of them, where `jit` and other traces without values raise at the first.
+"""Branches that depend on values. This check finds all of them; `jit` raises at the first.
 
-The function is traced without values, and where it asks for one it is told what it would be at the point.
+The check uses an abstract trace that supplies the values at the point when the function needs them.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from functad.trees.structure import flatten
 
 
 class AnsweringRecorder(AbstractRecorder):
-    """A trace without values that tells them all the same.
+    """An abstract trace that computes values on demand.
 
     Attributes:
-        values: by slot, those that are known; the inputs first.
-        reached: so many records have been computed.
-        asked: the lines that asked for values, and for what.
+        values: the computed values, by slot; at first the inputs only.
+        reached: the number of equations already computed.
+        asked: the lines that needed values, each with its use of the value.
     """
 
     def __init__(self, function: object, values: list[Any]) -> None:
@@ -41,7 +41,7 @@ class AnsweringRecorder(AbstractRecorder):
         self.asked: dict[Place, str] = {}
 
     def concrete_value(self, tensor: Recorded, wanted: str) -> Any:
-        """Compute what was recorded so far, and return the value."""
+        """Compute all equations so far, and return the value of a Tensor."""
         frame = user_frame(sys._getframe(1))
         if frame is not None:
             self.asked.setdefault(place_of_frame(frame), wanted)
@@ -59,10 +59,10 @@ class AnsweringRecorder(AbstractRecorder):
 
 
 def places_asked(call: Call) -> dict[Place, str]:
-    """Return the lines that ask for values in value and gradient of a call, and for what, in order."""
+    """Return the lines that need values in the value and gradient of a call, in order, each with its use of the value."""
     f, args, kwargs = gradient_of(call)
     leaves, structure = flatten((args, kwargs))
-    static = (bool, int)  # which `jit` may be told to take as they are
+    static = (bool, int)  # `jit` can take these as static arguments
     places = [i for i, leaf in enumerate(leaves) if is_array_or_number(leaf) and type(leaf) not in static]
 
     def of_leaves(*own: Any) -> Any:
@@ -70,14 +70,14 @@ def places_asked(call: Call) -> dict[Place, str]:
         return f(*args, **kwargs)
 
     recorder = AnsweringRecorder(call.function, [leaves[i] for i in places])
-    # Whatever is raised, it is known what was asked for before, and told already that the function does not compile.
+    # An error here is reported already by `compiling`; the lines before it are still found.
     with suppress(Exception), call.undisturbed():
         listed(recorder, of_leaves, tuple([leaves[i] for i in places]), {})
     return recorder.asked
 
 
 def branches(call: Call, known: str) -> Iterator[Finding]:
-    """Yield findings for the lines that ask for values, but for one that is known already."""
+    """Yield findings for the lines that need values, except the line `known`, which has a finding already."""
     for place, wanted in places_asked(call).items():
         if place.line == known:
             continue

@@ -1,4 +1,4 @@
-"""`doctor`: the checks that a colleague would make of a function before its gradient is trusted."""
+"""`doctor`: checks of a function and its gradient at a point."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from functad.profiling.call import Call, quiet
 from functad.transforms.calling.selection import ArgNames, ArgNums
 
 TOO_MANY = 10_000
-"""Lists of more operations are not compiled and not batched here: that takes long."""
+"""The largest number of operations with checks of compiling and batching; for more, these take too long."""
 
 
 class Checkup(Shown):
-    """What `doctor` returns: print it, let a notebook show it, or read its findings.
+    """The result of `doctor`. Print it, display it in a notebook, or read its findings.
 
     Attributes:
         function: the name of the function.
-        findings: what was found, the worst first.
-        checked: what was looked at.
-        left_out: what could not be, and why.
+        findings: the findings, the most severe first.
+        checked: the checks that were made.
+        left_out: the checks that were not made, with the reason.
 
     Example:
         >>> import numpy as np, functad
@@ -80,26 +80,26 @@ def doctor(
     has_aux: bool = False,
     **kwargs: Any,
 ) -> Checkup:
-    """Check a function at a point as a colleague would, before its gradient is trusted.
+    """Check a function and its gradient at a point, and return the findings.
 
-    The gradient is compared with differences in random directions. Kinks and jumps near the point, digits that are lost,
-    overflow, single precision that is not enough, numbers that are not finite, arguments that have no influence, random
-    numbers, loops of very many operations, and what neither compiles nor batches are found, each with the line of your code and
-    an advice. The function is run some fifty times; nothing of yours changes.
+    `doctor` compares the gradient with finite differences in random directions. It finds kinks and jumps near the point, lost
+    digits, overflow, insufficient single precision, numbers that are not finite, arguments without influence, random numbers,
+    very long loops, and code that does not compile or batch. Each finding has the line of your code and a fix. `doctor` runs
+    the function about fifty times, and changes none of your objects.
 
-    What is only suspected is not told: a kink counts if the function bends there, and lost digits if the gradient shows them.
+    A finding is confirmed: a kink is reported if the function has one there, lost digits if they change the gradient.
 
     Args:
-        f: a function of NumPy code; of a compiled one the function that was compiled is checked.
-        args: its arguments: arrays, numbers or trees of them, Variables, modules.
-        argnums: position, or positions, of the arguments to differentiate. If neither these nor `argnames` are given, it is the
-            trainable Variables that the function reads; if it reads none, its first argument.
-        argnames: name, or names, of arguments to differentiate.
-        has_aux: `f` returns a pair `(value, aux)`, and `aux` does not count.
-        kwargs: keyword arguments of `f`.
+        f: a function of NumPy code. For a compiled function, `doctor` checks the original function.
+        args: the arguments of `f`: arrays, numbers or pytrees of them, Variables, modules.
+        argnums: the position or positions of the arguments to differentiate with respect to. Default without `argnames`: the
+            trainable Variables that the function reads, or the first argument if it reads none.
+        argnames: the name or names of the arguments to differentiate with respect to.
+        has_aux: `f` returns a pair `(value, aux)`; `aux` is ignored.
+        kwargs: the keyword arguments of `f`.
 
     Returns:
-        A `Checkup`: print it, or read its `findings`.
+        A `Checkup`. Print it, or read its `findings`.
 
     Example:
         >>> import numpy as np, functad
@@ -125,7 +125,7 @@ def _checked(
         call = Call("doctor", f, args, kwargs, argnums, argnames, has_aux)
         point = Point(call)
         recorder, outcome = point.looked_at()
-    except Exception as error:  # noqa: BLE001 - whatever the function raises is the first thing to tell
+    except Exception as error:  # noqa: BLE001 - every error of the function is a finding
         message, advice = split_message(error)
         integers = list(integers_among(args))
         if isinstance(error, InputError) and integers:
@@ -141,7 +141,7 @@ def _checked(
     elif outcome.finite:
         checked += ["kinks near the point", "digits that are lost"]
         lost = list(lost_digits(point, recorder, outcome)) or list(in_double(point, outcome))
-        wrong, compared = ([], False) if lost else wrong_slopes(point, recorder, outcome)  # differences would lose more
+        wrong, compared = ([], False) if lost else wrong_slopes(point, recorder, outcome)  # differences lose more digits
         findings += [*corners(point, recorder.looks), *wrong, *lost]
         if lost:
             left_out.append("the gradient against differences, which would lose more digits")

@@ -1,4 +1,4 @@
-"""What a check finds."""
+"""`Finding`: one result of a check."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from typing import NamedTuple
 from functad.profiling.recording import Place
 
 SEVERITIES = ("error", "warning", "note")
-"""`error`: the gradient is wrong or cannot be had. `warning`: it may not be what is meant. `note`: good to know."""
+"""`error`: the gradient is wrong or fails. `warning`: the gradient may not be the intended one. `note`: other facts."""
 
 NOWHERE = Place("", "", "")
 
 
 class Finding(NamedTuple):
-    """One thing that a check found.
+    """One result of a check of `doctor`.
 
     Attributes:
         severity: `error`, `warning` or `note`.
-        check: which check found it.
-        line: file and number of the user's line; empty if it is of none.
-        code: the text of that line.
-        message: what is the matter.
-        advice: what to do.
+        check: the name of the check.
+        line: the file and number of the user's line; empty if the finding has no line.
+        code: the text of the line.
+        message: the problem.
+        advice: the fix.
 
     Example:
         >>> import functad
@@ -39,5 +39,5 @@ class Finding(NamedTuple):
 
 
 def found(severity: str, check: str, message: str, advice: str, place: Place = NOWHERE) -> Finding:
-    """Make a finding at a place."""
+    """Return a finding at a place."""
     return Finding(severity, check, place.line, place.text, message, advice)

@@ -1,7 +1,7 @@
-"""The trace of a check: it looks at the values of each operation, and can round some of them otherwise.
+"""The trace of `doctor`: it examines the values of each operation, and can perturb their rounding.
 
-What an operation is looked at for is only suspected by its values: a subtraction of near numbers, an element near a corner, a
-matrix near a singular one. Whether it matters, the checks find out by moving the arguments, and by rounding otherwise.
+The trace notes suspicions only: a subtraction of nearly equal numbers, an element near a kink, a nearly singular matrix. The
+checks then test each suspicion with moved arguments and perturbed rounding.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from functad.tracing.views import note_if_view
 KINK, JUMP, CANCELLATION, CONDITION, DIVISION, OVERFLOW = "kink", "jump", "cancellation", "condition", "division", "overflow"
 
 NEAR = 1e-6
-"""An element is near a corner if it is at most so far away, relative to the size of the elements."""
+"""The largest distance to a kink that counts as near, relative to the size of the elements."""
 
 LOST = {8: 1e-5, 4: 1e-3}
-"""A difference cancels digits if it is so much smaller than its terms, by the bytes of a real number."""
+"""The ratio of a difference to its terms below which digits cancel, by the bytes of a real number."""
 
 SINGULAR = {8: 1e8, 4: 1e4}
-"""A matrix is near a singular one if its condition number is so large."""
+"""The condition number above which a matrix counts as nearly singular, by the bytes of a real number."""
 
 SMALL = 1e-8
-"""A divisor is near zero if it is so much smaller than the others."""
+"""The ratio of a divisor to the median divisor below which it counts as near zero."""
 
 _LARGEST_MATRIX = 1000
 _BETWEEN = frozenset({"absolute", "fabs"})
@@ -54,19 +54,19 @@ _EXACT = frozenset(
         *("triu", "lower_half", "ldexp", "guarded", "fixed", "selected", "flip", "stop_gradient"),
     ]
 )
-"""What makes no rounding error."""
+"""The primitives without rounding errors."""
 
 
 class Look(NamedTuple):
-    """Something suspicious about the values of an operation.
+    """A suspicion about the values of an operation.
 
     Attributes:
-        kind: of what.
-        number: that of the operation in the run.
+        kind: the kind of the suspicion: `KINK`, `JUMP`, `CANCELLATION`, `CONDITION`, `DIVISION` or `OVERFLOW`.
+        number: the number of the operation in the run.
         place: the user's line.
-        name: what was called.
-        size: how bad it is: the larger the worse.
-        bad, of: how many elements, of how many.
+        name: the name of the operation.
+        size: the factor of the cancellation, the condition number, or the smallest divisor; 1 for other kinds.
+        bad, of: the number of suspicious elements, and of all elements.
     """
 
     kind: str
@@ -79,12 +79,12 @@ class Look(NamedTuple):
 
 
 class Rounding(NamedTuple):
-    """Which values of a run are rounded otherwise than they would be.
+    """The values of a run to perturb in their last digits.
 
     Attributes:
-        seed: of the random digits.
-        outputs: those that operations on these lines give; `None` for all of them.
-        inputs: those that an operation of this number takes; `None` for none.
+        seed: the seed of the random digits.
+        outputs: the lines whose results are perturbed; `None` means all lines.
+        inputs: the number of the operation with perturbed inputs, or `None`.
     """
 
     seed: int = 0
@@ -93,15 +93,15 @@ class Rounding(NamedTuple):
 
 
 class LookingRecorder(ReverseRecorder):
-    """A reverse trace that looks at the values of its operations.
+    """A reverse trace that examines or perturbs the values of its operations.
 
     Attributes:
-        looks: what it saw, if it was to look.
-        places: the line of each operation.
-        names: what was called.
-        constants: for each operation a number for the constants that it was given.
-        ruled: names of functions with rules of the user's, and where they are called.
-        doubles: the line of the first operation that makes double precision of single; `None` if none does.
+        looks: the suspicions; empty in a run with a `rounding`.
+        places: the user's line of each operation.
+        names: the primitive of each operation.
+        constants: for each operation a hash of its constant arguments.
+        ruled: the calls of functions with custom rules: name and line.
+        doubles: line and name of the first operation that turns single into double precision, or `None`.
     """
 
     def __init__(self, function: object, outermost: FrameType | None, rounding: Rounding | None = None) -> None:
@@ -118,7 +118,7 @@ class LookingRecorder(ReverseRecorder):
         self.doubles: tuple[Place, str] | None = None
 
     def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        """Compute a call one level lower, look at it, and record it."""
+        """Compute a call one level lower, examine or perturb its values, and record it."""
         values, active, nested = self.lowered(primitive, arrays)
         place = self._here()
         number = len(self.names) - 1
@@ -147,7 +147,7 @@ class LookingRecorder(ReverseRecorder):
         return made
 
     def write(self, primitive: Primitive, root: Any, v: Any, params: dict[str, Any]) -> Any:
-        """Write into a value, and record that."""
+        """Write to a value, and record the write."""
         self._here()
         self.names[-1] = primitive.name
         self.constants.append(0)
@@ -161,7 +161,7 @@ class LookingRecorder(ReverseRecorder):
         return place
 
     def rounded(self, value: Any) -> Any:
-        """Return a floating-point value with other last digits."""
+        """Return a floating-point value with random last digits; another value unchanged."""
         if not hasattr(value, "dtype") or value.dtype.kind not in "fc":
             return value
         unit = np.finfo(value.dtype).eps
@@ -174,7 +174,7 @@ class LookingRecorder(ReverseRecorder):
         return self.rounded(out)
 
     def _look(self, primitive: Primitive, values: Sequence[Any], params: dict[str, Any], out: Any, at: Look) -> None:
-        """Note what is suspicious about an operation."""
+        """Note the suspicions about an operation."""
         first = values[0]
         if not _plain(first):
             return
@@ -219,7 +219,7 @@ class LookingRecorder(ReverseRecorder):
             self._see(CANCELLATION, bad, float(np.max((size / left)[bad])) if np.ndim(left) else float(size / left), at)
 
     def _look_at_divisor(self, values: Sequence[Any], out: Any, at: Look) -> None:
-        """Look for elements of a divisor so much smaller than the others that their quotients outweigh all others."""
+        """Note divisors near zero, if their quotients outweigh all others."""
         divisor, result = np.abs(values[1]), np.abs(out)
         if np.shape(divisor) != np.shape(result) or np.size(divisor) < 3:
             return
@@ -265,13 +265,13 @@ class LookingRecorder(ReverseRecorder):
 
 
 def real_bytes(value: Any) -> int:
-    """Return how many bytes a real number of an array has, 8 or 4."""
+    """Return the bytes of a real number of an array: 8, or 4 for every smaller type."""
     dtype = dtype_of(value)
     return 4 if dtype.itemsize // (2 if dtype.kind == "c" else 1) < 8 else 8
 
 
 def _margin(a: Any, params: dict[str, Any], *, smallest: bool) -> Any:
-    """Return how far the second largest element is from the largest, or the second smallest from the smallest."""
+    """Return the difference between the two largest, or the two smallest, elements along the axis of a reduction."""
     axis = params.get("axis")
     flat = np.reshape(a, -1) if axis is None or isinstance(axis, tuple) else np.moveaxis(a, axis, -1)
     if flat.shape[-1] < 2:
@@ -293,7 +293,7 @@ def _is_double(value: Any) -> bool:
 
 
 def _digest(constants: Sequence[Any]) -> int:
-    """Return a number for constants, the same for the same: of large arrays some elements stand for all."""
+    """Return a hash of constants; a large array contributes a sample of its elements."""
     parts = []
     for value in constants:
         if issubclass(type(value), np.ndarray):

@@ -1,4 +1,4 @@
-"""A call at the point where it is checked, or near it: value, gradient, and how both answer to small moves."""
+"""`Point`: value and gradient of a call at the checked point, and at other values of its inputs."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from functad.trees.structure import flatten
 
 
 class Outcome(NamedTuple):
-    """What a run gave.
+    """The results of a run.
 
     Attributes:
-        values: the leaves of the result that are floating-point or complex.
-        gradients: by input; `None` where nothing flows.
+        values: the floating-point and complex leaves of the result.
+        gradients: the gradient for each input, or `None` without a path.
     """
 
     values: list[Any]
@@ -33,19 +33,19 @@ class Outcome(NamedTuple):
 
     @property
     def finite(self) -> bool:
-        """Whether all numbers are."""
+        """Whether all values and gradients are finite."""
         return all(bool(np.all(np.isfinite(a))) for a in (*self.values, *self.gradients) if a is not None)
 
 
 class Point:
-    """A call as a function of the values that are differentiated.
+    """A call as a function of its differentiated inputs.
 
     Attributes:
-        call: it.
-        paths: what messages call the values.
-        primals: the values, as they are.
-        doubles: the same in double precision.
-        single: some of them, or of the results, are in single precision.
+        call: the call.
+        paths: the names of the inputs in messages.
+        primals: the values of the inputs.
+        doubles: the values in double precision.
+        single: `True` if an input has single precision.
     """
 
     def __init__(self, call: Call) -> None:
@@ -56,7 +56,7 @@ class Point:
         self.single = any(real_bytes(x) == 4 for x in self.primals)
 
     def function(self, *values: Any) -> list[Any]:
-        """Return the floating-point and complex leaves of the result; each time with the same random numbers."""
+        """Return the floating-point and complex leaves of the result; each call draws the same random numbers."""
         with quiet(), self.call.undisturbed():
             out = self.call.bound(values=dict(enumerate(values)))()
         leaves = [getattr(leaf, "numpy", lambda leaf=leaf: leaf)() for leaf in flatten(out)[0]]
@@ -65,7 +65,7 @@ class Point:
         ]
 
     def differentiated(self, recorder: Recorder | None = None, values: Sequence[Any] | None = None) -> Outcome:
-        """Return value and gradient, at other values if some are given, by a trace that may look on."""
+        """Return value and gradient, at the primals or at given values, with the given trace or a new one."""
         call = self.call
         recorder = ReverseRecorder("doctor", call.function) if recorder is None else recorder
         known: Mapping[int, Any] = {} if values is None else dict(enumerate(values))
@@ -79,17 +79,17 @@ class Point:
     def looked_at(
         self, values: Sequence[Any] | None = None, rounding: Rounding | None = None
     ) -> tuple[LookingRecorder, Outcome]:
-        """Return a trace that has looked at all operations, or has rounded some otherwise, and what came out."""
+        """Return value and gradient with the trace that examined all operations, or perturbed some of them."""
         recorder = LookingRecorder(self.call.function, user_frame(sys._getframe(1)), rounding)
         return recorder, self.differentiated(recorder, values)
 
     def direction(self, seed: int) -> list[Any]:
-        """Return a random direction, in which each value moves as far as it is large, and by one if it is small."""
+        """Return a random direction for each input, scaled by its size if that is above 1."""
         generator = np.random.default_rng(seed)
         return [random_like(x, generator) * max(1.0, _size(x)) for x in self.doubles]
 
     def moved(self, share: float) -> list[Any]:
-        """Return the values, each element moved by a random share of itself, zeros by that of the others."""
+        """Return the inputs with every element moved by up to `share` of itself; a zero by a share of the array's size."""
         generator = np.random.default_rng(1)
         return [
             (x + share * generator.uniform(-1, 1, shape_of(x)) * np.where(x == 0, _size(x) or 1.0, x)).astype(dtype_of(x))[()]
@@ -97,7 +97,7 @@ class Point:
         ]
 
     def alone(self) -> Callable[..., Any]:
-        """Return the call as a function of the values that are differentiated, under the name of the function."""
+        """Return the call as a function of the differentiated inputs, with the name of the user's function."""
 
         def function(*values: Any) -> Any:
             return self.call.bound(values=dict(enumerate(values)))()
@@ -107,7 +107,7 @@ class Point:
 
 
 def _size(value: Any) -> float:
-    """Return the root mean square of what is finite."""
+    """Return the root mean square of the finite elements."""
     size = np.abs(value)
     size = size[np.isfinite(size)] if np.ndim(size) else size
     return float(np.sqrt(np.mean(size**2))) if np.size(size) and np.all(np.isfinite(size)) else 0.0

@@ -1,7 +1,8 @@
-"""How many digits are right: operations are rounded otherwise, and what becomes of value and gradient is looked at.
+"""The accuracy of value and gradient: a measurement with perturbed rounding.
 
-A function that loses digits answers to other last digits of its own operations with other leading digits of its gradient. That
-is measured, and it is asked again at a point nearby, since at a minimum gradients vanish and digits mean nothing.
+If a function loses digits, a change in the last digits of its operations changes the leading digits of its gradient. The check
+measures this change. It repeats the measurement at a nearby point, because relative errors mean nothing at a minimum, where
+the gradient vanishes.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from functad.checkup.looking import CANCELLATION, CONDITION, DIVISION, OVERFLOW,
 from functad.checkup.point import Outcome, Point
 
 ALLOWED = {False: 1e-7, True: 2e-3}
-"""How far value and gradient may change, relative to themselves: in double precision, and in single."""
+"""The largest accepted relative change of value and gradient, in double and in single precision."""
 
 _TRIED = 8
 _LINES = 40
@@ -32,14 +33,14 @@ _TEXTS = {
 
 
 def lost_digits(point: Point, recorder: LookingRecorder, outcome: Outcome) -> Iterator[Finding]:
-    """Yield findings for the lines at which so many digits are lost that value or gradient shows it."""
+    """Yield findings for the lines that lose digits of value or gradient."""
     allowed = ALLOWED[point.single]
     if _spread(point, outcome, Rounding(outputs=None)) <= allowed:
         return
     suspects = sorted([look for look in recorder.looks if look.kind in _ADVICE], key=lambda look: -look.size)
     if not _elsewhere_too(point, allowed):
         suspects = [look for look in suspects if look.kind == CONDITION and not _stationary(point, outcome)]
-        if not suspects:  # a matrix near a singular one is none a step further
+        if not suspects:  # a nearly singular matrix may be regular at the nearby point
             return
     lines: set[str] = set()
     for look in suspects[:_TRIED]:
@@ -52,14 +53,14 @@ def lost_digits(point: Point, recorder: LookingRecorder, outcome: Outcome) -> It
 
 
 def _elsewhere_too(point: Point, allowed: float) -> bool:
-    """Say whether digits are lost at a point nearby as well: at a minimum, values and gradients near zero have none to lose."""
+    """Return `True` if digits are lost at a nearby point too, so that the loss is not an effect of a vanishing gradient."""
     values = point.moved(_NEARBY[point.single])
     _, beside = point.looked_at(values)
     return beside.finite and _spread(point, beside, Rounding(outputs=None), values) > allowed
 
 
 def _stationary(point: Point, outcome: Outcome) -> bool:
-    """Say whether the value hardly changes with the inputs."""
+    """Return `True` if the gradient is small compared with the value."""
     pairs = zip(outcome.gradients, point.primals, strict=True)
     change = sum([float(np.sum(np.abs(np.multiply(g, x)))) for g, x in pairs if g is not None])
     return change < 1e-4 * sum([float(np.sum(np.abs(value))) for value in outcome.values])
@@ -85,7 +86,7 @@ def _consequence(spread: float, point: Point) -> str:
 
 
 def _by_line(point: Point, recorder: LookingRecorder, outcome: Outcome) -> Finding:
-    """Return a finding for the line whose rounding errors grow most."""
+    """Return a finding for the line with the largest growth of rounding errors."""
     places = {place.line: place for place in recorder.places}
     spreads = {
         line: _spread(point, outcome, Rounding(outputs=frozenset([line])), rounds=1) for line in list(places)[:_LINES] if line
@@ -103,7 +104,7 @@ def _by_line(point: Point, recorder: LookingRecorder, outcome: Outcome) -> Findi
 
 
 def _spread(point: Point, outcome: Outcome, rounding: Rounding, values: Sequence[Any] | None = None, rounds: int = 3) -> float:
-    """Return the largest change, relative to their sizes, of values and gradients where some operations round otherwise."""
+    """Return the largest relative change of values and gradients under perturbed rounding."""
     worst = 0.0
     for seed in range(rounds):
         _, other = point.looked_at(values, rounding._replace(seed=seed))
@@ -126,7 +127,7 @@ def _difference(one: Outcome, other: Outcome) -> float:
 
 
 def in_double(point: Point, outcome: Outcome) -> Iterator[Finding]:
-    """Yield a finding if a function in single precision gives something else in double."""
+    """Yield a finding if the results in single and double precision differ."""
     if not point.single:
         return
     precise = point.differentiated(values=point.doubles)
@@ -145,7 +146,7 @@ def in_double(point: Point, outcome: Outcome) -> Iterator[Finding]:
 
 
 def mixed_precision(point: Point, recorder: LookingRecorder) -> Iterator[Finding]:
-    """Yield a finding where single precision becomes double."""
+    """Yield a finding for the line that turns single into double precision."""
     if point.single and all(x.dtype in (np.float32, np.complex64) for x in point.primals) and recorder.doubles is not None:
         place, name = recorder.doubles
         yield found(
@@ -158,7 +159,7 @@ def mixed_precision(point: Point, recorder: LookingRecorder) -> Iterator[Finding
 
 
 def overflows(looks: Sequence[Look]) -> Iterator[Finding]:
-    """Yield findings where finite numbers become infinite."""
+    """Yield findings for operations that turn finite numbers into infinities."""
     for look in _first_of_lines(looks, OVERFLOW):
         yield found(
             "note",
@@ -171,7 +172,7 @@ def overflows(looks: Sequence[Look]) -> Iterator[Finding]:
 
 
 def divisions(looks: Sequence[Look]) -> Iterator[Finding]:
-    """Yield findings where a few quotients outweigh all others, since their divisors are near zero."""
+    """Yield findings for divisors near zero whose quotients outweigh all others."""
     for look in _first_of_lines(looks, DIVISION):
         yield found(
             "note",
@@ -184,7 +185,7 @@ def divisions(looks: Sequence[Look]) -> Iterator[Finding]:
 
 
 def _first_of_lines(looks: Sequence[Look], kind: str) -> list[Look]:
-    """Return the first of what was seen of a kind on each line."""
+    """Return the first suspicion of a kind on each line."""
     first: dict[str, Look] = {}
     for look in looks:
         if look.kind == kind:

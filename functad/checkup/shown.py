@@ -1,4 +1,4 @@
-"""How a checkup is shown: as text and as a page."""
+"""Displays of a checkup: text and HTML."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _COLORS = {"error": "red", "warning": "orange", "note": "blue"}
 
 
 class Shown:
-    """A checkup that can be shown.
+    """The display methods of `Checkup`.
 
     Attributes:
-        function, findings, checked, left_out: as `Checkup` has them.
+        function, findings, checked, left_out: as in `Checkup`.
     """
 
     function: str

@@ -1,4 +1,4 @@
-"""Is the gradient that of the function: against differences, and at kinks and jumps."""
+"""Checks of the gradient against finite differences, and of kinks and jumps."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from functad.testing.numerical import pairing
 DIRECTIONS = 2
 _BLAMED = 8
 _TOLERANCE = {False: 1e-5, True: 1e-2}
-"""What may be wrong relative to the sizes of the terms: in double precision, and in single."""
+"""The largest accepted error relative to the sizes of the terms, in double and in single precision."""
 
 
 _DECIDING = frozenset({"np.greater", "np.less", "np.greater_equal", "np.less_equal"})
 
 
 def wrong_slopes(point: Point, recorder: LookingRecorder, outcome: Outcome) -> tuple[list[Finding], bool]:
-    """Compare the gradient with differences in random directions; return findings, and whether anything could be compared."""
+    """Compare the gradient with differences in random directions; return findings, and `False` if no comparison worked."""
     compared = False
     for seed in range(DIRECTIONS):
         direction = point.direction(seed)
@@ -37,7 +37,7 @@ def wrong_slopes(point: Point, recorder: LookingRecorder, outcome: Outcome) -> t
 
 
 def _off(point: Point, outcome: Outcome, direction: Sequence[Any]) -> tuple[float, float] | tuple[()] | None:
-    """Return the slope in a direction by functad and by differences if they disagree; `None` if differences say nothing."""
+    """Return two directional derivatives, by functad and by differences; `()` if they agree, `None` if differences fail."""
     real = 4 if point.single else 8
     measured = measure(point.function, point.doubles, direction, real_bytes=real)
     if not measured or not all(bool(np.all(m.smooth)) for m in measured):
@@ -53,7 +53,7 @@ def _off(point: Point, outcome: Outcome, direction: Sequence[Any]) -> tuple[floa
 def _blamed(
     point: Point, recorder: LookingRecorder, outcome: Outcome, direction: Sequence[Any], wrong: Sequence[float]
 ) -> Finding:
-    """Return the finding for a gradient that is wrong, by the input that it is wrong for."""
+    """Return the finding for a wrong gradient, with the input if the gradient of a single input is wrong."""
     where = "a random direction"
     for i, path in enumerate(point.paths[:_BLAMED] if len(point.paths) > 1 else ()):
         alone = [v if i == j else v * 0 for j, v in enumerate(direction)]
@@ -92,7 +92,7 @@ def _blamed(
 
 
 def corners(point: Point, looks: Sequence[Look]) -> Iterator[Finding]:
-    """Yield findings for the kinks and jumps that the function really has near the point."""
+    """Yield findings for suspected kinks and jumps near the point, if one-sided differences confirm a kink or jump."""
     suspects = [look for look in looks if look.kind in (KINK, JUMP)]
     if not suspects or not any(_bends(point, seed) for seed in range(DIRECTIONS)):
         return
@@ -117,7 +117,7 @@ def corners(point: Point, looks: Sequence[Look]) -> Iterator[Finding]:
 
 
 def _bends(point: Point, seed: int) -> bool:
-    """Say whether one-sided differences disagree by the same for two steps, as they do at a kink and a jump."""
+    """Return `True` if one-sided differences disagree equally for two steps, as at a kink or jump."""
     direction = point.direction(seed)
     step = 1e-6 if not point.single else 1e-3
 

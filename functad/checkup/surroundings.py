@@ -1,4 +1,4 @@
-"""What the function does beside computing: arguments, random numbers, loops, compiling and batching."""
+"""Further checks: finite results, arguments, random numbers, loops, compiling and batching."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from functad.transforms.vmap import vmap
 from functad.trees.structure import flatten
 
 MANY = 1000
-"""A line that records so many operations is a loop that takes longer to record than to run."""
+"""The number of operations from which a line counts as a loop that takes longer to record than to run."""
 
 _CUTTING = ("np.floor", "np.ceil", "np.rint", "np.round", "np.trunc", "np.fix", "np.sign", "astype(")
 
 
 def not_finite(point: Point, outcome: Outcome) -> Iterator[Finding]:
-    """Yield a finding if value or gradient is not finite, with the place where that is born."""
+    """Yield a finding if value or gradient is not finite, with the origin."""
     if outcome.finite:
         return
     message = "Value or gradient is not finite."
@@ -62,7 +62,7 @@ _CURE = " Keep its arguments away from there, as in np.where(mask, x, 1.0) befor
 
 
 def arguments(point: Point) -> Iterator[Finding]:
-    """Yield findings for inputs that the result does not depend on, or only by ways that are cut."""
+    """Yield findings for inputs with an integer dtype, without a differentiable path to the result, or with a cut path."""
     call = point.call
     for part in call.parts:
         if part.key not in call.keys:
@@ -117,13 +117,13 @@ def arguments(point: Point) -> Iterator[Finding]:
 
 
 def _moving(point: Point) -> set[int]:
-    """Return the inputs that have a gradient at a point nearby: here is a minimum, or a saddle."""
+    """Return the inputs with a nonzero gradient at a nearby point; the present point is stationary for them."""
     gradients = point.differentiated(values=point.moved(0.01)).gradients
     return {i for i, gradient in enumerate(gradients) if gradient is not None and np.any(gradient)}
 
 
 def integers_among(args: tuple[Any, ...]) -> Iterator[str]:
-    """Yield the integers among arguments: path and kind."""
+    """Yield a text with path and kind for each integer argument."""
     for i, argument in enumerate(args):
         leaves, structure = flatten(argument)
         for path, leaf in zip(structure.paths(f"args[{i}]"), leaves, strict=True):
@@ -136,7 +136,7 @@ def _kind(leaf: Any) -> str:
 
 
 def _place(text: str) -> Place:
-    """Return the first line that a text names after `at`."""
+    """Return the place of the first `at FILE:LINE` in a text, or `NOWHERE`."""
     match = _LINE.search(text)
     if match is None:
         return NOWHERE
@@ -148,7 +148,7 @@ _LINE = re.compile(r" at ([^,;]+?):(\d+)\b")
 
 
 def random_numbers(point: Point, recorder: LookingRecorder) -> Iterator[Finding]:
-    """Yield a finding if the function draws random numbers, or remembers something: two runs differ."""
+    """Yield a finding if two runs differ, because the function draws random numbers or keeps state."""
     numpys, pythons = np.random.get_state(), random.getstate()  # noqa: NPY002
     again = LookingRecorder(point.call.function, user_frame(sys._getframe(1)))
     try:
@@ -174,7 +174,7 @@ def random_numbers(point: Point, recorder: LookingRecorder) -> Iterator[Finding]
 
 
 def loops(recorder: LookingRecorder) -> Iterator[Finding]:
-    """Yield a finding for the line that records most operations, if these are very many."""
+    """Yield a finding for the line with the most operations, if it has `MANY` or more."""
     counts = Counter([place.line for place in recorder.places if place.line])
     if not counts:
         return
@@ -201,7 +201,7 @@ def compiling(call: Call) -> Iterator[Finding]:
             with call.undisturbed():
                 program: Any = jit(f, backend="numpy", static_argnums=static)
                 program.lower(*args, **kwargs)
-        except Exception as raised:  # noqa: BLE001 - whatever it is, that is why
+        except Exception as raised:  # noqa: BLE001 - the finding reports every error
             error = error or raised
         else:
             return
@@ -218,18 +218,18 @@ def batching(point: Point) -> Iterator[Finding]:
     try:
         with point.call.undisturbed():
             vmap(point.alone())(*batch)
-    except Exception as error:  # noqa: BLE001 - whatever it is, that is why
+    except Exception as error:  # noqa: BLE001 - the finding reports every error
         message, advice = split_message(error)
         yield found("note", "batching", f"vmap cannot batch it: {message}", advice, _place(str(error)))
 
 
 def without_code(error: BaseException | None) -> str:
-    """Return the message of an error in one line, without its code at the end."""
+    """Return the message of an error in one line, without the error code at its end."""
     return re.sub(r" \[[a-z-]+\]$", "", " ".join(str(error).split()))
 
 
 def split_message(error: BaseException | None) -> tuple[str, str]:
-    """Return the first sentence of an error, and the rest as advice."""
+    """Return the first sentence of an error message, and the rest as advice."""
     text = without_code(error)
     first, _, rest = text.partition(". ")
     if not isinstance(error, FunctadError):

@@ -1,1 +1,1 @@
-"""Why a derivative is zero, missing or not finite."""
+"""Diagnostics: the reasons for derivatives that are zero, missing or not finite."""

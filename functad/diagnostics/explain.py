@@ -1,7 +1,8 @@
-"""`explain`: why the gradient of an argument is zero or missing, with the line where each path is cut.
+"""`explain`: the reasons for a gradient that is zero or missing, with the line that cuts each path.
 
-The function is run once under a recorder that keeps what the others forget (`following`). Which operations lead from an input
-to the result, and where the derivative ends, is read from that; whether a gradient that has a path is zero, by pulling back.
+`explain` runs the function once under a recorder that also records operations without derivative (`following`). These records
+give the operations between an input and the result, and the operation at which the derivative ends. A backward pass
+determines whether a connected gradient is zero.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ _NO_WAY = Way((), None, False)
 
 
 class Finding:
-    """What `explain` found for one input.
+    """The result of `explain` for one input.
 
     Attributes:
-        path: the expression that reads the input, such as `args[0]['w']`.
+        path: the expression of the input, such as `args[0]['w']`.
         status: `connected`, `zero` (the derivative is zero), `missing` (the result does not depend on the input) or `refused`
-            (it cannot be differentiated: an integer, say).
-        connected: a differentiable path leads to the result, even if the gradient is zero at these values.
-        reasons: why, each with file and line.
-        way: the operations from the input towards the result, and the one among them at which the derivative ends.
+            (the input cannot be differentiated; an integer, for example).
+        connected: `True` if a differentiable path leads to the result, even if the gradient is zero at these values.
+        reasons: the reasons for the status, each with file and line.
+        way: the operations from the input towards the result, and the index of the operation at which the derivative ends.
 
     Example:
         >>> finding = explain(lambda x: 2.0 * x["a"], {"a": 1.0, "b": 3.0}).findings[1]
@@ -56,11 +57,11 @@ class Finding:
 
 
 class Explanation:
-    """What `explain` returns: a finding for each input, printed one a line.
+    """The result of `explain`: a finding for each input. It prints one line for each finding.
 
     Attributes:
         function: the name of the function.
-        findings: one for each leaf of the selected arguments.
+        findings: one `Finding` for each leaf of the selected arguments.
 
     Example:
         >>> found = explain(lambda x, y: 2.0 * x, 1.0, 3.0, argnums=(0, 1))
@@ -75,7 +76,7 @@ class Explanation:
         self.findings = findings
 
     def __repr__(self) -> str:
-        from functad.diagnostics.shown import explanation_text  # noqa: PLC0415 - only who looks at it needs it
+        from functad.diagnostics.shown import explanation_text  # noqa: PLC0415 - only displays need it
 
         return explanation_text(self.function, self.findings)
 
@@ -93,25 +94,25 @@ def explain(
     has_aux: bool = False,
     **kwargs: Any,
 ) -> Explanation:
-    """Tell for each input whether its gradient is connected, zero or missing, and why.
+    """Return for each input whether its gradient is connected, zero or missing, with the reasons.
 
-    The function is run once, on the given values. Conversions to plain values, such as `float(t)`, are let through and
-    listed, though `grad` refuses them; other errors are raised as by `grad`.
+    `explain` runs the function once, on the given values. It allows and lists conversions to plain values, such as `float(t)`,
+    which `grad` refuses. It raises the same other errors as `grad`.
 
     Args:
         f: a function of NumPy code.
-        args: its arguments: arrays, numbers or trees of them.
-        argnums: position, or positions, of the arguments to look at.
-        argnames: name, or names, of arguments to look at; they take the place of the default `argnums=0`.
-        has_aux: `f` returns a pair `(value, aux)`, and `aux` does not count.
-        kwargs: keyword arguments of `f`.
+        args: the arguments of `f`: arrays, numbers or pytrees of them.
+        argnums: the position or positions of the arguments to examine.
+        argnames: the name or names of the arguments to examine. They replace the default `argnums=0`.
+        has_aux: `f` returns a pair `(value, aux)`; `aux` is ignored.
+        kwargs: the keyword arguments of `f`.
 
     Returns:
-        An `Explanation`; `print` it, or read its `findings`.
+        An `Explanation`. Print it, or read its `findings`.
 
     Raises:
-        InputError: a selected argument is not there.
-        OutputError: `f` returned something that is no tree of arrays.
+        InputError: a selected argument is missing.
+        OutputError: the result of `f` is not a pytree of arrays.
 
     Example:
         >>> import numpy as np, functad
@@ -126,11 +127,11 @@ def explain(
 
 
 def explain_call(selection: Selection, args: tuple[Any, ...], kwargs: dict[str, Any], has_aux: bool) -> Explanation:
-    """Run the function of a selection under a follower, and return what was found."""
+    """Run the function of a selection under a `Follower`, and return the explanation."""
     f = selection.function
     follower = Follower(f)
     given, keywords = list(args), dict(kwargs)
-    inputs: list[tuple[str, int | str]] = []  # for each leaf its path, and its slot or why it has none
+    inputs: list[tuple[str, int | str]] = []  # for each leaf its path, and its slot or the reason for the refusal
     for key in selection.keys(args, kwargs):
         place: Any = given if isinstance(key, int) else keywords
         leaves, structure = flatten(place[key])
@@ -151,11 +152,11 @@ def explain_call(selection: Selection, args: tuple[Any, ...], kwargs: dict[str, 
     return Explanation(name_of(f), tuple(findings))
 
 
-# Finding out
+# Analysis
 
 
 class _Analysis:
-    """Which inputs of a finished trace reach the results, and where the others are cut."""
+    """The dependences of the results of a finished trace on its inputs."""
 
     def __init__(self, follower: Follower, results: list[Any]) -> None:
         self.follower = follower
@@ -172,7 +173,7 @@ class _Analysis:
         self.vanished = zeros.places
 
     def finding(self, path: str, slot: int) -> Finding:
-        """Say how an input is connected with the results, and why."""
+        """Return the finding for an input."""
         steps = self.follower.steps
         reached = _marked(mark_reached(marks_at([slot], len(steps)), self.derivatives))
         cuts = [
@@ -214,7 +215,7 @@ class _Analysis:
 
 
 class _Link(NamedTuple):
-    """An operation as a record: the slots that it reads, and that of its result."""
+    """An operation as a record: the slots of its inputs and of its result."""
 
     inputs: tuple[int, ...]
     outputs: tuple[int]
@@ -225,7 +226,7 @@ def _marked(marks: bytearray) -> set[int]:
 
 
 def _seeds(results: list[Any], count: int) -> list[Any]:
-    """Return by slot a cotangent for each result: one for a number, different ones within an array, lest they cancel."""
+    """Return the cotangents of the results, by slot: 1 for a number, random elements for an array, so that no sum cancels."""
     generator = np.random.default_rng(0)
     seeds: list[Any] = [None] * count
     for leaf in results:
@@ -235,23 +236,23 @@ def _seeds(results: list[Any], count: int) -> list[Any]:
 
 
 class _Zeros:
-    """An observer of a backward walk, which notes where a cotangent other than zero becomes exactly zero.
+    """An observer of a backward pass that notes the operations where a nonzero cotangent becomes exactly zero.
 
     Attributes:
-        places: the slot of the operation, and that of its argument.
+        places: pairs of the slot of the operation and the slot of its argument.
     """
 
     def __init__(self) -> None:
         self.places: list[tuple[int, int]] = []
 
     def before(self, index: int, record: Any, given: Sequence[Any]) -> None:
-        """Look at what the operation makes of a cotangent."""
+        """Note the arguments with a zero cotangent, if the result has a nonzero one."""
         if not all(map(_is_zero, given)):
             found = zip(inputs_of(record), pull_alone(record, given), strict=True)
             self.places += [(index, slot) for slot, ct in found if _is_zero(ct)]
 
     def after(self, index: int, record: Any, found: Sequence[Any]) -> None:
-        """See a record that was passed."""
+        """Do nothing."""
 
 
 def _is_zero(ct: Any) -> bool:

@@ -1,11 +1,11 @@
-"""A trace that follows what is computed also where it has no derivative: what `explain` looks at.
+"""The trace of `explain`, which also records operations without derivative.
 
-It asks which operations lead from an argument to the result, where `watching` asks which made the first NaN: it has a recorder
-and Tensors of its own, for one run of the function, and values play no part.
+`Follower` records the operations between an argument and the result during one run of the function. It has its own Tensor
+class.
 
-A comparison, a rounding or `stop_gradient` gives a plain value under `grad`, and the trace ends there. Here it gives a Tensor
-that is marked as constant, so that what is computed from it is known to depend on the arguments. Such a Tensor behaves as the
-plain value that it stands for: it decides branches, is an index, becomes an array.
+Under `grad` a comparison, a rounding or `stop_gradient` returns a plain value, and the trace ends there. `Follower` returns a
+constant Tensor instead, so that it records the further dependence on the arguments. A constant Tensor behaves like its plain
+value: it decides branches, indexes arrays, and converts to an array.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Step(NamedTuple):
 
     Attributes:
         text: the operation and its line.
-        parents: the slots of all Tensors that it was given.
-        active: those of them through which a derivative flows.
+        parents: the slots of all its Tensor arguments.
+        active: the slots of the arguments with a derivative.
     """
 
     text: str
@@ -54,13 +54,13 @@ class Step(NamedTuple):
 
 
 class Follower(Recorder):
-    """A reverse trace that also keeps what has no derivative.
+    """A reverse trace that also records operations without derivative.
 
     Attributes:
         steps: by slot, the operation that made it.
-        uses: slots whose values left the trace, with how and where, and whether `grad` would raise there.
-        equal: comparisons for equality that held, by which code finds what it has kept from an earlier call: the operation and
-            its line, and the slots of what was compared.
+        uses: the values that left the trace: slot, text with the line, and `True` if `grad` would raise there.
+        equal: the comparisons for equality that were true, which may be a look-up in a cache: text with the line, and the slots
+            of the compared values.
     """
 
     pulls = True
@@ -79,14 +79,14 @@ class Follower(Recorder):
         return super().enter(value)
 
     def append(self, record: Any, value: Any, code: CodeType | None = None, instruction: int = 0) -> Any:
-        """Append a record and return the Tensor of its result, which knows whether it is alive."""
+        """Append a record and return a `Followed` for its result."""
         made, tensor = super().append(record, value, code, instruction), Followed()
         tensor.below, tensor.recorder, tensor.slot = value, self, made.slot
         tensor.code, tensor.instruction = code, instruction
         return tensor
 
     def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        """Record a call of a primitive; without a derivative, the result is a Tensor that stands for a constant."""
+        """Record a call of a primitive; a result without derivative is a constant Tensor."""
         values = [a.below if isinstance(a, Recorded) and a.recorder is self else a for a in arrays]
         nested = any(isinstance(value, Recorded) for value in values)
         out = primitive(*values, **params) if nested else primitive.compute(*values, **params)
@@ -107,7 +107,7 @@ class Follower(Recorder):
             counts = isinstance(primitive.function, np.ufunc) or primitive in INTERNAL
             result = self.constant(out, Step(text, parents, ()), numbers=counts)
         if primitive.views and own and isinstance(result, Followed):
-            # of a buffer too, which is a constant until it is written to
+            # a buffer is a constant until the first write, and may have views too
             note_if_view(arrays[0], result, values[0], out, primitive, params)
         return result
 
@@ -116,21 +116,21 @@ class Follower(Recorder):
         tensor._note(what)
 
     def compare(self, name: str, text: str, parents: tuple[int, ...], out: Any) -> None:
-        """Note an operation if it is a comparison for equality that holds."""
+        """Note a comparison for equality that is true everywhere; ignore other operations."""
         if name in _EQUALITIES and np.all(innermost(out)):
             self.equal.append((text, parents))
 
     def buffer(self, value: Any) -> Any:
-        """Return a new array as a Tensor, into which others can be written."""
+        """Return a new array as a constant Tensor, so that Tensors can be written into it."""
         return self.constant(value, Step(f"a new array at {here()}", (), ()))
 
     def constant(self, out: Any, step: Step, *, numbers: bool = False) -> Any:
-        """Return a value, or those in a tuple or list, as Tensors that stand for constants.
+        """Return a result, or each element of a tuple or list, as a constant Tensor.
 
         Args:
-            out: what an operation gave; what is no array, such as a shape or a dtype, is returned as it is.
+            out: the result of an operation. A shape, a dtype or another object that is not an array is returned unchanged.
             step: the operation.
-            numbers: Python's numbers are values too, not lengths.
+            numbers: convert Python numbers too; otherwise they count as lengths and stay unchanged.
         """
         if isinstance(out, (tuple, list)):
             parts = [self.constant(part, step) for part in out]
@@ -143,13 +143,13 @@ class Follower(Recorder):
 
 
 class Followed(Tensor):
-    """A Tensor of a followed trace: alive, or one that stands for the constant that it would be under `grad`."""
+    """A Tensor of a `Follower`: alive, or constant, as its value would be under `grad`."""
 
     __slots__ = ()
 
     @property
     def alive(self) -> bool:
-        """Whether it would be a Tensor under `grad`."""
+        """Whether the value would be a Tensor under `grad`."""
         self.renew()
         return bool(self.recorder.steps[self.slot].active)  # type: ignore[attr-defined]
 
@@ -163,7 +163,7 @@ class Followed(Tensor):
         return value
 
     def _plain(self, wanted: str) -> Any:
-        """Let the conversion through, and note it."""
+        """Return the converted value, and note the conversion."""
         value = Tensor._concrete(self, wanted)
         convert: Any = {
             "float()": float,
@@ -179,7 +179,7 @@ class Followed(Tensor):
         return convert[wanted](value)
 
     def item(self, *args: int) -> Any:
-        """Return the number, and note it."""
+        """Return the element as a Python number, and note the conversion."""
         return np.asarray(self._plain("Conversion to an array")).item(*args)
 
     def __hash__(self) -> int:
@@ -195,7 +195,7 @@ class Followed(Tensor):
             self.below[_plain_index(index)] = value
 
     def __getattr__(self, name: str) -> Any:
-        """Look up what only arrays have, if this stands for one."""
+        """Return an attribute that only arrays have, if the Tensor is constant."""
         if name.startswith("__") or self.alive:
             raise AttributeError(f"'Tensor' object has no attribute {name!r}")
         return getattr(self._concrete(f".{name}"), name)
@@ -205,7 +205,7 @@ class Followed(Tensor):
         if _all_constant((inputs, kwargs)):
             return self._call(called, f"np.{ufunc.__name__}", inputs, kwargs)
         if method == "__call__" and not kwargs:
-            kwargs = {"order": "K"}  # calls without keywords take a short way, on which only Tensor itself is known as one
+            kwargs = {"order": "K"}  # the short path of calls without keywords knows the class Tensor only
         return super().__array_ufunc__(ufunc, method, *inputs, **kwargs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
@@ -214,7 +214,7 @@ class Followed(Tensor):
         return super().__array_function__(function, types, args, kwargs)
 
     def _call(self, function: Any, name: str, args: Any, kwargs: Any) -> Any:
-        """Call a function all of whose Tensors stand for constants."""
+        """Call a function with constant Tensors only, and return its result as constant Tensors."""
         leaves, structure = flatten((args, kwargs))
         parents = tuple([leaf.slot for leaf in leaves if isinstance(leaf, Followed)])
         args, kwargs = structure.unflatten([leaf.below if isinstance(leaf, Followed) else leaf for leaf in leaves])
@@ -225,17 +225,17 @@ class Followed(Tensor):
 
 
 def _all_constant(tree: Any) -> bool:
-    """Say whether there are Tensors in a tree, all of one followed trace, and all stand for constants.
+    """Return `True` if a pytree holds Tensors, all constant and of one `Follower`.
 
-    There are none where a function was called for another reason: for `like=`, or with an iterator that may give Tensors.
+    It holds none if NumPy dispatched the call for `like=`, or for an iterator that may yield Tensors.
     """
     tensors = [leaf for leaf in flatten(tree)[0] if isinstance(leaf, Recorded)]
-    constant = [isinstance(t, Followed) and not t.alive for t in tensors]  # to ask is to read a stale view anew
+    constant = [isinstance(t, Followed) and not t.alive for t in tensors]  # `alive` renews a stale view
     return all(constant) and len({id(t.recorder) for t in tensors}) == 1
 
 
 def _plain_index(index: Any) -> Any:
-    """Return an index with the constants that Tensors in it stand for."""
+    """Return an index with plain values in place of constant Tensors."""
     if isinstance(index, (tuple, list)):
         return type(index)([_plain_index(part) for part in index])
     if isinstance(index, slice):
@@ -246,7 +246,7 @@ def _plain_index(index: Any) -> Any:
 def _described(primitive: Primitive, params: dict[str, Any]) -> str:
     if primitive.name == "astype_integer":
         return f"astype({params['dtype']})"
-    if "[approximate=" in primitive.name:  # that of numerical_primitive says how its derivative is found
+    if "[approximate=" in primitive.name:  # numerical_primitive puts its method into the name
         return primitive.name
     if primitive in INTERNAL:
         return f"np.{primitive.name}" if hasattr(np, primitive.name) else primitive.name

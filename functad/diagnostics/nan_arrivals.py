@@ -1,4 +1,4 @@
-"""Which cotangents and tangents that are not finite came to which slot, and from which operation: what a watched walk notes."""
+"""Arrivals: the cotangents and tangents that are not finite, by slot, with the operations that made them."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from functad.transforms.walks.forward import push_alone
 from functad.transforms.walks.reverse import pull_alone
 
 Sources = Callable[[Any], list[tuple[int, Any]]]
-"""From a mask of elements of an array: the slots that they may have come from, and the elements of these."""
+"""A function from a mask of elements to pairs of a source slot and the mask of its elements."""
 
 
 @dataclass(frozen=True)
 class Arrival:
-    """What one operation adds to a cotangent, or makes of tangents.
+    """A cotangent or tangent that one operation made for a slot.
 
     Attributes:
-        operation: it.
-        call: from the cotangents or tangents that it is given to what arrives, as the walk computes it.
-        given: these cotangents or tangents.
-        sources: the slots that they belong to.
-        value: what arrived.
+        operation: the operation, or `None` if the log does not hold it.
+        call: the function from the given cotangents or tangents to `value`, as in the pass.
+        given: the cotangents or tangents that the operation was given.
+        sources: their slots.
+        value: the cotangent or tangent for the slot.
     """
 
     operation: Operation | None
@@ -52,12 +52,12 @@ class Arrival:
 
 
 class Arrivals:
-    """An observer of a walk, which notes what arrives at each slot that is not finite.
+    """An observer of a forward or backward pass, which notes arrivals that are not finite.
 
     Args:
         log: the operations of the trace.
-        handed_in: by slot, the cotangents or tangents that the walk begins with.
-        quiet: nobody will ask where something came from.
+        handed_in: by slot, the cotangents or tangents at the start of the pass.
+        quiet: note nothing, because an outer trace makes the checks.
 
     Attributes:
         what: "cotangent" or "tangent".
@@ -76,17 +76,17 @@ class Arrivals:
         self._around = DERIVATIVE_OF.get()
 
     def through(self, walk: Callable[..., Any], *args: Any, **options: Any) -> Any:
-        """Run a walk with this as its observer."""
+        """Run a pass with this observer."""
         with setting(DERIVATIVE_OF, self._around):
             return walk(*args, **options, observer=self)
 
     def before(self, index: int, record: Any, given: Sequence[Any]) -> None:
-        """Say whose derivative is computed, and hold what it is given."""
+        """Set the operation whose derivative is computed, and keep the given cotangents or tangents."""
         DERIVATIVE_OF.set(self.log.at(index))
         self._given = () if record[0].primitive.writes else given
 
     def after(self, index: int, record: Any, found: Sequence[Any]) -> None:
-        """Note what has arrived."""
+        """Note the arrivals of a record."""
         DERIVATIVE_OF.set(self._around)
         given, self._given = self._given, ()
         if not self.quiet:
@@ -99,16 +99,16 @@ class Arrivals:
         self._found.setdefault(slot, []).append(what)
 
     def _is_bad(self, slot: int) -> bool:
-        """Say whether something that is not finite may have come to a slot."""
+        """Return `True` if elements that are not finite may have arrived at a slot."""
         return slot in self._found or slot in self._handed_in
 
     def behind(self, slot: int, mask: Any, offence: Offence) -> tuple[Arrival | None, Any] | None:
-        """Find the arrival of bad elements at a slot, past all reading and writing, and which elements they are there.
+        """Return the arrival of bad elements, traced back through reads and writes, and the mask of its bad elements.
 
-        The arrival is `None` if they were handed in. Nothing is found where they are sums of what is not bad.
+        The arrival is `None` if the bad elements were handed in. The result is `None` if they are sums of good elements.
         """
         masks = {slot: mask}
-        heap = [self._sign * slot]  # each slot comes after those that lead to it
+        heap = [self._sign * slot]  # visits each slot after the slots that lead to it
         while heap:
             slot = self._sign * heappop(heap)
             mask = masks.pop(slot)
@@ -129,7 +129,7 @@ class Arrivals:
 
 
 class CotangentArrivals(Arrivals):
-    """What arrives in a backward walk."""
+    """The arrivals of a backward pass."""
 
     what = "cotangent"
     _sign = 1
@@ -160,7 +160,7 @@ class CotangentArrivals(Arrivals):
                 self._arrive(slot, lambda mask: [(index, mask if adds else mask & ~places(shapes[0], path, where))])
 
     def _arrival(self, index: int, record: Any, given: Sequence[Any], position: int) -> Arrival | None:
-        """Return the arrival of a cotangent that a record has made, if it is not finite in a careful pass either."""
+        """Return the arrival of a cotangent from a record, or `None` if it is finite in a careful pass."""
 
         def call(gs: Sequence[Any]) -> Any:
             return innermost(pull_alone(record, gs)[position])
@@ -170,7 +170,7 @@ class CotangentArrivals(Arrivals):
 
 
 class TangentArrivals(Arrivals):
-    """What arrives in a forward walk."""
+    """The arrivals of a forward pass."""
 
     what = "tangent"
     _sign = -1
@@ -206,5 +206,5 @@ class TangentArrivals(Arrivals):
 
 
 def _known(g: Any) -> Any:
-    """Return the value of a cotangent, as far as it is no pieces."""
+    """Return the plain value of a cotangent, without pieces that are not yet added."""
     return innermost(g.whole if type(g) is Scattered else g)

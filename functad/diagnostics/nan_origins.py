@@ -1,8 +1,8 @@
-"""Where a NaN was born: from a bad result back through the operations, cotangents or tangents that it came through.
+"""The origin of a NaN: a search from a bad result back through operations, cotangents or tangents.
 
-At each step the operation is run again with all that is not finite replaced by ones. If its result is still bad, the NaN was
-born there. Otherwise it is run with one argument as it was, and the others cured: so the argument to follow is found, whatever
-the operation, and an argument that it does not select is not blamed.
+Each step runs the operation again with ones in place of all elements that are not finite. If the result is still bad, the
+operation is the origin. Otherwise the step runs the operation with one original argument at a time, and follows an argument
+that makes the result bad. This works for every operation, and ignores arguments that the operation does not select.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from functad.primitives.operands import innermost
 Call = Callable[[Sequence[Any]], Any]
 
 _FEW = 32
-"""Up to so many bad elements of an argument are tried one by one."""
+"""The largest number of bad elements of an argument that are tried one by one."""
 
 
 def _cured(value: Any) -> Any:
-    """Return a value with ones for all that is not finite."""
+    """Return a value with ones in place of elements that are not finite."""
     if not NOT_FINITE.found(value):
         return value
     return np.where(np.isfinite(value), value, np.ones((), spec_of(value).dtype))[()]
 
 
 def culprit(call: Call, given: Sequence[Any], mask: Any, offence: Offence) -> tuple[int, Any] | None:
-    """Return which argument makes a result bad at some elements, and by which of its own; `None`: not a single one.
+    """Return the argument that makes a result bad, and the mask of its bad elements; `None` if no single argument does.
 
     Args:
-        call: from the arguments to the result.
+        call: the function from the arguments to the result.
         given: the arguments.
         mask: the bad elements of the result.
-        offence: what is bad about them.
+        offence: the definition of a bad element.
     """
 
     def bad(values: Sequence[Any]) -> bool:
@@ -64,7 +64,7 @@ def culprit(call: Call, given: Sequence[Any], mask: Any, offence: Offence) -> tu
 
 
 def origin_of_value(log: OperationLog, slot: int, mask: Any, offence: Offence) -> str:
-    """Return the rest of a sentence that says where the bad elements of the value of a slot were born."""
+    """Return the end of a sentence about the origin of the bad elements of a value."""
     while slot in log:
         operation, k = log[slot]
 
@@ -95,7 +95,7 @@ _CURE = " Keep its arguments away from there, as in np.where(mask, x, 1.0) befor
 
 
 def _infinite_cause(log: OperationLog, operation: Operation, slot: int) -> str:
-    """Return a sentence on where an argument of an operation became infinite or NaN, if one did."""
+    """Return a sentence about the origin of an infinite or NaN argument of an operation, or `""`."""
     for value, parent in zip(operation.values, operation.slots, strict=True):
         if parent is not None and parent in log and parent != slot and NOT_FINITE.found(value):
             kind = NAN if NAN.found(value) else INFINITE
@@ -104,7 +104,7 @@ def _infinite_cause(log: OperationLog, operation: Operation, slot: int) -> str:
 
 
 def origin_of_derivative(arrivals: Arrivals, slot: int, mask: Any, offence: Offence) -> str:
-    """Return the rest of a sentence that says where the bad elements of the cotangent or tangent of a slot were born."""
+    """Return the end of a sentence about the origin of the bad elements of a cotangent or tangent."""
     what = arrivals.what
     while (found := arrivals.behind(slot, mask, offence)) is not None:
         arrival, mask = found
@@ -140,7 +140,7 @@ def _born_in_derivative(arrivals: Arrivals, arrival: Arrival, given: Sequence[An
 
 
 def _described(operation: Operation, mask: Any, k: int = 0) -> str:
-    """Return arguments and result, at the first bad element of the result `k` if the operation is elementwise."""
+    """Return a text with arguments and result `k`; for an elementwise operation also at the first bad element."""
     names = operation.primitive.names or tuple([f"argument {i}" for i in range(len(operation.values))])
     mask = mask if operation.primitive.kind == "elementwise" else None
     parts = [shown(name, value, mask) for name, value in zip(names, operation.values, strict=False)]
@@ -149,7 +149,7 @@ def _described(operation: Operation, mask: Any, k: int = 0) -> str:
 
 
 def count_offending(value: Any, offence: Offence) -> str:
-    """Return how many elements of a value are bad, and where the first is."""
+    """Return a text with the number of bad elements of a value and the index of the first one."""
     mask = offence.mask(value)
     count = int(np.count_nonzero(mask))
     kind = _kind(np.asarray(value)[mask])
@@ -164,7 +164,7 @@ def _kind(value: Any) -> str:
 
 
 def shown(name: str, value: Any, mask: Any = None) -> str:
-    """Return name, shape, dtype and range of an array, and its value where a mask of elements is first true."""
+    """Return a text with name, shape, dtype and range of an array, and its value at the first `True` of the mask."""
     spec = spec_of(value)
     if spec.size == 1:
         return f"{name} = {_number(np.asarray(value).reshape(-1)[0])}" + (f" ({spec})" if spec.shape else "")

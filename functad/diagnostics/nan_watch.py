@@ -1,12 +1,12 @@
-"""What `debug_nans` does: traces are watched, so that the origin of a NaN can be told.
+"""The watches of `debug_nans`, which find the origin of a NaN.
 
-While it is on, each recorder of a concrete trace has a `Watch`, which keeps what the records leave out: the arguments of each
-operation and the line it stands on. The walks over its records are observed. Nothing is looked at before a transform has its
-result: what does not reach it is no error.
+Under `debug_nans` each recorder of a concrete trace has a `Watch`. The watch logs the arguments and the line of each
+operation, and observes the forward and backward passes. It checks values only when a transform has its result: a NaN that
+does not reach the result is no error.
 
-A trace of `vmap` has no records, but its watch sees what is computed in it. If an example of a result is bad, all that was kept
-is looked at as it was for this example. Derivatives taken inside are operations on batches like others, and the watches of
-their traces say whose derivatives these compute.
+A trace of `vmap` has no records, but its watch logs each operation. If an example of a result is bad, the origin is searched
+in the part of the log for this example. Derivatives taken inside are operations on batches too; their log entries name the
+differentiated operation (`Operation.belongs_to`).
 """
 
 from __future__ import annotations
@@ -41,26 +41,26 @@ from functad.transforms.walks.forward import push_forward
 from functad.transforms.walks.reverse import pull_back
 
 _INSIDE: ContextVar[bool] = context_variable("inside_watched", default=False)
-"""Whether a watched transform runs its function now: transforms called there leave it to that one to look at results."""
+"""Whether a watched transform runs its function now. Transforms called inside then leave the checks to the outer transform."""
 
 _DIRECT: ContextVar[bool] = context_variable("direct", default=False)
-"""Whether the function that a watched transform runs now was made by a transform, with no code of the user's between."""
+"""Whether the function that a watched transform runs now is itself a transform, without user code between the two."""
 
 
 def is_inside() -> bool:
-    """Say whether a watched transform runs its function now."""
+    """Return `True` if a watched transform runs its function now."""
     return _INSIDE.get()
 
 
 def watcher(*, infinities: bool) -> Callable[[Recorder], Watch]:
-    """Make the function that gives a recorder its watch."""
+    """Return the function that makes the watch of a recorder."""
     return functools.partial(Watch, offence=NOT_FINITE if infinities else NAN)
 
 
 def called(expressions: Expressions, leaves: Sequence[Any]) -> list[Any]:
-    """Evaluate an expression list that the user calls, and look at its results."""
+    """Evaluate an expression list that the user calls, and check its results."""
     if is_inside() or any(isinstance(leaf, Recorded) for leaf in leaves):
-        return evaluate(expressions, leaves)  # the trace around will look
+        return evaluate(expressions, leaves)  # the outer trace checks
     recorder = ReverseRecorder("a call", expressions)
     tensors = [recorder.enter(leaf) if dtype_of(leaf).kind in "fc" else leaf for leaf in leaves]
     outs = traced(recorder, functools.partial(evaluate, expressions), (tensors,), {})
@@ -70,21 +70,21 @@ def called(expressions: Expressions, leaves: Sequence[Any]) -> list[Any]:
 
 
 class Watch:
-    """What is known of one trace beside its records.
+    """The operation log and the checks of one trace.
 
     Attributes:
-        offence: what counts as an error.
-        quiet: another watched transform is running its function, and will look at what comes out of it.
-        direct: that function is a transform itself, as in `vmap(grad(f))`, which gives no value to be looked at.
-        log: its operations.
-        batched: by slot, values that stand for all examples of a batch, whose own watch looks at them.
+        offence: the definition of a bad element.
+        quiet: an outer watched transform runs its function now, and will check the result.
+        direct: that function is a transform itself, as in `vmap(grad(f))`; the outer transform cannot check the value of `f`.
+        log: the operations of the trace.
+        batched: by slot, the values that are batches; the watch of the batch checks them.
         value_name: the result of the trace, in messages.
     """
 
     value_name = "The value"
 
     def __init__(self, recorder: Recorder, *, offence: Offence) -> None:
-        self._recorder = ref(recorder)  # which holds its watch: no cycles, so that all goes when the trace does
+        self._recorder = ref(recorder)  # weak, because the recorder holds its watch: no reference cycle
         self.offence = offence
         self.quiet = _INSIDE.get()
         self.direct = _DIRECT.get()
@@ -97,27 +97,27 @@ class Watch:
         return self._recorder()
 
     def silent(self) -> bool:
-        """Say whether somebody else will look at results."""
+        """Return `True` if an outer watched transform will check the results."""
         return self.quiet or _INSIDE.get()
 
     def run(self, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        """Return `f(*args, **kwargs)`."""
+        """Return `f(*args, **kwargs)`, run as the function of a watched transform."""
         with setting(_INSIDE, True), setting(_DIRECT, is_own(f)):
             return f(*args, **kwargs)
 
     def keep(self, root: Any) -> None:
-        """Keep the value of a Tensor that is about to be written to in place, if no operation made it."""
+        """Keep a copy of the value of a Tensor before a write in place, if no operation made the Tensor."""
         if root.slot not in self.log and root.slot not in self.log.bases:
             self.log.bases[root.slot] = np.copy(self.untraced(root.below))
 
     def untraced(self, value: Any) -> Any:
-        """Return a value of the trace without Tensors."""
+        """Return the plain value of a value of the trace."""
         return innermost(value)
 
     def note(
         self, primitive: Primitive, arrays: Sequence[Any], values: Sequence[Any], params: dict[str, Any], result: Any
     ) -> None:
-        """Keep what is known of an operation that has just been recorded."""
+        """Log an operation that was just recorded."""
         results: tuple[Any, ...] = tuple(result) if primitive.multiple else (result,)
         slots = tuple([a.slot if isinstance(a, Recorded) and a.recorder is self.recorder else None for a in arrays])
         line = line_of(results[-1].code, results[-1].instruction)
@@ -136,7 +136,7 @@ class Watch:
                 self.batched[t.slot] = t.below
 
     def check_values(self, slots: Sequence[int | None]) -> None:
-        """Raise if one of the values in some slots is not as it should be."""
+        """Raise `NotFiniteError` if a value in one of the slots is bad."""
         if self.silent() and not self.direct:
             return
         for slot in slots:
@@ -149,7 +149,7 @@ class Watch:
                     raise self.error(self.value_name, count_offending(value, self.offence), origin)
 
     def pull_back(self, cotangents: list[Any]) -> list[Any]:
-        """Pull cotangents back as `reverse.pull_back` does, and raise if value or derivatives are not as they should be."""
+        """Pull cotangents back as `reverse.pull_back` does, and raise `NotFiniteError` for a bad value or derivative."""
         recorder, seeds = self.recorder, _by_slot(cotangents)
         self.check_values(list(seeds))
         arrivals = CotangentArrivals(self.log, seeds, quiet=self.silent())
@@ -160,7 +160,7 @@ class Watch:
         return found
 
     def push_forward(self, tangents: list[Any], outputs: Sequence[int]) -> list[Any]:
-        """Push tangents forward as `forward.push_forward` does, and raise if results are not as they should be."""
+        """Push tangents forward as `forward.push_forward` does, and raise `NotFiniteError` for a bad value or tangent."""
         self.check_values(outputs)
         arrivals = TangentArrivals(self.log, _by_slot(tangents), quiet=self.silent())
         arrivals.through(push_forward, self.recorder.equations, tangents, outputs)
@@ -169,7 +169,7 @@ class Watch:
         return tangents
 
     def check_derivatives(self, arrivals: Arrivals, found: Sequence[Any], slots: Sequence[int], what: str) -> None:
-        """Raise if one of the cotangents or tangents of some slots, which are called so, is not as it should be."""
+        """Raise `NotFiniteError` if a cotangent or tangent in `found` is bad; `what` names it in the message."""
         if arrivals.quiet:
             return
         for number, (value, slot) in enumerate(zip(map(innermost, found), slots, strict=True)):
@@ -178,16 +178,16 @@ class Watch:
                 raise self.error(what.format(number), count_offending(value, self.offence), origin)
 
     def error(self, what: str, found: str, origin: str) -> NotFiniteError:
-        """Return the error for something in which something was found, which has its origin somewhere."""
+        """Return the error for the bad elements `found` of the value `what`; `origin` ends the message."""
         return NotFiniteError(f"{what}, {self._asked()}, is {found}. It {origin}")
 
     def _asked(self) -> str:
-        """Name the call that gave the result."""
+        """Return the text that names the user's call."""
         return f"in {self.recorder.transform} of {name_of(self.recorder.function)}, called at {here()}"
 
 
 def _check_batch(value: Any) -> None:
-    """Let the watch of a batch look at a value that belongs to it."""
+    """Check a batched value with the watch of its batch."""
     while isinstance(value, Recorded):
         below = value.below
         if isinstance(below, Batched):
@@ -209,7 +209,7 @@ def _fronts() -> dict[Any, str]:
 
 
 def _called(primitive: Primitive) -> str:
-    """Return the name of an operation, and that of the function of NumPy which the user called and which called it."""
+    """Return the name of a primitive, with the name of the composite that the user called if there is one."""
     frame: FrameType | None = sys._getframe(2)
     user = user_frame(frame)
     name = None
@@ -220,11 +220,11 @@ def _called(primitive: Primitive) -> str:
 
 
 class BatchWatch(Watch):
-    """What is known of the trace of a batch.
+    """The operation log and the checks of the trace of a batch.
 
     Attributes:
-        first: which example of the call the first one here is.
-        count: the number of slots given out.
+        first: the number, within the user's call, of the first example of this batch.
+        count: the number of assigned slots.
     """
 
     def __init__(self, recorder: BatchRecorder, *, offence: Offence, first: int = 0) -> None:
@@ -233,25 +233,25 @@ class BatchWatch(Watch):
         self.count = 0
 
     def number(self, tensor: Recorded) -> None:
-        """Give a Tensor of the trace a slot of its own."""
+        """Assign the next slot to a Tensor of the trace."""
         tensor.slot = self.count
         self.count += 1
 
     def untraced(self, value: Any) -> Any:
-        """Return the array of all examples, without Tensors."""
+        """Return the plain array of all examples."""
         return innermost(value.array if isinstance(value, Batched) else value)
 
     def note(self, primitive: Any, arrays: Sequence[Any], values: Sequence[Any], params: dict[str, Any], result: Any) -> None:
-        """Keep what is known of an operation that has just been computed for all examples."""
+        """Log an operation that was just computed for all examples."""
         for tensor in result if primitive.multiple else (result,):
             self.number(tensor)
         super().note(primitive, arrays, values, params, result)
 
     def check_results(self, leaves: Sequence[Any]) -> None:
-        """Raise if an example of a result is not as it should be, unless a watched trace around this one will look at it.
+        """Check every example of the results, except results that an outer watched trace will check.
 
         Raises:
-            NotFiniteError: it is not.
+            NotFiniteError: an example is bad.
         """
         for leaf in leaves:
             if not isinstance(leaf, Recorded) or leaf.recorder is not self.recorder or leaf.slot not in self.log:
@@ -271,12 +271,12 @@ class BatchWatch(Watch):
 
 
 def watch_batch(recorder: BatchRecorder, inputs: Sequence[Recorded], first: int) -> None:
-    """Give the trace of a batch a watch, if `debug_nans` is on and no watched transform around will look at the results.
+    """Set the watch of the trace of a batch under `debug_nans`, unless an outer watched transform will check the results.
 
     Args:
         recorder: the trace.
-        inputs: its inputs.
-        first: which example of the call the first one here is.
+        inputs: the Tensors of its inputs.
+        first: the number, within the user's call, of the first example of this batch.
     """
     watcher = WATCHER.get()
     if watcher is not None and not is_inside():
@@ -286,7 +286,7 @@ def watch_batch(recorder: BatchRecorder, inputs: Sequence[Recorded], first: int)
 
 
 def _of_example(log: OperationLog, i: int) -> OperationLog:
-    """Take one example of what was kept of all."""
+    """Return the log for one example of a batch."""
     found = OperationLog()
     found.bases = {slot: _example(value, i) for slot, value in log.bases.items()}
     made: dict[int, Operation] = {}

@@ -1,4 +1,4 @@
-"""`debug_nans`: where a NaN or an infinity in a value or a derivative comes from."""
+"""`debug_nans`: the origin of a NaN or infinity in a value or derivative."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from functad.tracing.traces.base import WATCHER
 
 @contextmanager
 def debug_nans(infinities: bool = False) -> Iterator[None]:
-    """Make every transform and tape raise if its value or derivatives hold a NaN, and say where that was born.
+    """Make every transform and tape raise if its value or derivatives hold a NaN, with the origin of the NaN.
 
-    The message names the operation, its arguments, and the line of your code where the first NaN was made: in the function
-    itself or in its derivative. Of a function under `vmap` it names the example, too. A NaN that does not reach the result, as
-    behind the branch that `np.where` did not take, is no error. Everything recorded is kept and slow ways are taken, so use it
-    to look for a NaN, not to run a program.
-    Tapes, graphs and forward accumulators that are opened inside raise when they are asked, and so do the functions that use
-    them; while another tape records, or under a transform, it is left to that one to look at its result. What `deriv`
-    and `taylor` compute is not looked at.
+    The message names the operation that made the first NaN, its arguments and the line of your code, in the function or in its
+    derivative. Under `vmap` it also names the example. A NaN that does not reach the result, such as a NaN in the branch that
+    `np.where` did not take, is no error. `debug_nans` keeps all records and disables fast paths, so use it to find a NaN, not
+    to run a program.
+
+    Tapes, graphs and forward accumulators opened inside raise when a derivative is computed. While another tape or transform
+    records, only its own result is checked. The results of `deriv` and `taylor` are not checked.
 
     Args:
-        infinities: infinities are errors too.
+        infinities: treat infinities as errors too.
 
     Returns:
-        A context manager, which is a decorator too. Each thread and coroutine has its own setting.
+        A context manager, which also works as a decorator. Each thread and coroutine has its own setting.
 
     Raises:
-        NotFiniteError: (by transforms called inside, and by pullbacks made and tapes opened inside) a result is NaN.
+        NotFiniteError: a result is NaN. Transforms called inside, pullbacks made inside and tapes opened inside raise it.
 
     Example:
         >>> import numpy as np, functad
@@ -41,7 +41,7 @@ def debug_nans(infinities: bool = False) -> Iterator[None]:
         Traceback (most recent call last):
         functad.errors.NotFiniteError: The derivative, in grad of <lambda>, called at ..., is nan. It is a sum of infinities ...
     """
-    from functad.diagnostics.nan_watch import called, watcher  # noqa: PLC0415 - few programs look for NaN, and all import functad
+    from functad.diagnostics.nan_watch import called, watcher  # noqa: PLC0415 - only `debug_nans` needs it
 
     with setting(WATCHER, watcher(infinities=infinities)), setting(CALLED, called):
         yield

@@ -1,8 +1,8 @@
-"""The operations of a watched trace as they were called, by the slots of their results.
+"""The log of the operations of a watched trace, by the slots of their results.
 
-Reading and writing by an index move elements and compute nothing. Where a program does so element by element, keeping the whole
-array for each operation would take time and memory quadratic in the number of elements. So of a write only what was written is
-kept, and of reading only what was read; masks tell which element came from where.
+Reads and writes by index move elements and compute nothing. If a program does this element by element, a log of whole arrays
+would take quadratic time and memory. So the log keeps only the written elements of a write, and only the result of a read.
+Masks trace elements back to their sources.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from functad.settings import context_variable
 
 @dataclass(frozen=True)
 class Offence:
-    """What counts as bad: a test of the elements of inexact arrays."""
+    """The definition of a bad element: a test for the elements of floating-point and complex arrays."""
 
     test: Callable[[Any], Any]
 
     def mask(self, value: Any) -> Any:
-        """Return which elements are bad."""
+        """Return the mask of bad elements."""
         if value is None or isinstance(value, ArraySpec) or spec_of(value).dtype.kind not in "fc":
             return np.zeros(() if value is None else np.shape(value), bool)
         return np.asarray(self.test(value))
 
     def found(self, value: Any) -> bool:
-        """Say whether an element is bad."""
+        """Return `True` if any element is bad."""
         return bool(np.any(self.mask(value)))
 
 
@@ -45,17 +45,17 @@ NOT_FINITE = Offence(lambda value: ~np.isfinite(value))
 
 @dataclass(frozen=True)
 class Operation:
-    """An operation as it was recorded.
+    """One logged operation.
 
     Attributes:
-        primitive: what was called.
-        name: its name, and that of the function of NumPy which the user called.
-        line: file and line of the user's code.
-        values: its arguments, without Tensors; of an array that elements were read from or written to, only the spec.
-        slots: the slots of those that are Tensors of the trace.
-        params: its parameters.
-        out: its results, without Tensors; `None` for an array after a write.
-        belongs_to: the operation whose derivative it computes, if it was recorded by an inner transform.
+        primitive: the primitive.
+        name: the name of the primitive, with the name of the NumPy function that the user called.
+        line: the file and line of the user's code.
+        values: the plain arguments. For the array of a read or write only its spec is kept.
+        slots: for each argument its slot, or `None` if it is not a Tensor of the trace.
+        params: the parameters.
+        out: the plain results; `None` for the array after a write.
+        belongs_to: the operation that this one differentiates, or `None`.
     """
 
     primitive: Primitive
@@ -69,27 +69,27 @@ class Operation:
 
     @property
     def moves(self) -> bool:
-        """Whether elements of an array of the trace were read or written, and that array is not kept."""
+        """Whether the operation reads or writes elements of an array of the trace, so that the array is not kept."""
         return self.slots[0] is not None and moves_elements(self.primitive)
 
     def place(self) -> str:
-        """Name the operation and its line."""
+        """Return the name and line of the operation."""
         if self.belongs_to is None:
             return f"{self.name} at {self.line}"
         return f"{self.name}, in the derivative of {self.belongs_to.place()}"
 
 
 DERIVATIVE_OF: ContextVar[Operation | None] = context_variable("derivative_of", default=None)
-"""The operation whose derivative is computed now."""
+"""The operation whose derivative is computed now, or `None`."""
 
 
 class OperationLog(dict[int, tuple[Operation, int]]):
-    """By slot, the operation that made it, and which of its results it is.
+    """A slot to the operation that made it and the index among its results.
 
     Attributes:
-        bases: by slot, the values before the first write of what no operation made.
-        followed: what constants do not depend on, in messages.
-        asked: what was asked for derivatives, in messages.
+        bases: for slots without operation, the values before the first write.
+        followed: the name, in messages, of the values that constants do not depend on.
+        asked: the name, in messages, of the transform or tape.
     """
 
     followed = "the arguments of the function"
@@ -100,18 +100,18 @@ class OperationLog(dict[int, tuple[Operation, int]]):
         self.bases: dict[int, Any] = {}
 
     def at(self, slot: int) -> Operation | None:
-        """Return the operation that made a slot, if one did."""
+        """Return the operation that made a slot, or `None`."""
         return self[slot][0] if slot in self else None
 
     def name_of(self, slot: int) -> str:
-        """Name a slot that no operation made."""
+        """Return the name of a slot without operation, for messages."""
         return f"input {slot} of the function"
 
     def value(self, slot: int | None) -> Any:
-        """Return the value of a slot: of an array that was written to, by doing so again."""
+        """Return the value of a slot; writes are repeated on a copy."""
         writes = []
         while True:
-            assert slot is not None  # what is read or written belongs to the trace
+            assert slot is not None  # a logged read or write has an array of the trace
             operation, k = self.get(slot, (None, 0))
             if operation is None or not operation.moves or not operation.primitive.writes:
                 break
@@ -127,9 +127,9 @@ class OperationLog(dict[int, tuple[Operation, int]]):
         return value
 
     def source(self, operation: Operation, mask: Any, offence: Offence) -> tuple[int, Any] | None:
-        """Return which argument of an operation that moves elements some bad ones came from, and which they were there.
+        """Return the argument that gave bad elements to a read or write, and the mask of bad elements in this argument.
 
-        `None` if they were born in it: where something is added to elements, sums may be.
+        The result is `None` if the operation made them itself: a write that adds may make a bad sum of good elements.
         """
         shape, index = operation.values[0].shape, operation.params["index"]
         if operation.primitive is GETITEM:
@@ -151,24 +151,24 @@ class OperationLog(dict[int, tuple[Operation, int]]):
 
 
 def moves_elements(primitive: Primitive) -> bool:
-    """Say whether an operation only reads or writes elements."""
+    """Return `True` if a primitive only reads or writes elements."""
     return primitive is GETITEM or primitive.writes
 
 
 def adds_to(primitive: Primitive, path: Path) -> bool:
-    """Say whether what was there before is still in what was written to, as the imaginary part is if the real one was."""
+    """Return `True` if old values remain in the written elements: after an addition, or a write to a real or imaginary part."""
     return primitive is ADD_TO or len(choosing(path)) < len(path)
 
 
 def places(shape: tuple[int, ...], path: Path, index: Any, chosen: Any = True) -> Any:
-    """Return a mask of an array that is true at an index of one of its views, there where `chosen` is."""
+    """Return the mask of an array that is `chosen` at an index of the view at `path`, and `False` elsewhere."""
     mask = np.zeros(shape, bool)
-    put(mask, choosing(path), index, chosen, adds=True)  # at a place that is repeated, any of them counts
+    put(mask, choosing(path), index, chosen, adds=True)  # "or" at repeated indices
     return mask
 
 
 def before_writing(mask: Any, path: Path, index: Any, shape: tuple[int, ...], *, adds: bool) -> tuple[Any, Any]:
-    """Select what a mask of an array after a write does, in the array before, and in what was written, of some shape."""
+    """Return the masks of the old array and of the written value, of the given shape, for a mask of the array after a write."""
     piece = np.asarray(part(mask, choosing(path))[index])
     piece = np.broadcast_to(piece, np.broadcast_shapes(piece.shape, shape))
     extra = piece.ndim - len(shape)
@@ -178,7 +178,7 @@ def before_writing(mask: Any, path: Path, index: Any, shape: tuple[int, ...], *,
 
 
 def after_writing(chosen: Any, path: Path, index: Any, shape: tuple[int, ...]) -> Any:
-    """Return which elements of an array, of some shape, those of what was written became that a mask selects."""
+    """Return the mask of an array of the given shape after a write, for the mask `chosen` of the written value."""
     width = np.shape(part(np.zeros(shape, bool), choosing(path))[index])
     extra = max(0, chosen.ndim - len(width))  # axes of length 1 in front
     return places(shape, path, index, chosen.reshape(chosen.shape[extra:]))

@@ -1,4 +1,4 @@
-"""How `explain` shows what it found: a line for each input, and its way with the cut marked."""
+"""Displays of `explain`: a line for each input, and its way with the cut marked."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from functad.display.markup import Markup, code, faint, fold, heading, joined, t
 from functad.display.terminal import cut_middle, wrapped
 
 _MOST = 7
-"""So many operations of a way, at most, are shown."""
+"""The largest number of operations of a way in a display."""
 
 _COLORS = {"connected": "green", "zero": "orange", "missing": "red", "refused": "grey"}
 
 
 def explanation_text(function: str, findings: Any) -> str:
-    """Return the text of an explanation: each input with its reasons, and below it the way on which the derivative is cut."""
+    """Return the text of an explanation: each input with its reasons, and below it its way if the derivative is cut."""
     lines = [f"gradient of {function}:"]
     for finding in findings:
         lines.append(wrapped(repr(finding), "  ", "      "))
@@ -25,7 +25,7 @@ def explanation_text(function: str, findings: Any) -> str:
 
 
 def explanation_markup(function: str, findings: Any) -> str:
-    """Return the display of an explanation for notebooks."""
+    """Return the HTML display of an explanation."""
     counts = {status: sum(finding.status == status for finding in findings) for status in _COLORS}
     facts = [tag("span", f"{count} {status}", class_=f"ftd-{_COLORS[status]}") for status, count in counts.items() if count]
     return view(heading(joined("Gradient of ", code(function)), *facts), *map(_shown, findings))
@@ -47,7 +47,7 @@ def _shown(finding: Any) -> Markup:
 
 
 def _stations(way: Way, path: str) -> list[tuple[str, str]]:
-    """Return the stations of a way with their marks: `>` where the derivative passes, `x` where it ends, `.` where none is."""
+    """Return the operations of a way with marks: `>` before the derivative ends, `x` where it ends, `.` after that."""
     cut = len(way.steps) if way.cut is None else way.cut
     passed = [(">" if i < cut else "x" if i == cut else ".", text) for i, text in enumerate(way.steps)]
     if len(passed) > _MOST:

@@ -1,4 +1,4 @@
-"""`strict_derivatives`: derivatives as the textbook has them, infinities and NaN included."""
+"""`strict_derivatives`: derivatives by IEEE arithmetic, with infinities and NaN."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from functad.settings import setting
 
 @contextmanager
 def strict_derivatives(strict: bool = True) -> Iterator[None]:
-    """Give raw calculus: a zero cotangent no longer wins over an infinite derivative.
+    """Multiply zero cotangents with infinite derivatives as in IEEE arithmetic: `0 * inf` is NaN.
 
-    Outside, a rule whose derivative is infinite or NaN gives zero where its cotangent is exactly zero, and radii of zero (of
-    `np.linalg.norm`, `np.hypot`, `np.arctan2`, `np.std`) have derivative zero. Under this context manager rules multiply and
-    divide as they stand, so that `0 * inf` is NaN. Ties still share, and `abs` and `sign` still have derivative 0 at 0.
+    By default an exact zero wins: a zero cotangent gives zero even if the derivative is infinite or NaN. A radius of zero (in
+    `np.linalg.norm`, `np.hypot`, `np.arctan2`, `np.std`) has derivative zero. Inside this context, rules use plain products
+    and quotients. Ties still share the derivative, and `abs` and `sign` still have derivative 0 at 0.
 
-    It acts where derivatives are computed: call `grad(f)(x)` inside, or decorate a function that does. For `vjp` that is where
-    the pullback is called. An expression list made inside is strict wherever it is evaluated. Each thread and
-    coroutine has its own setting.
+    The setting applies when derivatives are computed: call `grad(f)(x)` inside, or decorate a function that does. For `vjp`,
+    call the pullback inside. An expression list made inside stays strict everywhere. Each thread and coroutine has its own
+    setting.
 
     Args:
-        strict: `False` switches the guards on again, inside a strict block.
+        strict: `False` restores the default inside a strict block.
 
     Returns:
-        A context manager, which is a decorator too.
+        A context manager, which also works as a decorator.
 
     Example:
         >>> import numpy as np, functad

@@ -1,4 +1,4 @@
-"""The way from an input towards the result, operation by operation, and where on it the derivative ends."""
+"""Ways: the operations from an input towards the result, and the operation at which the derivative ends."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 
 class Way(NamedTuple):
-    """What becomes of an input.
+    """The operations from an input towards the result.
 
     Attributes:
-        steps: the operations, each with its line, in the order in which they were done.
-        cut: the number of the one at which the derivative ends, or is zero at these values; `None` if it ends at none.
-        arrives: the last one gives a result of the function.
+        steps: the operations, each with its line, in order.
+        cut: the index of the operation at which the derivative ends, or is zero at these values; `None` without such a cut.
+        arrives: `True` if the last operation makes a result of the function.
     """
 
     steps: tuple[str, ...]
@@ -21,13 +21,13 @@ class Way(NamedTuple):
 
 
 def way_of(slot: int, steps: Sequence[Any], results: Collection[int], stops: Iterable[tuple[int, int]] = ()) -> Way:
-    """Return the way of an input: to a result with its derivative, else past where that is cut, else as far as it goes.
+    """Return the way of an input: to a result through a zero in `stops`, a full path or a cut, else to its last use.
 
     Args:
-        slot: that of the input.
-        steps: by slot, the operations of the trace: what they read (`parents`), and by what they have a derivative (`active`).
+        slot: the slot of the input.
+        steps: by slot, the operations of the trace, with `parents` and `active` as in `Step`.
         results: the slots of the results.
-        stops: where the derivative is exactly zero at these values: the slot of an operation, and that of its argument.
+        stops: the operations with a derivative that is exactly zero: pairs of the slot of an operation and of its argument.
     """
     alive = _reached([slot], steps, lambda step: step.active)
     read = _reached([slot], steps, lambda step: step.parents)
@@ -47,7 +47,7 @@ def way_of(slot: int, steps: Sequence[Any], results: Collection[int], stops: Ite
 
 
 def _reached(starts: Sequence[int], steps: Sequence[Any], reads: Callable[[Any], Sequence[int]]) -> dict[int, int]:
-    """Return, for each slot that depends on some, the slot before it on the shortest way; these are before themselves."""
+    """Return, for each slot that depends on `starts`, the previous slot on a shortest way; a start maps to itself."""
     before = {slot: slot for slot in starts}
     length = dict.fromkeys(starts, 0)
     for slot in range(min(starts) + 1, len(steps)):
@@ -59,7 +59,7 @@ def _reached(starts: Sequence[int], steps: Sequence[Any], reads: Callable[[Any],
 
 
 def _back(slot: int, before: dict[int, int]) -> list[int]:
-    """Return the slots on a way up to one, the first one left out only if it is the only one."""
+    """Return the slots on a way from its start to `slot`, both included."""
     found = [slot]
     while before[slot] != slot:
         slot = before[slot]
@@ -68,12 +68,12 @@ def _back(slot: int, before: dict[int, int]) -> list[int]:
 
 
 def _onward(slot: int, steps: Sequence[Any], results: Collection[int]) -> list[int] | None:
-    """Return the slots behind one on a way to a result; `None` if none depends on it."""
+    """Return the slots after `slot` on a way to a result, or `None` if no result depends on it."""
     before = _reached([slot], steps, lambda step: step.parents)
     end = next((result for result in sorted(results) if result in before), None)
     return None if end is None else _back(end, before)[1:]
 
 
 def _texts(slots: Sequence[int], steps: Sequence[Any]) -> tuple[str, ...]:
-    """Return the texts of the operations of some slots but that of the first, which is the input."""
+    """Return the texts of the operations of all slots but the first, which is the input."""
     return tuple([steps[slot].text for slot in slots[1:]])

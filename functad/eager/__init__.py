@@ -1,1 +1,1 @@
-"""The TensorFlow-style layer: tapes, variables and the implicit gradient functions, over the same tracer as the transforms."""
+"""The TensorFlow-style layer: tapes, Variables and gradient functions, over the same traces as the transforms."""

@@ -1,4 +1,4 @@
-"""Which recorders of tapes record now: Variables ask when they are read, and tapes say so when they start and stop."""
+"""The active recorders of tapes: tapes set them at start and stop, and Variables look them up at each read."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 from functad.settings import context_variable
 
 ACTIVE: ContextVar[tuple[Any, ...]] = context_variable("active", default=())
-"""The recorders that record now, in this thread or coroutine, by their serial numbers."""
+"""The recorders that record now in this thread or coroutine, in the order of their serial numbers."""
 
 _stamps = itertools.count(1)
 
 
 class Stamp:
-    """A number that changes whenever a tape starts, stops, or watches something: what variables remember is then read anew."""
+    """A number that changes when a tape starts, stops or watches a value; it invalidates the cached reads of Variables."""
 
     current = 0
 

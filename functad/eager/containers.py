@@ -1,7 +1,6 @@
-"""Containers in the TensorFlow-style layer: keys stay in the order of the user, and two containers are matched by them.
+"""Containers in the TensorFlow-style layer: dicts keep the user's order of keys, and are matched by key.
 
-A list that stands for the leaves of a structure takes these in TensorFlow's order, in which the entries of dicts, of those that
-know an order too, are sorted by their keys.
+A flat list of leaves is in TensorFlow's order: the entries of all dicts, ordered ones too, are sorted by key.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ from functad.trees.structure import (
 
 
 def mapped(function: Callable[[Any], Any], tree: Any) -> Any:
-    """Return the tree whose leaves are `function` of those of a tree; its dicts keep the order of their keys."""
+    """Apply `function` to every leaf of a pytree; dicts keep the order of their keys."""
     leaves, structure = flatten_as_inserted(tree)
     return structure.unflatten([function(leaf) for leaf in leaves])
 
 
 def sorted_places(structure: Structure, start: int = 0) -> list[int]:
-    """Return where, among the leaves of a structure, those stand that TensorFlow takes one after the other."""
+    """Return the indices of the leaves of a structure in TensorFlow's order."""
     if structure.kind is None:
         return [start]
     places = []
@@ -45,26 +44,26 @@ def sorted_places(structure: Structure, start: int = 0) -> list[int]:
 
 
 def sorted_leaves(tree: Any) -> list[Any]:
-    """Return the leaves of a tree one after the other, as TensorFlow takes them."""
+    """Return the leaves of a pytree in TensorFlow's order."""
     leaves, structure = flatten_as_inserted(tree)
     return [leaves[place] for place in sorted_places(structure)]
 
 
 def matched(structure: Structure, tree: Any, path: str, like: str, *, none: bool = False) -> list[tuple[Any, str]]:
-    """Return the parts of a tree in the places of the leaves of a structure, each with the expression that reads it.
+    """Return the part of a pytree at each leaf of a structure, with its expression for messages.
 
-    Dicts of all kinds are matched by their keys, whatever the order.
+    Dicts of all kinds are matched by key, in any order.
 
     Args:
-        structure: what the tree is to be like; where it has a leaf, the tree may have anything.
-        tree: the tree.
-        path: the expression that reads the tree, for messages.
-        like: the name of what has the structure, for messages.
-        none: `None` may stand for a container, and then for all its leaves.
+        structure: the structure to match; its leaves match any part.
+        tree: the pytree.
+        path: the expression of the pytree, for messages.
+        like: the name of the object with the structure, for messages.
+        none: allow `None` in place of a container; it then counts for all leaves of the container.
 
     Raises:
-        StructureError: keys are missing, or there are others, or the numbers differ.
-        TypeError: a container is of another type.
+        StructureError: keys are missing or superfluous, or the numbers of parts differ.
+        TypeError: a container has another type.
     """
     if structure.kind is None:
         return [(tree, path)]
@@ -75,7 +74,7 @@ def matched(structure: Structure, tree: Any, path: str, like: str, *, none: bool
 
 
 def _children(structure: Structure, tree: Any, path: str, like: str) -> Sequence[Any]:
-    """Return the parts of a container in the places of those of a structure."""
+    """Return the children of a container in the order of the children of a structure."""
     kind, data = structure.kind, structure.data
     if kind in MAPPINGS and isinstance(tree, Mapping):
         wrong = [f"{key!r} is missing" for key in data[0] if key not in tree]
@@ -93,13 +92,13 @@ def _children(structure: Structure, tree: Any, path: str, like: str) -> Sequence
 
 
 def alike(structure: Structure, tree: Any) -> bool:
-    """Say whether a tree is a container of the kind of a structure, or a leaf where that is one."""
+    """Return `True` if the root of a pytree has the kind of a structure; all dicts count as one kind."""
     kind = flatten_as_inserted(tree)[1].kind
     return kind is structure.kind or (kind in MAPPINGS and structure.kind in MAPPINGS)
 
 
 def is_list(tree: Any) -> bool:
-    """Say whether something is a list or tuple with nothing but leaves and such lists in it, which has an order and no keys."""
+    """Return `True` for a list or tuple that contains only leaves, `None`, and such lists and tuples."""
     return type(tree) in (list, tuple) and all(is_list(part) or part is None or _is_leaf(part) for part in tree)
 
 
@@ -108,11 +107,11 @@ def _is_leaf(part: Any) -> bool:
 
 
 def listed(tree: Any) -> list[Any]:
-    """Return the leaves of a list of lists, one after the other."""
+    """Return the leaves of nested lists and tuples."""
     return [leaf for part in tree for leaf in (listed(part) if type(part) in (list, tuple) else [part])]
 
 
 def in_places(structure: Structure, parts: Sequence[Any]) -> list[Any]:
-    """Return the leaves of a structure in its own order, given them in TensorFlow's."""
+    """Reorder leaves from TensorFlow's order to the order of a structure."""
     found = dict(zip(sorted_places(structure), parts, strict=True))
     return [found[place] for place in range(structure.leaves)]

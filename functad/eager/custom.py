@@ -1,8 +1,8 @@
-"""Functions whose derivative the user gives: `custom_gradient`, `recompute_grad`, `grad_pass_through`.
+"""Custom gradients in the style of TensorFlow: `custom_gradient`, `recompute_grad`, `grad_pass_through`.
 
-A call is recorded as one operation, whose rule is what the user's function returned beside its value. The function runs with
-no tape recording. The rule is run on what the walk gives it; where that is to be differentiated in turn, the function runs
-again on Tensors, so that what its rule closes over is followed.
+A call is one record. Its rule is the gradient function that the user's function returns with its value. The function runs
+while no tape records. For second derivatives the function runs again on Tensors, so that the closure of its gradient function
+holds traced values.
 """
 
 from __future__ import annotations
@@ -43,25 +43,24 @@ R = TypeVar("R")
 
 @transform
 def custom_gradient(f: Callable[P, Any]) -> Callable[P, Any]:
-    """Give a function a gradient of its own: `f` returns its value and the function that pulls cotangents back.
+    """Return a function with a custom gradient: `f` returns its value and its pullback.
 
     Args:
-        f: returns `(y, grad_fn)`; without it a decorator is returned. `y` is a Tensor, or a structure of them.
-            For a method, `self` has no gradient; the Variables of `self` are Variables that `f` reads.
-            `grad_fn(*dys)`, with one cotangent for each of them, returns one for each positional argument, in the structure of
-            the arguments or in a list; `None` says that there is no path. Of a dict, one comes after the other in the order of
-            the sorted keys. If `f` reads trainable Variables that are no arguments, `grad_fn` must accept `variables=`, and
-            return `(grads, grads_of_variables)`. For complex numbers cotangents and gradients are those of tapes, also if the
-            function is used under `functad.grad`: the derivative of `z * z` is `dy * np.conj(2 * z)`.
+        f: a function that returns `(y, grad_fn)`; without it a decorator is returned. `y` is a Tensor or a pytree of Tensors.
+            `grad_fn(*dys)` takes one cotangent for each Tensor of `y`. It returns one cotangent for each positional argument,
+            in the structure of the arguments or in a flat list; `None` means no path. Leaves of a dict are in the order of
+            sorted keys. If `f` reads trainable Variables that are not arguments, `grad_fn` must accept `variables=` and return
+            `(grads, grads_of_variables)`. For a method, `self` has no gradient; `f` reads the Variables of `self`. Complex
+            cotangents follow the convention of tapes, also under `functad.grad`: for `z * z`, return `dy * np.conj(2 * z)`.
 
     Returns:
-        A function that returns `y`. Its derivatives in reverse mode, in tapes and transforms, are what `grad_fn` gives; those
-        of second order are the derivatives of what `grad_fn` computes.
+        A function that returns `y`. `grad_fn` gives its reverse-mode derivatives in tapes and transforms. Second derivatives
+        are derivatives of `grad_fn`.
 
     Raises:
         TypeError: `f` does not return a pair, or reads Variables and `grad_fn` takes no `variables`.
-        ValueError: (when a gradient is taken) `grad_fn` returned another number of gradients, or one of another shape; (when
-            called) `f` uses a Tensor that is followed and is no argument, so that its gradient would be lost.
+        ValueError: (when a gradient is taken) `grad_fn` returned another number of gradients, or a gradient of another shape;
+            (when called) `f` uses a traced Tensor that is not an argument, so that its gradient would be lost.
 
     Example:
         >>> import numpy as np, functad
@@ -86,7 +85,7 @@ def custom_gradient(f: Callable[P, Any]) -> Callable[P, Any]:
 
 
 def _is_method_of(instance: Any, function: Any) -> bool:
-    """Return `True` if a class of an instance has a method that was made of a function by `custom_gradient`."""
+    """Return `True` if the class of an instance has a method that `custom_gradient` made from `function`."""
     kind = type(instance)
     if kind in PLAIN or issubclass(kind, (Recorded, TensorLike)):
         return False
@@ -96,7 +95,7 @@ def _is_method_of(instance: Any, function: Any) -> bool:
 
 
 def _bound(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the arguments with Tensors that were given by name in their places, so that they have gradients too."""
+    """Return `args` and `kwargs` with Tensors given by name moved to their positions, so that they have gradients too."""
     if not any(isinstance(leaf, (Recorded, TensorLike)) for leaf in flatten_as_inserted(kwargs)[0]):
         return args, kwargs
     bound = inspect.signature(f).bind(*args, **kwargs)
@@ -104,12 +103,12 @@ def _bound(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any])
 
 
 def _tensor(value: Any) -> Any:
-    """Return a value as a Tensor; what a trace follows is one already."""
+    """Return a copy of a plain value as a Tensor; a Tensor of a trace stays as it is."""
     return tensor_of(Tensor, value if isinstance(value, Recorded) else np.copy(value)[()])
 
 
 class _OwnGradient(OneCall):
-    """The primitive of a call whose gradient function is the user's: where that returns `None`, the path ends."""
+    """The primitive of one call with a custom gradient. The path ends where the gradient function returns `None`."""
 
     may_cut = True
     spec = Primitive.spec_by_stand_in
@@ -124,7 +123,7 @@ class _OwnGradient(OneCall):
 
 
 class _Call:
-    """One call of a function with a gradient of its own."""
+    """One call of a function with a custom gradient."""
 
     def __init__(self, f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.f = f
@@ -136,12 +135,12 @@ class _Call:
         self.known: tuple[Any, Any] | None = None
 
     def run(self) -> Any:
-        """Return the value, recorded if an argument is followed."""
+        """Return the value of the call, and record the call if a trace follows an argument."""
         arguments = [read(self.leaves[i]) for i in self.places]
         if not arguments:
             self.leaves = copied(self.leaves)
         for i in self.places:
-            self.leaves[i] = None  # the record, which holds this call, is not to keep Tensors alive
+            self.leaves[i] = None  # the record holds this call, and must not keep Tensors alive
         if any(isinstance(resolve(a), Recorded) for a in arguments) or ACTIVE.get():
             self._evaluate([stand_in(innermost(resolve(a))) for a in arguments])
             arguments += [read(variable) for variable in self.variables]
@@ -152,14 +151,14 @@ class _Call:
         return self.result.unflatten([_tensor(out) for out in outs])
 
     def compute(self, *arrays: Any) -> tuple[Any, ...]:
-        """Return the results, known if the function was evaluated for these arrays."""
+        """Return the results for arrays, from the last evaluation if it had the same arrays."""
         known = self.known
         if known is None or len(known[0]) > len(arrays) or any(a is not b for a, b in zip(known[0], arrays, strict=False)):
             return self._evaluate(arrays[: len(self.places)])
         return known[1][0]  # type: ignore[no-any-return]
 
     def _evaluate(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
-        """Run the function on plain values, while nothing records, and keep its rule."""
+        """Run the function on plain values without recording, and keep its gradient function."""
         lowered = [(given.variable, innermost(resolve(given._value))) for given in GIVEN.get().values()]
         with _unrecorded(self.f), standing_in(lowered), reading() as found:
             outs, grad_fn = self._call([idle(Tensor, np.copy(a)[()]) if type(a) in PLAIN else a for a in arrays])
@@ -197,7 +196,7 @@ class _Call:
     def pull(self, g: Any, arrays: Sequence[Any]) -> list[Any]:
         """Return the cotangents of the arguments and Variables.
 
-        The rule reads Variables as they were in the call, whatever was assigned since, or what functional_call gave them.
+        The gradient function reads the Variables' values of the call, despite later assignments and `functional_call`.
         """
         known, count = self.known, len(self.places)
         own = arrays[:count]
@@ -209,7 +208,7 @@ class _Call:
             return self._pulled(grad_fn, g, arrays)
 
     def batch(self, primitive: Any, size: int, values: Sequence[Any], batched: Sequence[bool], params: Any) -> Any:
-        """Return the results for all examples of a batch, by a call whose rule is that of all of them."""
+        """Return the results for all examples of a batch, from one call with one rule."""
 
         def forward(*arrays: Any) -> tuple[tuple[Any, ...], Any]:
             outs, grad_fn = self._call([clone(a) if isinstance(a, Recorded) else a for a in arrays])
@@ -222,7 +221,7 @@ class _Call:
         return apply(rules.of_batch(size, tuple(batched)), values)
 
     def _pulled(self, grad_fn: Callable[..., Any], g: Any, arrays: Sequence[Any]) -> list[Any]:
-        """Pull a cotangent back through the gradient function of the user's."""
+        """Return the cotangents of the arguments and Variables from the user's gradient function."""
         assert self.result is not None
         gs = g if type(g) is tuple else (g,)
         dys = [conjugated(gs[place]) for place in sorted_places(self.result)]
@@ -243,7 +242,7 @@ class _Call:
         return [None if ct is None else self._fitting(ct, array) for ct, array in zip(grads, arrays, strict=True)]
 
     def _by_argument(self, found: Any) -> list[Any]:
-        """Return the gradients by the arguments that are Tensors, given what a gradient function returned."""
+        """Return the gradients of the Tensor arguments, from the result of a gradient function."""
         what = f"what the gradient function of {name_of(self.f)} returned"
         if not is_list(found):
             given = tuple(found) if type(found) in (tuple, list) else (found,)
@@ -283,7 +282,7 @@ def _takes_variables(grad_fn: Callable[..., Any]) -> bool:
 
 @contextmanager
 def _unrecorded(f: Callable[..., Any]) -> Iterator[None]:
-    """Let no tape or transform record, and refuse Tensors that were recorded until now: they are closed over."""
+    """Return a context without recording, in which Tensors of the outer tapes, from closures, raise."""
     before = ACTIVE.get()
 
     def refuse(tensors: Sequence[Recorded]) -> bool:
@@ -300,21 +299,21 @@ def _unrecorded(f: Callable[..., Any]) -> Iterator[None]:
 
 @transform
 def recompute_grad(f: Callable[P, R]) -> Callable[P, R]:
-    """Return a function that computes `f`, keeps nothing but its arguments, and computes it again for its gradient.
+    """Return a function that keeps only the arguments of `f` as residuals, and runs `f` again for its gradient.
 
-    Value and gradient are those of `f`, for less memory and one more evaluation. `functad.checkpoint` does the same by what was
-    recorded, without running the Python code of `f` again, and has policies for what to keep.
+    Value and gradient equal the value and gradient of `f`, with less memory and one more evaluation. `functad.checkpoint`
+    repeats the records instead of the Python code, and has policies for residuals.
 
     Args:
-        f: a function of Tensors, arrays of any shape, numbers, or structures of them, which may read Variables; called again
-            with the same arguments it must do the same. Without it a decorator is returned.
+        f: a function of Tensors, arrays of any shape, numbers, or structures of them. It may read Variables, and must compute
+            the same result for the same arguments. Without it a decorator is returned.
 
     Returns:
-        A function with the signature of `f`. Its results are Tensors, in the structure, shapes and dtypes of those of `f`.
+        A function with the signature of `f`. Its results are Tensors with the structure, shapes and dtypes of the results of
+        `f`.
 
     Raises:
-        CustomGradientError: (when called) `f` uses a Tensor that is followed and is no argument, so that its gradient would be
-            lost.
+        CustomGradientError: (when called) `f` uses a traced Tensor that is not an argument, so that its gradient would be lost.
 
     Example:
         >>> import numpy as np, functad
@@ -326,11 +325,11 @@ def recompute_grad(f: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(f)
     def recomputed(*args: P.args, **kwargs: P.kwargs) -> Any:
         def run(tape: GradientTape, variables: Sequence[Variable] = ()) -> tuple[Any, dict[int, Any]]:
-            """Run the function while a tape records, so that it may write into its arrays; return what it was given too."""
+            """Run the function on copies, which it may write into; return its result and, by identity, the watched Tensors."""
             sources = [leaf for leaf in sorted_leaves(args) if isinstance(leaf, Recorded) and dtype_of(leaf).kind in "fc"]
             watched: dict[int, Any] = {id(t): np.copy(t) for t in sources}  # type: ignore[call-overload]
             tape.watch([*watched.values(), *variables])
-            own = {key: np.copy(t) for key, t in watched.items()}  # what is watched stays what it is
+            own = {key: np.copy(t) for key, t in watched.items()}  # watched Tensors must not change
             given = mapped(lambda leaf: own.get(id(leaf), leaf) if isinstance(leaf, Recorded) else leaf, args)
             return f(*given, **kwargs), watched
 
@@ -354,20 +353,20 @@ def recompute_grad(f: Callable[P, R]) -> Callable[P, R]:
 
 @transform
 def grad_pass_through(f: Callable[P, R]) -> Callable[P, R]:
-    """Return a function with the value of `f` and the derivative of the identity: for rounding and the like.
+    """Return a function with the value of `f` and the derivative of the identity, for rounding and similar functions.
 
-    The cotangent of the argument is that of the result, `g -> g`, whatever `f` does (the straight-through estimator of Bengio,
+    The cotangent of the result is the cotangent of the argument, for every `f` (the straight-through estimator of Bengio,
     Leonard and Courville, 2013).
 
     Args:
-        f: a function of one Tensor or array of any shape that returns one like it; of several, with as many results. Without it
-            a decorator is returned.
+        f: a function of one or several Tensors or arrays. It returns one result for each argument, with the same shape.
+            Without it a decorator is returned.
 
     Returns:
-        A function with the signature of `f`. Its results are Tensors, with the shapes and dtypes of those of `f`.
+        A function with the signature of `f`. Its results are Tensors with the shapes and dtypes of the results of `f`.
 
     Raises:
-        CustomGradientError: (when a gradient is taken) the number or the shapes of the results are not those of the arguments.
+        CustomGradientError: (when a gradient is taken) the results differ from the arguments in number or shape.
 
     Example:
         >>> import numpy as np, functad

@@ -1,4 +1,4 @@
-"""`ForwardAccumulator`: tangents of what is done to given Tensors and Variables inside a context."""
+"""`ForwardAccumulator`: forward-mode derivatives of the operations inside a context."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from functad.transforms.walks.observed import Observer
 
 
 class ForwardAccumulator:
-    """Carry tangents along with what is computed inside the context: forward-mode derivatives, `J t`.
+    """Compute tangents, `J t`, of the results inside the context: forward-mode derivatives.
 
-    Accumulators nest, with each other (ask the inner one first) and with tapes: a `gradient` inside an accumulator gives a
-    product of the Hessian with the tangent.
+    Accumulators nest with each other (call `jvp` of the inner one first) and with tapes. A `gradient` inside an accumulator
+    gives a Hessian-vector product.
 
     Args:
         primals: a Tensor or Variable, or a nested structure of them.
-        tangents: arrays, numbers or Tensors of the shapes of the primals, in the same structure; dicts are matched by key.
+        tangents: arrays, numbers or Tensors with the shapes and structure of the primals. Dicts are matched by key.
 
     Raises:
-        ValueError: numbers, keys or shapes do not match, or a primal is there twice.
-        TypeError: the containers are of different types, or a primal is no Tensor or Variable.
+        ValueError: numbers, keys or shapes do not match, or a primal is given twice.
+        TypeError: the containers have different types, or a primal is not a Tensor or Variable.
 
     Example:
         >>> import numpy as np, functad
@@ -97,7 +97,7 @@ class ForwardAccumulator:
             self._stop()
             raise
         self._errors = None
-        self._push()  # while outer accumulators and tapes still see it
+        self._push()  # now, so that outer accumulators and tapes record it
         Stamp.renew()
         if isinstance(exception[1], Exception) and (refused := refusal_behind(exception[1])) is not None:
             raise refused from None
@@ -108,12 +108,12 @@ class ForwardAccumulator:
             self._recording = False
 
     def __del__(self) -> None:
-        leave_float_errors(getattr(self, "_errors", None))  # an interrupt has come before `__exit__`
+        leave_float_errors(getattr(self, "_errors", None))  # not `None` if an interrupt came before `__exit__`
         if getattr(self, "_recording", False):
             self._stop()
 
     def wants(self, variable: Variable) -> bool:
-        """Say whether a Variable is among the primals, and has not been assigned to since."""
+        """Return `True` if a Variable is a primal and was not assigned to since the accumulator was made."""
         for primal, t, held in zip(self._primals, self._tangents, self._values, strict=True):
             if primal is variable and t is not None and held is variable.held:
                 self._reading = t
@@ -121,11 +121,11 @@ class ForwardAccumulator:
         return False
 
     def follow(self, slot: int) -> None:
-        """Take note of the slot of a Variable that was just read."""
+        """Set the tangent of the slot of a Variable that was just read."""
         self._inputs[slot] = self._reading
 
     def _push(self) -> None:
-        """Bring the tangents up to date."""
+        """Compute the tangents of new records."""
         recorder = self._recorder
         assert recorder is not None
         if recorder.watch is None:
@@ -135,18 +135,18 @@ class ForwardAccumulator:
             self._arrivals.through(_push_from, recorder.equations, self._pushed, self._inputs)
 
     def jvp(self, primals: Any, unconnected_gradients: Any = UnconnectedGradients.NONE) -> Any:
-        """Return the tangents of what was computed from the primals.
+        """Return the tangents of results. `jvp` may be called any number of times, inside the context and after it.
 
         Args:
-            primals: a Tensor or Variable that was computed, or a nested structure of them.
-            unconnected_gradients: `"none"` or `"zero"`: what stands where no recorded path leads from the primals.
+            primals: a Tensor or Variable, or a nested structure of them: the results.
+            unconnected_gradients: `"none"` or `"zero"`: the tangent of a result without a recorded path from the primals.
 
         Returns:
-            Tensors in the structure of `primals`. They may be asked for any number of times, inside the context and after it.
+            Tensors in the structure of `primals`.
 
         Raises:
             ValueError: the option is unknown.
-            TypeError: something else than Tensors and Variables is asked for.
+            TypeError: a leaf is not a Tensor or Variable.
         """
         zero = requests.zero_wanted(unconnected_gradients)
         pairs, structure = requests.leaves_of(primals, "the argument of jvp")
@@ -170,7 +170,7 @@ class ForwardAccumulator:
 
 
 def _push_from(equations: list[Any], pushed: list[Any], inputs: dict[int, Any], observer: Observer | None = None) -> None:
-    """Push tangents through all records; those of the inputs, which stand anywhere, join on the way."""
+    """Push tangents through all records; the tangents of inputs, at any slots, are added during the pass."""
     for slot in sorted(slot for slot in inputs if slot >= len(pushed)):
         before = equations[:slot]
         if (lines := LINES.get()) is not None:
@@ -181,7 +181,7 @@ def _push_from(equations: list[Any], pushed: list[Any], inputs: dict[int, Any], 
 
 
 def _tangent(t: Any, primal: Any, path: str) -> Any:
-    """Return a tangent in the dtype of its primal; `None` for a primal of integers, with a warning."""
+    """Return a tangent with the dtype of its primal; warn and return `None` for a primal of integers."""
     shape, dtype = shape_of(primal), dtype_of(primal)
     if dtype.kind not in "fc":
         warn(RuntimeWarning(f"{path} belongs to a primal of {dtype}, which has no derivative: it is left out."))
@@ -195,4 +195,4 @@ def _tangent(t: Any, primal: Any, path: str) -> Any:
         raise StructureError(f"{path} is complex, and its primal is {dtype}, at {here()}.")
     if type(t) in PYTHON_SCALARS:
         return dtype.type(t)
-    return t.astype(dtype) if type(t) is np.ndarray or dtype_of(t) != dtype else t  # of an array a copy
+    return t.astype(dtype) if type(t) is np.ndarray or dtype_of(t) != dtype else t  # `astype` copies an array

@@ -1,4 +1,4 @@
-"""The functional forms of TensorFlow's first eager interface: derivatives by arguments, and by the Variables that are read."""
+"""Gradient functions in the style of TensorFlow's first eager interface, with respect to arguments or to Variables."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Params = Sequence[str] | Sequence[int] | str | int | None
 
 
 class Seeded(Protocol[Q, T_co]):
-    """A transform whose functions take the arguments of `f` and the keyword `dy`, which a `ParamSpec` cannot express."""
+    """The type of a transform that adds the keyword `dy` to the arguments of `f`; a `ParamSpec` cannot express this."""
 
     @overload
     def __call__(self, f: Callable[..., Any], /, *args: Q.args, **kwargs: Q.kwargs) -> Callable[..., T_co]: ...
@@ -49,15 +49,15 @@ def _seeded(make: Callable[Concatenate[Callable[..., Any], Q], Callable[..., T_c
 
 @_seeded
 def gradients_function(f: Callable[P, Any], params: Params = None, *, conj: bool = True) -> Callable[..., list[Any]]:
-    """Return a function that gives the gradients of `f` by its arguments, as a list.
+    """Return a function that computes the gradients of `f` with respect to its arguments, as a list.
 
     Args:
         f: a function of Tensors; its results are summed. Without it a decorator is returned.
         params, conj: as for `make_vjp`.
 
     Returns:
-        A function with the arguments of `f`, and the keyword `dy`: a seed in the structure of the result. Arguments that are
-        differentiated are made Tensors; others reach `f` as they are. What the result does not depend on has gradient `None`.
+        A function with the arguments of `f` and the keyword `dy`: a seed in the structure of the result. `f` gets Tensors for
+        the differentiated arguments, and other arguments unchanged. The gradient is `None` without a recorded path.
 
     Raises:
         TypeError, ValueError, IndexError: as `make_vjp`.
@@ -80,16 +80,15 @@ def gradients_function(f: Callable[P, Any], params: Params = None, *, conj: bool
 def value_and_gradients_function(
     f: Callable[P, Any], params: Params = None, *, conj: bool = True
 ) -> Callable[..., tuple[Any, list[Any]]]:
-    """Return a function that gives the value of `f` and its gradients by its arguments, as a list: `(f(x), [df/dx0, ...])`.
+    """Return a function that computes the value of `f` and its gradients: `(f(x), [df/dx0, ...])`.
 
     Args:
         f: a function of Tensors; its results are summed. Without it a decorator is returned.
         params, conj: as for `make_vjp`.
 
     Returns:
-        A function with the arguments of `f`, and the keyword `dy`: a seed in the structure of the result. It returns
-        `(value, gradients)`; each gradient is a Tensor in the structure and with the shapes of its argument, or `None` if the
-        result does not depend on it.
+        A function with the arguments of `f` and the keyword `dy`: a seed in the structure of the result. It returns
+        `(value, gradients)`. Each gradient has the structure and shapes of its argument; without a path it is `None`.
 
     Raises:
         TypeError, ValueError, IndexError: as `make_vjp`.
@@ -113,23 +112,24 @@ def value_and_gradients_function(
 def make_vjp(
     f: Callable[P, Any], params: Params = None, persistent: bool = True, *, conj: bool = True
 ) -> Callable[P, tuple[Any, Callable[..., list[Any]]]]:
-    """Return a function that gives the value of `f` and the function from its cotangent to those of the arguments.
+    """Return a function that computes the value of `f` and the pullback from its cotangent to the cotangents of the arguments.
 
     Args:
         f: a function of Tensors; without it a decorator is returned.
-        params: names, or positions, of the parameters to differentiate by; if left out, all positional ones that a call gives,
-            except `self` and `cls`.
-        persistent: the second function may be called more than once.
-        conj: for complex arguments, the conjugates of what `functad.grad` gives, as TensorFlow has it; `False` for the latter.
+        params: names or positions of the parameters to differentiate with respect to. Default: all positional arguments of a
+            call except `self` and `cls`.
+        persistent: allow more than one call of the pullback.
+        conj: for complex arguments, return the conjugates of the derivatives of `functad.grad`, as TensorFlow does. `False`
+            returns the derivatives of `functad.grad`.
 
     Returns:
-        A function with the arguments of `f` that returns `(value, vjp)`. `vjp(dy)`, with `dy` in the structure and of the
-        shapes of the value, ones if it is left out, returns the list of the gradients by the arguments.
+        A function with the arguments of `f` that returns `(value, vjp)`. `vjp(dy)` returns the list of gradients with respect
+        to the arguments. `dy` has the structure and shapes of the value. Default: ones.
 
     Raises:
-        TypeError: something in `params` is neither a name nor a position.
-        ValueError: `params` mixes names and positions, or names no parameter; `f` returned `None`; a call gives keywords only.
-        IndexError: a call does not give an argument that is to be differentiated.
+        TypeError: an element of `params` is neither a name nor a position.
+        ValueError: `params` mixes names and positions, or has an unknown name; `f` returned `None`; a call gives keywords only.
+        IndexError: a call lacks an argument to differentiate with respect to.
 
     Example:
         >>> value, vjp = make_vjp(lambda x: x * x)(3.0)
@@ -161,15 +161,17 @@ def make_vjp(
 
 @transform
 def implicit_gradients(f: Callable[P, Any], *, conj: bool = True) -> Callable[P, list[tuple[Any, Variable]]]:
-    """Return a function that gives the gradients of `f` by the trainable Variables that it reads.
+    """Return a function that computes the gradients of `f` with respect to the trainable Variables that `f` reads.
 
     Args:
-        f: a function whose results, Tensors or numbers in any structure, are summed; without it a decorator is returned.
-        conj: for complex Variables, the conjugates of what `functad.grad` gives, as TensorFlow has it; `False` for the latter.
+        f: a function that returns Tensors or numbers in any structure; its results are summed. Without it a decorator is
+            returned.
+        conj: for complex Variables, return the conjugates of the derivatives of `functad.grad`, as TensorFlow does. `False`
+            returns the derivatives of `functad.grad`.
 
     Returns:
-        A function with the arguments of `f` that returns pairs `(gradient, variable)`, in the order in which the Variables were
-        created; the gradient is `None` where a Variable was read and not used.
+        A function with the arguments of `f` that returns pairs `(gradient, variable)`, in the order of creation of the
+        Variables. The gradient is `None` for a Variable that was read but not used.
 
     Raises:
         ValueError: `f` reads no trainable Variable, or returned `None`.
@@ -194,15 +196,17 @@ def implicit_gradients(f: Callable[P, Any], *, conj: bool = True) -> Callable[P,
 def implicit_value_and_gradients(
     f: Callable[P, Any], *, conj: bool = True
 ) -> Callable[P, tuple[Any, list[tuple[Any, Variable]]]]:
-    """Return a function that gives the value of `f` and its gradients by the trainable Variables that it reads.
+    """Return a function that computes the value of `f` and its gradients with respect to the trainable Variables that it reads.
 
     Args:
-        f: a function whose results, Tensors or numbers in any structure, are summed; without it a decorator is returned.
-        conj: for complex Variables, the conjugates of what `functad.grad` gives, as TensorFlow has it; `False` for the latter.
+        f: a function that returns Tensors or numbers in any structure; its results are summed. Without it a decorator is
+            returned.
+        conj: for complex Variables, return the conjugates of the derivatives of `functad.grad`, as TensorFlow does. `False`
+            returns the derivatives of `functad.grad`.
 
     Returns:
-        A function with the arguments of `f` that returns `(value, pairs)`: pairs `(gradient, variable)`, in the order in which
-        the Variables were created; the gradient is `None` where a Variable was read and not used.
+        A function with the arguments of `f` that returns `(value, pairs)`. The pairs `(gradient, variable)` are in the order of
+        creation of the Variables. The gradient is `None` for a Variable that was read but not used.
 
     Raises:
         ValueError: `f` reads no trainable Variable, or returned `None`.
@@ -233,7 +237,7 @@ def implicit_value_and_gradients(
 
 
 class _Parameters:
-    """Which arguments of a function are differentiated."""
+    """The selection of the arguments to differentiate with respect to."""
 
     def __init__(self, f: Callable[..., Any], params: Params) -> None:
         self.f = f
@@ -264,11 +268,11 @@ class _Parameters:
                 )
 
     def positions(self, count: int, keywords: Sequence[str]) -> list[int]:
-        """Return the positions of the arguments, given how many a call has, and the names of those it gives by name.
+        """Return the selected positions for a call with `count` positional arguments and the given keywords.
 
         Raises:
-            IndexError: one is not there.
-            ValueError: there is no argument to differentiate by but those given by name.
+            IndexError: the call lacks a selected position.
+            ValueError: no selection was made, and the call gives keywords only.
         """
         if self.chosen is None:
             first = 1 if self.names[:1] in (["self"], ["cls"]) else 0
@@ -293,14 +297,14 @@ class _Parameters:
 
 
 def _arrays(argument: Any) -> Any:
-    """Return an argument with a nested list of numbers as an array; other structures stay what they are."""
+    """Convert a nested list of numbers to an array; return another argument unchanged."""
     if isinstance(argument, (list, tuple)) and all(type(leaf) in PYTHON_SCALARS for leaf in flatten(argument)[0]):
         return np.asarray(argument)
     return argument
 
 
 def _own_tensor(leaf: Any) -> Any:
-    """Return an argument as a Tensor of its own, so that one given twice counts as two; outer traces still see it."""
+    """Return an argument as a new Tensor, so that equal arguments are separate sources; outer traces record the copy."""
     value = value_of(leaf)
     if isinstance(value, Recorded):
         return COPY(value)
@@ -311,7 +315,7 @@ def _as_tensors(value: Any, f: Callable[..., Any]) -> Any:
     """Return the result of a function with Tensors in place of Variables and numbers.
 
     Raises:
-        ValueError: there is no result.
+        ValueError: the result is `None`.
     """
     if value is None:
         raise ValueError(f"{name_of(f)}, called at {here()}, returned None: it must return Tensors or numbers.")

@@ -1,4 +1,4 @@
-"""`graph()`: a scope that records all that is done with Tensors in it, and `gradients`, which looks back from results."""
+"""`graph()`: a scope that records all operations on Tensors, and `gradients` and `hessians` of results in it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from functad.trees.structure import Structure
 
 
 class AggregationMethod:
-    """How gradients that meet are added in TensorFlow: names that code written for it gives; here it makes no difference.
+    """The options of TensorFlow for sums of gradients. functad accepts and ignores them.
 
     Example:
         >>> import functad
@@ -41,13 +41,13 @@ class AggregationMethod:
     EXPERIMENTAL_ACCUMULATE_N = 2
 
 
-class graph(GradientTape):  # noqa: N801 - it is used as a function: `with functad.graph():`
-    """Record everything that is done with Tensors and Variables in the scope, so that `gradients` can look back from results.
+class graph(GradientTape):  # noqa: N801 - used as a function: `with functad.graph():`
+    """Record all operations on Tensors and Variables in the scope, for `gradients`.
 
-    Nothing has to be watched: constants, intermediate results and Variables, trainable or not, may be asked for. All is kept
-    as long as something that was made in the scope lives. The argument of a function under a transform, such as
-    `functad.grad`, is made a source by `x = functad.constant(x)` in the scope, and is refused as one otherwise; a function
-    that is put under a transform inside the scope needs a scope, or a tape, of its own.
+    `watch` is not needed: every constant, intermediate result and Variable, trainable or not, can be a source. The records
+    live as long as any Tensor that was made in the scope. If a function under a transform, such as `functad.grad`, opens the
+    scope, its argument is a source only after `x = functad.constant(x)` in the scope. A function that is put under a
+    transform inside the scope needs its own scope or tape.
 
     Example:
         >>> import functad
@@ -60,7 +60,7 @@ class graph(GradientTape):  # noqa: N801 - it is used as a function: `with funct
         (6.0, 2.0)
     """
 
-    _warned = True  # gradients inside the scope are what it is for
+    _warned = True  # `gradients` is meant to be called inside the scope
 
     def __init__(self) -> None:
         super().__init__(persistent=True)
@@ -69,7 +69,7 @@ class graph(GradientTape):  # noqa: N801 - it is used as a function: `with funct
     def __enter__(self) -> Self:
         if self._recorder is None:
             self._recorder = shared_recorder("graph")
-            if self._recorder.scope is not None:  # of an outer graph, which must be found from what is made in it
+            if self._recorder.scope is not None:  # `gradients` must find the outer scope from its Tensors
                 self._recorder = EagerRecorder("graph")
             self._recorder.scope = self
         outer, onlooker = ONLOOKER.get(), setting(ONLOOKER, self._record_constants)
@@ -89,22 +89,22 @@ class graph(GradientTape):  # noqa: N801 - it is used as a function: `with funct
             self._onlookers.pop()[1].__exit__(None, None, None)
 
     def wants(self, variable: Variable) -> bool:
-        """Say that all Variables are followed."""
+        """Note a Variable, and return `True`: a scope follows all Variables."""
         self._variables[id(variable)] = variable
         return True
 
     def _mark(self) -> None:
-        """Let everything in the list count, whether or not this scope put it there."""
+        """Mark all slots: the scope owns every record in its stretches."""
         assert self._recorder is not None
         self._seen = len(self._recorder.equations)
         self._marks = bytearray(b"\x01") * self._seen
 
     def _record_constants(self, tensors: Sequence[Recorded]) -> bool:
-        """Put Tensors that are constants so far into the list."""
+        """Add constant Tensors to the list, and return `True` if all Tensors are then recorded."""
         if not self._recording or self._recorder is None or self._recorder not in ACTIVE.get():
             return False
         outer = self._onlookers[-1][0]
-        if outer is not None:  # an outer scope records it as well
+        if outer is not None:  # an outer scope records the operation too
             outer(tensors)
         for tensor in tensors:
             if dtype_of(tensor).kind in "fc" and has_value(tensor, self._recorder):
@@ -124,16 +124,16 @@ def gradients(
     name: str = "gradients",
     conj: bool = True,
 ) -> list[Any]:
-    """Return the gradients of the sum of `ys` by each of `xs`, of what was computed in a scope `functad.graph()`.
+    """Return the gradients of the sum of `ys` with respect to each of `xs`, in a scope `functad.graph()`.
 
     Args:
         ys: a Tensor or Variable, or a list of them.
-        xs: likewise; intermediate results and constants too.
-        grad_ys: seeds, one for each of `ys`, of its shape; `None` stands for ones.
-        stop_gradients: Tensors that count as constants: nothing flows on through them.
-        unconnected_gradients: `"none"` or `"zero"`.
-        aggregation_method: one of `AggregationMethod`, without meaning here.
-        gate_gradients, name: without meaning here.
+        xs: a Tensor or Variable, or a list of them. Intermediate results and constants are allowed.
+        grad_ys: one seed for each of `ys`, with its shape; `None` means ones.
+        stop_gradients: Tensors that count as constants: no cotangent flows through them.
+        unconnected_gradients: `"none"` or `"zero"`: the result for an `x` without a recorded path to `ys`.
+        aggregation_method: one of `AggregationMethod`; ignored.
+        gate_gradients, name: ignored; for compatibility with TensorFlow.
         conj: as for `GradientTape.gradient`.
 
     Returns:
@@ -141,9 +141,9 @@ def gradients(
 
     Raises:
         RuntimeError: `ys` were not computed in a scope.
-        TypeError: something is no Tensor or Variable, or is one of a function under a transform which the scope does not
-            follow; `ys` are complex and there are no seeds.
-        ValueError: an option is unknown, or seeds do not fit.
+        TypeError: an argument is not a Tensor or Variable, or is a Tensor of a transform that the scope does not follow; or
+            `ys` are complex and `grad_ys` is missing.
+        ValueError: an option is unknown, or a seed does not fit.
 
     Example:
         >>> import functad
@@ -174,10 +174,10 @@ def gradients(
 
 
 def _check_options(name: Any, gate_gradients: Any, aggregation_method: Any) -> None:
-    """Check the options of TensorFlow's that have no meaning here.
+    """Check the options of TensorFlow that functad ignores.
 
     Raises:
-        ValueError, TypeError: one has a value that it cannot have in TensorFlow.
+        ValueError, TypeError: an option has a value that TensorFlow does not accept.
     """
     if aggregation_method not in (None, 0, 1, 2):
         raise ValueError(f"aggregation_method is {aggregation_method!r}, at {here()}: use one of AggregationMethod.")
@@ -190,15 +190,15 @@ def _check_options(name: Any, gate_gradients: Any, aggregation_method: Any) -> N
 def hessians(
     ys: Any, xs: Any, gate_gradients: bool = False, aggregation_method: int | None = None, name: str = "hessians"
 ) -> list[Any]:
-    """Return the Hessian of the sum of `ys` by each of `xs`, in a scope `functad.graph()`.
+    """Return the Hessian of the sum of `ys` with respect to each of `xs`, in a scope `functad.graph()`.
 
     Args:
-        ys: a scalar Tensor, or a list of them.
+        ys: a scalar Tensor, or a list of scalar Tensors.
         xs: a Tensor or Variable, or a list of them.
         gate_gradients, aggregation_method, name: as for `gradients`.
 
     Returns:
-        A list of Tensors of shape `x.shape + x.shape`; `None` for one that `ys` do not depend on.
+        A list of Tensors of shape `x.shape + x.shape`, with `None` for an `x` that `ys` do not depend on.
 
     Raises:
         RuntimeError, TypeError, ValueError: as `gradients`.
@@ -227,23 +227,23 @@ def hessians(
 
 
 def _listed(given: Any, what: str) -> tuple[list[tuple[Any, str]], Structure]:
-    """Return the Tensors in a list, or the one given, and the structure."""
+    """Return the Tensors in a list, or the single Tensor, each with its expression; and the structure."""
     if isinstance(given, dict):
         raise SourceError(f"{what} is a dict, at {here()}: give a Tensor or a list of them.")
     return requests.leaves_of(list(given) if isinstance(given, (list, tuple)) else given, what)
 
 
 def _sources(xs: Any) -> list[Any]:
-    """Return the sources, one after the other as TensorFlow takes them."""
+    """Return the sources in TensorFlow's order."""
     pairs, structure = _listed(xs, "xs")
     return [pairs[place][0] for place in containers.sorted_places(structure)]
 
 
 def _scope_of(targets: Sequence[tuple[Any, str]]) -> Any:
-    """Return the scope in which Tensors were computed, or the one that is open.
+    """Return the scope that computed the targets, an open scope first; else the innermost open scope.
 
     Raises:
-        RuntimeError: there is none.
+        RuntimeError: no such scope exists.
     """
     found: list[Any] = []
     for target, _ in targets:
@@ -252,7 +252,7 @@ def _scope_of(targets: Sequence[tuple[Any, str]]) -> Any:
             if getattr(tensor.recorder, "scope", None) is not None:
                 found.append(tensor.recorder)
             tensor = tensor.below
-    found.sort(key=lambda recorder: recorder not in ACTIVE.get())  # what is open comes first
+    found.sort(key=lambda recorder: recorder not in ACTIVE.get())  # open scopes first
     if found:
         return found[0].scope
     for recorder in reversed(ACTIVE.get()):

@@ -1,1 +1,1 @@
-"""Variables, modules, and files of their values."""
+"""Variables, modules, and files with their values."""

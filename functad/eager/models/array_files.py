@@ -1,4 +1,4 @@
-"""Files of arrays by name, as `np.savez` writes them: written whole or not at all, and read no further than asked for."""
+"""Files of named arrays in the format of `np.savez`: atomic writes, and reads of the requested entries only."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _READINGS = 100
 _LONGEST_NAME = (1 << 16) - 1
 _LONGEST_HEADER = 10_000
 _LONGEST_TEXT = 200
-_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # of others `zipfile` unpacks more than it is asked for
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # for other methods `zipfile` unpacks more than requested
 _HEADERS: dict[tuple[int, int], Callable[[IO[bytes]], Any]] = {
     (1, 0): _format.read_array_header_1_0,
     (2, 0): _format.read_array_header_2_0,
@@ -35,7 +35,7 @@ _HEADERS: dict[tuple[int, int], Callable[[IO[bytes]], Any]] = {
 
 
 class Entry(NamedTuple):
-    """What a file says of an array before it is read."""
+    """The header data of an array in a file, and the function that reads the array."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -43,15 +43,15 @@ class Entry(NamedTuple):
 
     @property
     def size(self) -> int:
-        """In bytes, unpacked."""
+        """The unpacked size in bytes."""
         return math.prod(self.shape) * self.dtype.itemsize
 
 
 def check_name(name: str) -> None:
-    """Refuse a name that a file cannot hold as it is.
+    """Refuse a name that a file cannot hold unchanged.
 
     Raises:
-        StateError: it holds a NUL, for example, or a part of a character.
+        StateError: the name is too long, or holds a NUL or a lone surrogate, for example.
     """
     member = name + _ENDING
     try:
@@ -64,12 +64,12 @@ def check_name(name: str) -> None:
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Any], texts: Mapping[str, str] = MappingProxyType({})) -> None:
-    """Write arrays as `np.savez` does, which cannot have names such as `file`; a file that was there stays until then.
+    """Write arrays in the format of `np.savez`, with any names. An old file is replaced only after a complete write.
 
     Args:
-        path: of the file.
-        arrays: by name.
-        texts: what stands beside the arrays, by the names of members such as `list.json`.
+        path: the path of the file.
+        arrays: the arrays by name; `np.savez` itself does not accept names such as `file`.
+        texts: further text members by name, such as `list.json`.
     """
 
     def write(file: IO[bytes]) -> None:
@@ -77,7 +77,7 @@ def write_arrays(path: Path, arrays: Mapping[str, Any], texts: Mapping[str, str]
         file.flush()
         os.fsync(file.fileno())
 
-    write_whole(path.resolve(), write)  # a link stays one
+    write_whole(path.resolve(), write)  # keeps symbolic links
 
 
 def _write_archive(file: IO[bytes], arrays: Mapping[str, Any], texts: Mapping[str, str]) -> None:
@@ -91,22 +91,22 @@ def _write_archive(file: IO[bytes], arrays: Mapping[str, Any], texts: Mapping[st
             entry.close()
         archive.close()
     except BaseException:
-        archive.fp = io.BytesIO()  # what was not written to the end is completed when it is collected, but not in the file
+        archive.fp = io.BytesIO()  # the archive writes its end when it is collected: not into the file
         raise
 
 
 @contextmanager
 def opened(path: Path, writer: str = "functad.save", texts: Collection[str] = ()) -> Iterator[dict[str, Entry]]:
-    """Return a context in which the arrays of a file can be read.
+    """Return a context that yields the entries of a file by name.
 
     Args:
-        path: of the file.
-        writer: the function that writes such files.
-        texts: members that are texts, each an `Entry` that reads bytes. There are some only in files that are not compressed,
-            so that what is read is never larger than the file.
+        path: the path of the file.
+        writer: the function that writes such files, for messages.
+        texts: the names of text members; their entries read bytes. A file with texts must not be compressed, so that reads are
+            never larger than the file.
 
     Raises:
-        StateError: the file is damaged, or holds something else than arrays of numbers.
+        StateError: the file is damaged, or holds other data than arrays of numbers.
     """
     with path.open("rb") as file:
         start = file.read(6)
@@ -133,7 +133,7 @@ _NEVER = "It holds text or Python objects, which are never loaded."
 
 
 def _plainly_stored(archive: zipfile.ZipFile, path: Path) -> bool:
-    """Say whether no entry is larger than what stands for it in the file, and none stands for two."""
+    """Return `True` if no entry is compressed and the sizes show no overlap of entries."""
     entries = archive.infolist()
     plain = all(e.compress_type == zipfile.ZIP_STORED and e.file_size == e.compress_size for e in entries)
     return plain and sum([e.file_size for e in entries]) <= path.stat().st_size
@@ -150,19 +150,19 @@ def _entry(path: Path, archive: zipfile.ZipFile, name: str) -> Entry:
         key = name.removesuffix(_ENDING)
         raise StateError(f"{path} is no .npz file of numbers, at {here()}: {key!r} is of {dtype}. {_NEVER}")
     entry = Entry(shape, dtype, partial(_read, path, archive, name, _whole_array))
-    if entry.size > archive.getinfo(name).file_size:  # NumPy would make room for it before it reads
+    if entry.size > archive.getinfo(name).file_size:  # NumPy would allocate this size before it reads
         raise StateError(f"the entry {name.removesuffix(_ENDING)!r} of {path} is damaged, at {here()}: it ends too early.")
     return entry
 
 
 def _header(entry: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    start = io.BytesIO(entry.read(_LONGEST_HEADER))  # NumPy makes room for what the header says that it takes, unpacked
+    start = io.BytesIO(entry.read(_LONGEST_HEADER))  # NumPy allocates the header length that the file claims
     version = _format.read_magic(start)
-    if version not in _HEADERS:  # later ones are for names of fields only, which numbers do not have
+    if version not in _HEADERS:  # later versions are for field names, so not for numbers
         return (), np.dtype(object)
     try:
         shape, _, dtype = _HEADERS[version](start)
-    except MemoryError as error:  # that is what Python's parser raises of text that is nested too deeply
+    except MemoryError as error:  # Python's parser raises it for text that is nested too deeply
         raise ValueError("its header is nested too deeply") from error
     return shape, dtype
 
@@ -177,8 +177,8 @@ def _whole_array(entry: IO[bytes]) -> Any:
 def _read(path: Path, archive: zipfile.ZipFile, name: str, reader: Callable[[IO[bytes]], _Read]) -> _Read:
     """Read an entry.
 
-    NumPy reads a header by `ast.literal_eval`, which raises SystemError in Python 3.11 and 3.12 when another thread parses at
-    the same moment, because they count the depth of both in one place (CPython's issue 106905). The entry is then read again.
+    NumPy parses a header with `ast.literal_eval`. In Python 3.11 and 3.12 this raises `SystemError` if another thread parses at
+    the same moment: both threads share one depth counter (CPython issue 106905). `_read` then tries again.
     """
     with _telling(f"the entry {name.removesuffix(_ENDING)!r} of {path} is damaged"):
         for _ in range(_READINGS - 1):
@@ -190,15 +190,15 @@ def _read(path: Path, archive: zipfile.ZipFile, name: str, reader: Callable[[IO[
 
 @contextmanager
 def _telling(what: str) -> Iterator[None]:
-    """Return a context in which whatever the readers of a damaged file raise is one error.
+    """Return a context that turns every error of a damaged file into a `StateError`.
 
     Raises:
-        StateError: something was raised.
+        StateError: the block raised an error other than `MemoryError`.
     """
     try:
         yield
     except MemoryError:
         raise
-    except Exception as error:  # zipfile, zlib, struct and NumPy have each their own
+    except Exception as error:  # zipfile, zlib, struct and NumPy raise different classes
         text = str(error).partition("\n")[0][:_LONGEST_TEXT].rstrip(".")
         raise StateError(f"{what}, at {here()}: {type(error).__name__}: {text}.") from error

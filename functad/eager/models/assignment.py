@@ -1,4 +1,4 @@
-"""The value that is assigned to a Variable: what follows it, whether it fits, and what it is without a trace."""
+"""Checks of a value that is assigned to a Variable: its traces, its dtype and its plain value."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from functad.tracing.traces.concrete import ConcreteRecorder
 
 
 def note_assigned(value: Any, method: str) -> None:
-    """Let the recorders that a Tensor belongs to remember that its value is assigned to a Variable."""
+    """Tell the recorders of a Tensor that its value is assigned to a Variable."""
     while isinstance(value, Recorded):
         value.recorder.assigned(value, method)
         value = value.below
 
 
 def followers(value: Any) -> Any:
-    """Return the open traces that follow a value, as weak references, and the user's line; `None` if there is none."""
+    """Return weak references to the open traces that follow a value, and the user's line; `None` without such traces."""
     found = []
     while isinstance(value, Recorded):
         recorder = value.recorder
@@ -35,10 +35,10 @@ def followers(value: Any) -> Any:
 
 
 def check_cast(dtype: np.dtype[Any], variable: Any, call: str) -> None:
-    """Refuse what would not fit: floats for integers, complex numbers for real ones.
+    """Refuse floats for a Variable of integers, and complex numbers for a real Variable.
 
     Raises:
-        TypeError: the dtype cannot be cast to that of the Variable.
+        TypeError: the dtype cannot be cast to the dtype of the Variable.
     """
     if not np.can_cast(dtype, variable.dtype, "same_kind"):
         raise TypeError(
@@ -48,10 +48,10 @@ def check_cast(dtype: np.dtype[Any], variable: Any, call: str) -> None:
 
 
 def plain_of(value: Any, call: str) -> Any:
-    """Return the plain value that is assigned.
+    """Return the plain value of a value that is assigned.
 
     Raises:
-        AbstractValueError: it has none: it stands for all examples of a batch, or is abstract.
+        AbstractValueError: the value is a Tensor of a batch or of an abstract trace.
     """
     value = resolve(value)
     while isinstance(value, Recorded):

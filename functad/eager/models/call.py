@@ -1,4 +1,4 @@
-"""`functional_call`: run a module as a function of its Variables' values, so that `grad` and its like work on models."""
+"""`functional_call`: run a module as a function of the values of its Variables, so that `grad` and `jvp` work on models."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def values_of(module: Any, trainable: bool | None = None) -> dict[str, Any]:
 
     Args:
         module: a module, or a list, tuple or dict of modules and Variables.
-        trainable: only those of Variables that are trainable, or only of the others; `None` means all.
+        trainable: `True` selects trainable Variables, `False` the other Variables, `None` all.
 
     Returns:
-        A dict of arrays and numbers, copies: what `functional_call` takes.
+        A dict with copies of the values, as arrays and numbers, for `functional_call`.
 
     Example:
         >>> import functad
@@ -38,25 +38,25 @@ def values_of(module: Any, trainable: bool | None = None) -> dict[str, Any]:
 
 
 def functional_call(module: Any, values: Mapping[str, Any], /, *args: Any, **kwargs: Any) -> Any:
-    """Call a module with given values in place of those of its Variables, which stay what they are.
+    """Call a module with given values in place of the values of its Variables. The Variables do not change.
 
-    In the call, reading a Variable gives the value, which may be a Tensor of a transform or of a tape. Tapes that are opened in
-    the call follow it as they follow the Variable; to tapes that are open before, it is no part of the Variable. In the call,
-    Variables that were given values cannot be assigned to. Other threads and coroutines see the Variables as they are.
+    In the call, a read of a Variable returns the given value, which may be a Tensor of a transform or tape. Tapes opened in the
+    call follow the value as they follow the Variable. Earlier tapes treat it as independent of the Variable. In the call,
+    assignments to Variables with given values raise. Other threads and coroutines see the Variables' own values.
 
     Args:
-        module: a module, or a method of one.
-        values: values by the paths of the Variables, as `values_of` returns them, for all or some of the Variables. Shapes must
-            be those of the Variables; a value keeps its own dtype.
-        *args: arguments for the module.
-        **kwargs: likewise.
+        module: a module, or a method of a module.
+        values: values by attribute path, as from `values_of`, for all or some of the Variables. The shapes must be equal to the
+            shapes of the Variables; a value keeps its own dtype.
+        *args: positional arguments for the module.
+        **kwargs: keyword arguments for the module.
 
     Returns:
-        What the module returns; a coroutine runs with the values too.
+        The result of the module. A coroutine runs with the given values too.
 
     Raises:
-        StateError: a path is not that of a Variable in the module, or a shape is another.
-        TypeError: `module` is no module, or a generator; `values` are no dict.
+        StateError: a path names no Variable of the module, or a shape differs.
+        TypeError: `module` is not a module or is a generator, or `values` is not a dict.
 
     Example:
         >>> import numpy as np, functad
@@ -104,13 +104,13 @@ def functional_call(module: Any, values: Mapping[str, Any], /, *args: Any, **kwa
 
 
 async def _awaited(given: list[tuple[Variable, Any]], out: Coroutine[Any, Any, Any]) -> Any:
-    """Return the result of a coroutine, which runs with the given values."""
+    """Run a coroutine with the given values, and return its result."""
     with standing_in(given):
         return await out
 
 
 def _own(value: Any, variable: Variable) -> Any:
-    """Return a value as a Tensor of a transform, or as an array that is nobody else's; lists and numbers in the dtype there."""
+    """Return a Tensor of a trace as it is, another value as a copy; a Python number gets the dtype of the Variable."""
     if issubclass(type(value), (bool, int, float, complex)) and not issubclass(type(value), np.generic):
         return np.asarray(value, variable.dtype)[()]
     refuse_foreign_rules(value, "functional_call with a value")

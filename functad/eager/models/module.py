@@ -1,7 +1,7 @@
-"""`Module`: an object whose attributes hold Variables and further modules; here they are found.
+"""`Module`: a class with Variables and further modules in its attributes, and the search for them.
 
-Attributes are walked in the order of their names: what an object holds itself comes first, then what its modules hold, one
-after the other. Lists, tuples, dicts and dataclasses are looked into wherever they stand. Each object is met once.
+The search visits attributes in the order of their names. The parts of a module itself come first, then the parts of each of
+its modules. The search enters lists, tuples, dicts and dataclasses, and visits each object once.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 class Module:
-    """Something with Variables in its attributes: a layer, a model.
+    """Base class for layers and models, with Variables in its attributes.
 
-    Derive from it, and keep Variables and other modules in attributes, at any depth of lists, tuples, dicts and dataclasses.
+    Subclasses keep Variables and other modules in attributes, also inside nested lists, tuples, dicts and dataclasses.
 
     Args:
-        name: for name scopes; the name of the class in snake case if not given.
+        name: the name in name scopes. Default: the name of the class in snake case.
 
     Raises:
-        ValueError: the name is no identifier.
-        TypeError: it is no string.
+        ValueError: the name is not an identifier.
+        TypeError: the name is not a string.
 
     Example:
         >>> import numpy as np, functad
@@ -88,16 +88,16 @@ class Module:
 
     @property
     def name_scope(self) -> NameScope:
-        """A context: the names of Variables and modules that are made in it begin with that of this module and a slash."""
+        """A context in which the names of new Variables and modules begin with the name of this module and a slash."""
         self._require_name()
         return NameScope(self._scope)
 
     @staticmethod
     def with_name_scope(method: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a method that runs in the name scope of its module: a decorator.
+        """Return a method that runs in the name scope of its module. For use as a decorator.
 
         Args:
-            method: of a class of modules.
+            method: a method of a subclass of `Module`.
 
         Returns:
             A method with the same signature.
@@ -123,31 +123,31 @@ class Module:
 
     @property
     def variables(self) -> tuple[Variable, ...]:
-        """The Variables in the module and its modules, its own first, by the names of the attributes."""
+        """The Variables of the module, then of its submodules, each in the order of attribute names."""
         return tuple(found for _, found in parts_of(self) if isinstance(found, Variable))
 
     @property
     def trainable_variables(self) -> tuple[Variable, ...]:
-        """Those of `variables` that are trainable."""
+        """The trainable Variables of the module and its submodules."""
         return tuple(variable for variable in self.variables if variable.trainable)
 
     @property
     def non_trainable_variables(self) -> tuple[Variable, ...]:
-        """Those of `variables` that are not trainable."""
+        """The Variables of the module and its submodules that are not trainable."""
         return tuple(variable for variable in self.variables if not variable.trainable)
 
     @property
     def submodules(self) -> tuple[Module, ...]:
-        """The modules in the module and in these, in the order in which they are walked."""
+        """The modules inside the module, at any depth, in the order of the search."""
         return tuple(found for _, found in parts_of(self) if isinstance(found, Module) and found is not self)
 
     @property
     def trainable(self) -> bool:
-        """Whether the module is trained. Set it to `False` to freeze all its Variables, and to `True` to let them go.
+        """Whether the module is trained. Set it to `False` to freeze all its Variables, and to `True` to unfreeze them.
 
-        Variables of a frozen module are not in `trainable_variables`, and tapes do not follow them unless they are told to by
-        `watch`. The modules in it are frozen with it; so is what is put into their attributes later. Variables that were made
-        with `trainable=False` stay so.
+        Variables of a frozen module are not in `trainable_variables`, and tapes follow them only after `watch`. Submodules
+        are frozen too, and so are objects that are later assigned to attributes. Variables made with `trainable=False` are
+        never trainable.
 
         Example:
             >>> import functad
@@ -169,7 +169,7 @@ class Module:
             _freeze(value, frozen=True)
 
     def __repr__(self) -> str:
-        from functad.eager.models.shown import module_text  # noqa: PLC0415 - programs that show nothing need none of it
+        from functad.eager.models.shown import module_text  # noqa: PLC0415 - only displays need it
 
         return module_text(
             type(self).__name__, [(path, found) for path, found in parts_of(self) if isinstance(found, Variable)]
@@ -193,7 +193,7 @@ def _freeze(root: Any, frozen: bool) -> None:
 
 
 class NameScope:
-    """The context that `Module.name_scope` gives."""
+    """The context manager of `Module.name_scope`."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -210,10 +210,10 @@ class NameScope:
 
 
 def parts_of(root: Any) -> Iterator[tuple[str, Any]]:
-    """Return the parts of a module, or of a container of modules and Variables, as pairs of attribute path and object.
+    """Yield pairs of attribute path and object for the parts of a module or of a container of modules and Variables.
 
-    Objects are Variables, modules (the root too, with an empty path), and those with a method `__functad_state__`. The steps of
-    a path are names of attributes, indices and keys, as in `layers/0/kernel`.
+    The parts are Variables, modules (with the root, at the empty path), and objects with a method `__functad_state__`. A path
+    consists of attribute names, indices and keys, as in `layers/0/kernel`.
     """
     seen = {id(root)}
     if _is_kept(root):
@@ -243,7 +243,7 @@ def _is_kept(found: Any) -> bool:
 
 
 def _children(path: str, found: Any) -> list[tuple[str, Any]]:
-    """Return the parts of a module or a container, the first one last; nothing for anything else."""
+    """Return the children of a module or container in reverse order; an empty list for another object."""
     steps: Iterable[tuple[Any, Any]]
     if isinstance(found, Module):
         steps = sorted(vars(found).items(), key=itemgetter(0))

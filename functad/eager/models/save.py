@@ -1,4 +1,4 @@
-"""Saving a model to a file and reading it back: one array for each Variable, by its attribute path, in an `.npz` file."""
+"""`save` and `restore`: the Variables of a model in an `.npz` file, one array for each attribute path."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ Entries = dict[str, Entry]
 def save(module: Any, path: str | os.PathLike[str]) -> None:
     """Write the values of all Variables in a module to a file.
 
-    The file is an `.npz` file, which `np.load` reads too; its keys are attribute paths such as `layers/0/kernel`. It is written
-    beside `path` first and then put in its place, so that a file which was there is whole at any time; if it fails or is
-    interrupted, nothing stays.
+    The file is an `.npz` file, which `np.load` reads too. Its keys are attribute paths such as `layers/0/kernel`. The write is
+    atomic: an existing file stays complete until the new file replaces it, and a failed write leaves no file behind.
 
-    Other objects in the module take part if they have two methods: `__functad_state__()` returns a dict of arrays, which are
-    saved under the path of the object; `__functad_load__(state)` is given such a dict by `restore`. So an optimiser that is an
-    attribute of a model is saved with it.
+    Other objects in the module are saved if they have two methods. `__functad_state__()` returns a dict of arrays, which are
+    saved under the path of the object. `restore` passes such a dict to `__functad_load__(state)`. So an optimiser in an
+    attribute of a model is saved with the model.
 
     Args:
         module: a module, or a list, tuple or dict of modules, Variables and such objects.
-        path: of the file; no ending is added.
+        path: the path of the file; no suffix is added.
 
     Raises:
-        StateError: there is nothing to save, two things have the same path, or a file cannot hold a path, as one with a NUL.
+        StateError: there is nothing to save, two objects have the same path, or a file cannot hold a path (with a NUL, for
+            example).
 
     Example:
         >>> import pathlib, tempfile, functad
@@ -85,21 +85,21 @@ def _has_state(found: Any) -> bool:
 
 
 def restore(module: Any, path: str | os.PathLike[str] | Mapping[str, Any]) -> None:
-    """Read the values of all Variables in a module from a file that `save` wrote, or take them from a dict.
+    """Set the values of all Variables in a module from a file that `save` wrote, or from a dict.
 
-    Everything is compared before anything is assigned: there must be an entry for each Variable, of its shape and dtype, and no
-    other. Of a file the arrays are read after that. An object with `__functad_load__` is given the entries below its path. What
-    its state names now must be among them and fit; further ones it may take, as an optimiser that has made no step yet, or
-    refuse. If it raises, or an interrupt comes, nothing is changed.
+    `restore` compares all entries before it reads arrays or assigns values. Each Variable needs an entry with its shape and
+    dtype, and there must be no other entries. An object with `__functad_load__` gets the entries below its path. They must
+    include and fit the keys of its present state. The object may accept further entries, like an optimiser before its first
+    step, or refuse them. If the object raises, or an interrupt comes, no value changes.
 
     Args:
-        module: what was saved, or another of the same structure.
-        path: of the file; or a dict of arrays by attribute path, as `values_of` returns it.
+        module: the saved module, or another module of the same structure.
+        path: the path of the file, or a dict of arrays by attribute path, as from `values_of`.
 
     Raises:
-        StateError: entries are missing, or too many, or of another shape or dtype: the message names all of them. Or the file
-            is damaged, or holds something else than arrays of numbers, or a state out of all proportion; nothing in a file is
-            ever executed. Nothing has been assigned then.
+        StateError: entries are missing, superfluous, or have another shape or dtype; the message names all of them. Or the file
+            is damaged, holds other data than arrays of numbers, or holds a state that is far too large. `restore` executes
+            nothing from a file, and assigns no value before it raises.
 
     Example:
         >>> import functad
@@ -147,10 +147,10 @@ def _given(array: Any) -> Entry:
 
 
 def _check_sizes(path: Path, known: list[Entry], others: list[tuple[Any, Entries]]) -> None:
-    """Refuse entries of a compressed file that nothing says the size of, if what they take unpacked is out of all proportion.
+    """Refuse state entries of unknown expected size that are far too large when unpacked.
 
     Raises:
-        StateError: they are larger than the file and much larger than all that was compared.
+        StateError: the entries are larger than the file and much larger than the compared entries.
     """
     states = [(own, other.__functad_state__()) for other, own in others]
     known = known + [own[key] for own, state in states for key in state]
@@ -163,13 +163,13 @@ def _check_sizes(path: Path, known: list[Entry], others: list[tuple[Any, Entries
 
 
 _PROPORTION = 100
-"""So many times as large as Variables may a state be that an optimiser has had no step to make."""
+"""The largest ratio of a state, of an optimiser before its first step, to the compared entries."""
 
 
 def _states_below(found: list[tuple[str, Any]], left: Entries, wrong: list[str]) -> list[tuple[Any, Entries]]:
-    """Take the entries below objects with a state of their own, and return them with these."""
+    """Move the entries below each object with `__functad_state__` out of `left`, and return them with the object."""
     others: list[tuple[Any, Entries]] = []
-    for where, other in sorted(found, key=lambda pair: -len(pair[0])):  # the innermost takes what lies below it
+    for where, other in sorted(found, key=lambda pair: -len(pair[0])):  # inner objects first
         if _has_state(other):
             prefix = f"{where}/" if where else ""
             own = {key[len(prefix) :]: left.pop(key) for key in list(left) if key.startswith(prefix)}
@@ -180,7 +180,7 @@ def _states_below(found: list[tuple[str, Any]], left: Entries, wrong: list[str])
 
 
 def _compare(key: str, like: Any, entries: Entries, wrong: list[str], prefix: str = "") -> None:
-    """Write down if an entry is not there, or does not fit."""
+    """Append a message to `wrong` if an entry is missing or does not fit."""
     name, entry = prefix + key, entries.get(key)
     if entry is None:
         wrong.append(f"{name} is missing")

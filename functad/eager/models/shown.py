@@ -1,4 +1,4 @@
-"""How Variables and modules are shown; nothing is read by a tape for that."""
+"""Displays of Variables and modules. A display is not a read, so tapes do not record it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from functad.tracing.shown import known, tensor_text
 from functad.tracing.traces.base import Recorded
 
 _MOST = 200
-"""So many Variables of a module, at most, are listed in a terminal."""
+"""The largest number of Variables in the text of a module."""
 
 Found = Sequence[tuple[str, Any]]
-"""Variables, or modules, by their paths."""
+"""Pairs of path and Variable, or of path and module."""
 
 
 def variable_text(name: str, value: Any) -> str:
-    """Return the text of a Variable from its name and its value, which may be a Tensor that `functional_call` gave it."""
+    """Return the text of a Variable; the value may be a Tensor from `functional_call`."""
     closing = f", name={name!r})"
     if issubclass(type(value), Recorded):
         return f"Variable({tensor_text(value)}{closing}"
@@ -29,7 +29,7 @@ def variable_text(name: str, value: Any) -> str:
 
 
 def variable_markup(variable: Any, value: Any) -> str:
-    """Return the display of a Variable for notebooks."""
+    """Return the HTML display of a Variable."""
     plain = known(value)[1] if issubclass(type(value), Recorded) else value
     return view(
         heading(
@@ -41,7 +41,7 @@ def variable_markup(variable: Any, value: Any) -> str:
 
 
 def module_text(kind: str, variables: Found) -> str:
-    """Return the text of a module from the name of its class and its Variables."""
+    """Return the text of a module; `kind` is the name of its class."""
     if not variables:
         return f"{kind} without Variables"
     rows = [[path, *_facts(variable), _note(variable)] for path, variable in variables]
@@ -54,13 +54,13 @@ def module_text(kind: str, variables: Found) -> str:
 
 
 def module_markup(kind: str, name: str, variables: Found, modules: Found) -> str:
-    """Return the display of a module for notebooks: its own Variables in a table, the modules in it folded.
+    """Return the HTML display of a module: a table of its own Variables, and a fold for each submodule.
 
     Args:
-        kind: the name of its class.
-        name: its own name.
-        variables: all Variables in it.
-        modules: the modules in it and in these, each after what it is in.
+        kind: the name of the class.
+        name: the name of the module.
+        variables: all Variables in the module.
+        modules: all submodules, each after its parent.
     """
     if not variables and not modules:
         return view(heading(kind, name), faint("It holds no Variables."))
@@ -95,7 +95,7 @@ def _fold(where: str, outer: str, module: Any, variables: Found, content: Markup
 
 
 def _owner(path: str, owned: dict[str, Any]) -> str:
-    """Return the path of the innermost module that something with that path lies in."""
+    """Return the path of the innermost module that contains the object at `path`."""
     while path and path not in owned:
         path = path.rpartition("/")[0]
     return path

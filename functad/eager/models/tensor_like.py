@@ -1,4 +1,4 @@
-"""What can be used like a Tensor because a Tensor can be read from it: Variables and parts of them."""
+"""`TensorLike`: the base class of Variables and their parts, which act like the Tensor that is read from them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from functad.tracing.tensor import Tensor, passes_on
 
 
 def refuse_foreign_rules(value: Any, call: str) -> None:
-    """Refuse a masked array, or a list with one in it: its mask would be lost.
+    """Refuse an array subclass with rules of its own, or a list that holds one: a masked array would lose its mask.
 
     Raises:
-        InputError: it is one, or a matrix.
+        InputError: `value` is or holds a masked array or a matrix.
     """
     if type(value) in (list, tuple):
         if not set(map(type, value)) <= _PLAIN_KINDS:
@@ -29,17 +29,17 @@ def refuse_foreign_rules(value: Any, call: str) -> None:
 
 
 def refuse_array_api(value: Any, call: str) -> None:
-    """Raise for an array that has the array API and none of NumPy's protocols, as those of JAX.
+    """Refuse an array that supports the array API but no protocol of NumPy, such as an array of JAX.
 
     Raises:
-        InputError: it is one.
+        InputError: `value` is such an array.
     """
     if has_array_api_alone(type(value)):
         raise InputError(f"{call} of a {type(value).__name__}, at {here()}. {array_api_advice(type(value))}")
 
 
 def _read_inside(value: Any) -> Any:
-    """Read what stands in lists, tuples and dicts too, as arguments of NumPy functions may."""
+    """Read a value, and all values in nested lists, tuples and dicts."""
     if isinstance(value, list):
         return [_read_inside(part) for part in value]
     if type(value) is tuple:
@@ -50,7 +50,7 @@ def _read_inside(value: Any) -> Any:
 
 
 def _operator(name: str) -> Callable[..., Any]:
-    """Return the operator of the Tensor that is read; the line that it is recorded with is the one that calls it."""
+    """Return an operator method that reads the Tensor and applies its operator; the recorded line is the caller's."""
     operator = getattr(Tensor, name)
     counts_frames = "depth" in getattr(operator, "__code__", read.__code__).co_varnames
 
@@ -64,7 +64,7 @@ def _operator(name: str) -> Callable[..., Any]:
             return operator(self.__functad_read__(), other, *modulus)
         if type(other) not in _PLAIN_KINDS:
             other = read(other)
-        if forward is not None and type(other) is Tensor and counts_frames:  # the short way is that of the first operand
+        if forward is not None and type(other) is Tensor and counts_frames:  # the short path is a method of the first operand
             return forward(other, self.__functad_read__(), depth=2)
         return operator(self.__functad_read__(), other, depth=2) if counts_frames else operator(self.__functad_read__(), other)
 
@@ -77,14 +77,14 @@ _PLAIN_KINDS = frozenset({np.ndarray, np.float64, float, int, Tensor})
 
 
 class TensorLike:
-    """Operators, NumPy's protocols and the attributes of arrays, all of them of the Tensor that is read."""
+    """Operators, NumPy's protocols and array attributes, all delegated to the Tensor that `__functad_read__` returns."""
 
     __slots__ = ("__weakref__",)
     __array_priority__ = 2000.0
     __hash__ = None  # type: ignore[assignment]  # equality is elementwise, as for arrays
 
     def __functad_read__(self) -> Tensor:
-        raise TypeError(f"{type(self).__name__} cannot be read")  # every subclass replaces it
+        raise TypeError(f"{type(self).__name__} cannot be read")  # every subclass overrides this method
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if method == "__call__" and not kwargs and list not in map(type, inputs):
@@ -119,16 +119,16 @@ class TensorLike:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Lengths of the axes."""
+        """The shape of the value."""
         return self.__functad_read__().shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Type of the elements."""
+        """The dtype of the value."""
         return self.__functad_read__().dtype
 
     def numpy(self) -> Any:
-        """Return the value as an array or number that is the caller's own."""
+        """Return a copy of the value as an array or number."""
         return self.__functad_read__().numpy()
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""Variables: named values that change by assignment, and that tapes follow when they are read."""
+"""Variables: named values that change by assignment. A tape follows a Variable from its first read."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ _created = itertools.count()
 _READ: ContextVar[list[Any] | None] = context_variable("read", default=None)
 
 SCOPE: ContextVar[str] = context_variable("scope", default="")
-"""What stands before the names of Variables that are made now, such as `model/dense`."""
+"""The prefix of the names of new Variables, such as `model/dense`."""
 
 GIVEN: ContextVar[dict[int, Given]] = context_variable("given", default={})
-"""By identity, the values that stand for those of Variables, in this thread or coroutine."""
+"""By identity of the Variable, the values that replace values of Variables in this thread or coroutine."""
 
 
 MAKER: ContextVar[Callable[[Variable], Given] | None] = context_variable("maker", default=None)
-"""What makes a stand-in of each Variable that is met and has no given value: an abstract trace makes an input of it."""
+"""The function that makes a `Given` for a Variable without one: an abstract trace turns the Variable into an input."""
 
 
 class Given:
-    """A value that stands for that of a Variable for a while, and what was read from it.
+    """A temporary value of a Variable, and its cached read.
 
-    To tapes that are open already the value is what it is, and nothing of the Variable's. Those opened later follow it as they
-    follow Variables.
+    Tapes that are already open treat the value as independent of the Variable. Tapes opened later follow it as they follow
+    the Variable.
     """
 
     __slots__ = ("_besides", "_latest", "_value", "variable")
@@ -58,7 +58,7 @@ class Given:
 
 @contextmanager
 def standing_in(values: Iterable[tuple[Variable, Any]]) -> Iterator[None]:
-    """Return a context in which each Variable has a given value instead of its own; arrays must be nobody else's."""
+    """Return a context in which each Variable has the given value; no other code may hold the arrays."""
     open_tapes = tuple([tape for recorder in ACTIVE.get() for tape in recorder.tapes])
     given = {id(variable): Given(variable, value, open_tapes) for variable, value in values}
     with setting(GIVEN, GIVEN.get() | given):
@@ -67,27 +67,27 @@ def standing_in(values: Iterable[tuple[Variable, Any]]) -> Iterator[None]:
 
 @contextmanager
 def reading() -> Iterator[list[Any]]:
-    """Return a context in which the Variables that are read are listed, each once."""
+    """Return a context that yields the list of the Variables read in it, each once."""
     found: list[Any] = []
     with setting(_READ, found):
         yield found
 
 
 class Variable(TensorLike):
-    """A value that changes by assignment; tapes and the implicit gradient functions differentiate by it.
+    """A named value that changes by assignment. Tapes and the implicit gradient functions differentiate with respect to it.
 
-    Wherever it is used it stands for a Tensor of its present value. What was computed from it before an assignment keeps the
-    old value.
+    A Variable acts like a Tensor of its present value. Earlier results keep the old value after an assignment.
 
     Args:
         initial: an array, a number, a nested list of numbers, a Tensor, another Variable, or a function without arguments that
-            returns one of these. It is copied.
-        trainable: tapes follow it without being told. `None` means that they do if it holds floating-point or complex numbers.
-        name: for messages; `Variable` if not given. The name scopes of modules stand before it.
-        dtype: type of the elements; that of the initial value if not given.
+            returns one of these. The value is copied.
+        trainable: tapes follow the Variable without `watch`. `None` means `True` for floating-point and complex numbers, else
+            `False`.
+        name: the name in messages, after the name scopes of modules. Default: `Variable`.
+        dtype: the dtype. Default: the dtype of the initial value.
 
     Raises:
-        TypeError: it is to be trainable and holds integers, or the initial value is not numeric.
+        TypeError: a trainable Variable has integers, or the initial value is not numeric.
         ValueError: there is no initial value.
 
     Example:
@@ -131,43 +131,43 @@ class Variable(TensorLike):
 
     @property
     def trainable(self) -> bool:
-        """Whether tapes follow the Variable without being told; `Module.trainable` can switch it off for a while."""
+        """Whether tapes follow the Variable without `watch`. `Module.trainable` can turn this off temporarily."""
         return self._trainable and not self._frozen
 
     def freeze(self, frozen: bool) -> None:
-        """Let the Variable count as not trainable, or be again what it was made as: `Module.trainable` does that."""
+        """Make the Variable not trainable, or restore its own setting. Called by `Module.trainable`."""
         if frozen != self._frozen:
             self._frozen = frozen
             Stamp.renew()
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Lengths of the axes."""
+        """The shape of the value."""
         return self._spec[0]
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Type of the elements."""
+        """The dtype of the value."""
         given = GIVEN.get()
         return dtype_of(given[id(self)]._value) if id(self) in given else self._spec[1]
 
     @property
     def held(self) -> Any:
-        """The present value, another object after each assignment; nobody may write into it."""
+        """The present value, read-only. Each assignment makes a new object."""
         return self._value
 
     def _set(self, value: Any, cut: Any) -> None:
-        """Take a value that is nobody else's; `cut` says who follows what it was made of, and where that was given."""
+        """Set a value that no other code holds; `cut` is the result of `followers` for it."""
         if type(value) is np.ndarray:
             value = value[()]
             if type(value) is np.ndarray:
                 value.setflags(write=False)
-        self._value = value  # the one step by which it changes
+        self._value = value  # the value changes in this one step
         self._cut = cut
-        self._latest: Any = None  # stamp, recorders, value and Tensor of the last read: in one tuple, for threads read too
+        self._latest: Any = None  # stamp, recorders, value and Tensor of the last read; one tuple, for other threads
 
     def _given(self) -> Given | None:
-        """Look up the stand-in of the Variable, if it has one now."""
+        """Return the temporary value of the Variable, or `None`."""
         given, make = GIVEN.get(), MAKER.get()
         if given and id(self) in given:
             return given[id(self)]
@@ -191,13 +191,13 @@ class Variable(TensorLike):
         return tensor  # type: ignore[no-any-return]
 
     def read_value(self) -> Any:
-        """Return the present value as a Tensor of its own, which later assignments do not change."""
+        """Return a copy of the present value as a Tensor. Later assignments do not change the copy."""
         return COPY(self.__functad_read__())
 
     value = read_value
 
     def _warn_of_cut(self) -> None:
-        """Warn if the value was assigned from one that is followed still: by this Variable nothing flows back to that."""
+        """Warn if the value is a copy of a Tensor that a trace still follows: the assignment cuts its derivative."""
         followers, place = self._cut
         following = [r.transform for weak in followers if (r := weak()) is not None and not (r.closed or r.inactive)]
         if following:
@@ -212,28 +212,28 @@ class Variable(TensorLike):
             self._cut = None
 
     def numpy(self) -> Any:
-        """Return the present value as an array or number that is the caller's own; tapes note that it has left them."""
+        """Return a copy of the present value as an array or number. Tapes note that the value left the trace."""
         return self.__functad_read__().numpy() if ACTIVE.get() else self.copied()
 
     def copied(self) -> Any:
-        """Return the present value as `numpy` does; no tape takes note of that."""
+        """Return a copy of the present value as `numpy` does, without a note in tapes."""
         return self.__functad_read__().numpy() if id(self) in GIVEN.get() else np.copy(self._value)[()]
 
     def assign(self, value: Any, *, read_value: bool = True) -> Variable | None:
-        """Replace the value; no derivative flows through that.
+        """Replace the value. No derivative flows through an assignment.
 
-        If something follows the value still when the Variable is read, as in the function of a `grad` or in an open tape, there
-        is an `UnconnectedWarning`.
+        If a trace, such as `grad` or an open tape, still follows the assigned value when the Variable is read, the read gives
+        an `UnconnectedWarning`.
 
         Args:
-            value: a value of exactly this shape, of a dtype that can be cast to this one.
+            value: a value with the shape of the Variable and a dtype that can be cast to the dtype of the Variable.
             read_value: return the Variable, so that calls can be chained.
 
         Returns:
             The Variable, or `None` with `read_value=False`.
 
         Raises:
-            ValueError: the shape is another.
+            ValueError: the shape differs.
             TypeError: floats would become integers, or complex numbers real.
             RuntimeError: `functional_call` gave the Variable a value.
         """
@@ -243,8 +243,7 @@ class Variable(TensorLike):
         """Add to the value, as `assign` does.
 
         Args:
-            delta: what is added: a value of exactly this shape, of a dtype that can be cast to this one,
-                or `RowSlices` of one.
+            delta: the increment: a value as for `assign`, or `RowSlices` of such a value.
             read_value: return the Variable, so that calls can be chained.
 
         Returns:
@@ -270,7 +269,7 @@ class Variable(TensorLike):
         return self._change(delta, "assign_sub", np.subtract, read_value)
 
     def _change(self, delta: Any, method: str, change: Any, read_value: bool) -> Variable | None:
-        """Change the value, or some rows of it: those given several times as often."""
+        """Change the value, or some of its rows; a row that is given twice changes twice."""
         given = read(delta.values if isinstance(delta, RowSlices) else delta)
         if MAKER.get() is not None and id(self) not in GIVEN.get():
             self._replace(read(whole(delta)), method, change)
@@ -284,7 +283,7 @@ class Variable(TensorLike):
         return self if read_value else None
 
     def _replace(self, value: Any, method: str, change: Callable[[Any, Any], Any]) -> None:
-        """Change the value of the stand-in, which is a Tensor: as that of the Variable itself would be."""
+        """Change the temporary value, a Tensor, with the checks of an assignment to the Variable."""
         holder: Any = self._given()
         self._check_shape(shape_of(value), self.shape, method)
         check_cast(dtype_of(value), self, f"{method} to the Variable {self.name!r}")
@@ -292,12 +291,12 @@ class Variable(TensorLike):
         holder.change(new if dtype_of(new) == self.dtype else new.astype(self.dtype))
 
     def _checked(self, value: Any, method: str, whole: tuple[int, ...] | None = None) -> Any:
-        """Return a value to be assigned, as an array of the Variable's dtype that is nobody else's.
+        """Return a checked copy of a value with the dtype of the Variable.
 
         Args:
             value: the value.
             method: the user's call, for messages.
-            whole: the shape of the array of which the value holds some rows.
+            whole: for a value that holds rows, the shape of the full array.
         """
         self._refuse_given(method)
         note_assigned(value, method)
@@ -311,7 +310,7 @@ class Variable(TensorLike):
         """Refuse a value of another shape.
 
         Raises:
-            AssignmentError: it has one.
+            AssignmentError: the shapes differ.
         """
         if shape != wanted:
             raise AssignmentError(
@@ -333,7 +332,7 @@ class Variable(TensorLike):
         raise TypeError(f"a Variable does not support item assignment, at {here()}: write v[i].assign(value).")
 
     def __repr__(self) -> str:
-        from functad.eager.models.shown import variable_text  # noqa: PLC0415 - programs that show nothing need none of it
+        from functad.eager.models.shown import variable_text  # noqa: PLC0415 - only displays need it
 
         return variable_text(self.name, GIVEN.get().get(id(self), self)._value)
 
@@ -356,7 +355,7 @@ class Variable(TensorLike):
 
 
 def _replaced(old: Any, new: Any) -> Any:
-    """Return the new value: what `assign` makes of both."""
+    """Return the new value, for `assign`."""
     return new
 
 
@@ -379,7 +378,7 @@ for _name, _symbol in (
 
 
 class VariablePart(TensorLike):
-    """`v[i]`: the elements as a Tensor, and what assigns to them."""
+    """`v[i]`: the elements as a Tensor, with methods that assign to them."""
 
     __slots__ = ("_index", "_tensor", "_variable")
 
@@ -420,13 +419,13 @@ class VariablePart(TensorLike):
         return self._variable
 
     def assign(self, value: Any) -> Variable:
-        """Replace these elements of the Variable; return the Variable."""
+        """Replace these elements of the Variable, and return the Variable."""
         return self._assign(value, lambda old, new: new)
 
     def assign_add(self, delta: Any) -> Variable:
-        """Add to these elements of the Variable; return the Variable."""
+        """Add to these elements of the Variable, and return the Variable."""
         return self._assign(delta, lambda old, new: old + new)
 
     def assign_sub(self, delta: Any) -> Variable:
-        """Subtract from these elements of the Variable; return the Variable."""
+        """Subtract from these elements of the Variable, and return the Variable."""
         return self._assign(delta, lambda old, new: old - new)

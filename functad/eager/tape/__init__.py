@@ -1,1 +1,1 @@
-"""`GradientTape`: what it records, what it is asked, and how it answers."""
+"""`GradientTape`: its trace, its requests and its backward pass."""

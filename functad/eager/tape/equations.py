@@ -1,4 +1,4 @@
-"""The equations of tapes that can be listed, beside the records, which keep only what rules read."""
+"""The equations of tapes with `lists=True`, beside the records, which keep residuals only."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from functad.tracing.views import clone
 
 
 class TapeEquations(dict[int, tuple[Equation, tuple[ArraySpec, ...]] | Constant]):
-    """By slot, the equation that a value is a result of, with the specs of its results; or the value, if none is.
+    """A slot to its equation and the specs of the equation's results, or to a `Constant` if no equation made the slot.
 
     Attributes:
-        lines: by slot, the code and the instruction of the user's line that an equation comes from.
+        lines: a slot to the code and instruction of its user line.
     """
 
-    lines: Mapping[int, tuple[CodeType, int]] = MappingProxyType({})  # of its own from the first equation on
+    lines: Mapping[int, tuple[CodeType, int]] = MappingProxyType({})  # `note` makes one for each instance
 
     def note(self, primitive: Primitive, arrays: Sequence[Any], params: dict[str, Any], made: Any) -> None:
-        """Add the equation of a call that was just recorded."""
+        """Add the equation of a call, with copies of its constants; `made` holds the Tensors of the results."""
         results = tuple(made) if primitive.multiple else (made,)
         recorder = results[0].recorder
         inputs: list[int | Constant] = []
@@ -46,15 +46,15 @@ class TapeEquations(dict[int, tuple[Equation, tuple[ArraySpec, ...]] | Constant]
         self.update(dict.fromkeys(equation.outputs, (equation, tuple([spec_of(t.below) for t in results]))))
 
     def keep(self, tensor: Recorded) -> None:
-        """Keep the value of a Tensor that no equation made, as the user's own or one of a tape that was opened earlier."""
+        """Keep the value of a Tensor that no equation made: a watched Tensor, or a result from before the tape started."""
         if tensor.slot not in self:
             self[tensor.slot] = as_constant(tensor)
 
 
 def as_constant(value: Any) -> Constant:
-    """Return the value of a Tensor in no trace as a constant.
+    """Return the plain value of a Tensor as a constant.
 
-    Of one that stands for all examples of a `vmap`, the Tensor: so the list can be evaluated as long as that runs.
+    A Tensor of a trace without values stays a Tensor: the list can be evaluated while that trace runs.
     """
     while isinstance(value, Recorded):
         below = value.current()  # type: ignore[attr-defined]

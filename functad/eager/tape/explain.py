@@ -1,4 +1,4 @@
-"""Why a gradient is `None`: what `tape.explain` says."""
+"""The reasons for a gradient that is `None`, for `tape.explain`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from functad.tracing.traces.batch import lowest
 
 
 def explain_missing(tape: TapeSlice, targets: Sequence[Any], source: Any) -> str:
-    """Return why there is no gradient of the targets by a source, in a sentence or two; or that there is one."""
+    """Return the reason for a missing gradient in a sentence or two, or state that a path exists."""
     dtype = dtype_of(source)
     if dtype.kind not in "fc":
         return f"the source is {dtype}: integers have no derivative. Make it floats before it is used."
@@ -72,7 +72,7 @@ def _not_followed(tape: TapeSlice, source: Any) -> str:
 
 
 def _late(tape: TapeSlice, source: Any, own: Sequence[int]) -> str:
-    """Return that the source was watched when the tape had recorded something already, which may have used it, if so."""
+    """Return a sentence if the source was watched after the first record, so that earlier uses may be lost; else `""`."""
     before = sum(index < min(own) for index in set(tape.makers().values()))
     watched = id(source) in tape._explicit or any(weak() is source for weak in tape._watched)
     if not before or not watched:
@@ -84,7 +84,7 @@ def _late(tape: TapeSlice, source: Any, own: Sequence[int]) -> str:
 
 
 def _cuts(tape: TapeSlice, used: set[int], *, beside: bool = False) -> str:
-    """Return where values that depend on the source left the tape; beside a path, comparisons are no news."""
+    """Return a sentence with the line where a dependent value left the tape, else `""`; `beside` ignores comparisons."""
     left = [place for slot, place in tape.recorder.left.items() if slot in used] if tape.recorder is not None else []
     left = [place for place in left if not beside or place[0] not in BOOLEAN]
     if not left:

@@ -1,4 +1,4 @@
-"""Tensors of functions that run under a transform which began after a tape did: what the tape can know of them."""
+"""Tensors of transforms that started after a tape: the tape does not see the operations inside the transform."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from functad.tracing.traces.base import Recorded, Recorder, resolve
 
 
 def refuse_within(value: Any, recorder: Recorder, call: str) -> None:
-    """Refuse a Tensor of a function under a transform that began after a tape did, which sees what the transform does.
+    """Refuse a Tensor of a transform that started after a tape.
+
+    The tape records the operations of the transform, not the operations of its function.
 
     Raises:
-        SourceError: it is one.
+        SourceError: `value` is such a Tensor.
     """
     value = resolve(value)
     while isinstance(value, Recorded) and value.recorder.serial > recorder.serial:
@@ -28,7 +30,7 @@ def refuse_within(value: Any, recorder: Recorder, call: str) -> None:
 
 
 def has_value(tensor: Recorded, recorder: Recorder) -> bool:
-    """Say whether a Tensor has a value at the level of a recorder: not if it is one of a newer trace that knows no values."""
+    """Return `True` if the value of a Tensor at the level of a recorder is known; newer abstract and batch traces hide it."""
     value: Any = resolve(tensor)
     while isinstance(value, Recorded) and value.recorder.serial > recorder.serial:
         if not value.recorder.has_values:
@@ -38,10 +40,10 @@ def has_value(tensor: Recorded, recorder: Recorder) -> bool:
 
 
 def refuse_outside(value: Any, recorder: Recorder) -> None:
-    """Refuse a Tensor of a transform that a `graph` does not follow: what depends on it is not in the list.
+    """Refuse a Tensor of a transform as a source of `graph`: the list does not hold the operations that depend on it.
 
     Raises:
-        SourceError: it is one.
+        SourceError: `value` is such a Tensor.
     """
     value = resolve(value)
     if isinstance(value, Recorded) and not value.recorder.reassigns:

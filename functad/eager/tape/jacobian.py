@@ -1,7 +1,7 @@
-"""Jacobians that are asked of a tape: the records are walked once for many rows, with the seeds as a batch.
+"""Jacobians of a tape: one backward pass computes many rows, with the seeds as a batch.
 
-The seeds are those of `functad.transforms.calling.seeds`, in chunks that bound the memory. What the walk computes is recorded
-where an outer tape, or a transform, follows it, for all rows of a chunk at once.
+The seeds come from `functad.transforms.calling.seeds`, in chunks that bound the memory. An outer tape or transform records
+the backward pass once for all rows of a chunk.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from functad.transforms.walks.reverse import pull_back
 
 
 def check_chunk_size(number: Any) -> None:
-    """Check the number of rows that are to be computed at a time.
+    """Check the `chunk_size` argument.
 
     Raises:
-        ValueError: it is not a positive number.
+        ValueError: `number` is neither `None` nor a positive integer.
     """
     if number is not None and (not isinstance(number, (int, np.integer)) or number < 1):
         raise ValueError(f"chunk_size is {number!r}, at {here()}: it must be at least 1, or None.")
 
 
 class _Rows:
-    """The pulling back of many seeds of one target.
+    """The backward passes for many seeds of one target.
 
     Args:
-        tape: the tape that is asked.
+        tape: the tape.
         method: the user's call, for messages.
-        target: the target, and the expression that reads it.
+        target: the target and its expression in the user's argument, for messages.
         sources: the sources.
-        chunk_size: so many seeds at most are pulled back at a time.
+        chunk_size: the largest number of seeds in one backward pass.
         conj: as for `gradients_of`.
     """
 
@@ -65,25 +65,25 @@ class _Rows:
         self.conj = conj
         self.fallible = recorder.fallible
         self.debugs = recorder.debugs
-        self.chunk_size = 1 if self.debugs else chunk_size  # where a NaN was born is told of one cotangent at a time
+        self.chunk_size = 1 if self.debugs else chunk_size  # `debug_nans` finds the origin of a NaN for one cotangent at a time
         self.width = widest(recorder, target[0], *sources)
 
     def parts(self, count: int) -> Sequence[slice]:
-        """Return the chunks of so many seeds."""
+        """Return the chunks of `count` seeds."""
         return list(chunks(count, self.chunk_size, self.width))
 
     def pulled(self, seeds: Any, *, last: bool) -> list[Any]:
-        """Return, for each source, what some seeds are pulled back to, along a new first axis; `None` without a path.
+        """Return, for each source, the cotangents for `seeds`, along a new first axis; `None` without a path.
 
-        A gradient function of the user's may ask for the value of its cotangent, which a batch has none of; then the seeds are
-        pulled back one after the other.
+        A gradient function of the user may need the value of its cotangent, which a batch cannot give. Then each seed gets
+        its own backward pass.
         """
         left = len(seeds)
 
         def walk(seed: Any) -> list[Any]:
             nonlocal left
             left -= 1
-            done = isinstance(seed, Recorded) or not left  # a few seeds are walked with one after the other
+            done = isinstance(seed, Recorded) or not left  # a few seeds get one pass each, without a batch
             return gradients_of(self.tape, [self.target], [seed], self.sources, last=last and done, conj=self.conj)
 
         try:
@@ -105,21 +105,22 @@ class _Rows:
         return [None if part is None else resolve(part) for part in found]
 
     def all(self, seeds_at: Callable[[slice], Any], count: int, *, last: bool = True) -> list[Any]:
-        """Return, for each source, what all seeds are pulled back to: `(count, *source.shape)`; `None` without a path."""
+        """Return, for each source, the cotangents for all seeds: `(count, *source.shape)`; `None` without a path."""
         parts = self.parts(count)
         found = [self.pulled(seeds_at(part), last=last and part is parts[-1]) for part in parts]
         lengths = [part.stop - part.start for part in parts]
         return [self._stacked(column, lengths, source) for column, source in zip(_columns(found), self.sources, strict=True)]
 
     def transposable(self) -> bool:
-        """Say whether columns can be computed: where all is real, and nobody looks at the single cotangents."""
+        """Return `True` if `columns` is possible: all values are real, and no rule or watch needs single cotangents."""
         real = all(dtype_of(value).kind == "f" for value in (self.target[0], *self.sources))
         return real and not (self.fallible or self.debugs) and WATCHER.get() is None
 
     def columns(self) -> list[Any]:
-        """Return the Jacobians by the sources, column by column; `None` without a path.
+        """Return the Jacobian for each source, computed column by column; `None` without a path.
 
-        A walk is linear in its seed, so one is recorded and pulled back itself, as `functad.transforms.linear` does.
+        A backward pass is linear in its seed, so its transpose gives columns: one pass is recorded and pulled back, as in
+        `functad.transforms.linear`.
         """
         target = self.target[0]
         recorder = ReverseRecorder(self.method, self.tape)
@@ -145,7 +146,7 @@ class _Rows:
         return result
 
     def _stacked(self, parts: Sequence[Any], lengths: Sequence[int], source: Any) -> Any:
-        """Return the rows of several chunks as one array; where only some have a path, the others are zero."""
+        """Return the rows of several chunks as one array, with zeros for chunks without a path; `None` if no chunk has one."""
         if all(part is None for part in parts):
             return None
         shape, dtype = shape_of(source), dtype_of(source)
@@ -158,7 +159,7 @@ def _columns(rows: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
 
 
 def jacobian_asked(target: Any, sources: Any, unconnected: Any, chunk_size: int | None, conj: bool) -> Answer:
-    """Check what is asked of `GradientTape.jacobian`, and return what a tape answers it by."""
+    """Check the arguments of `GradientTape.jacobian`, and return the function that computes the result for a tape."""
     zero, conj = zero_wanted(unconnected), checked_conj(conj)
     check_chunk_size(chunk_size)
     targets, given = leaves_of(target, "target")
@@ -184,7 +185,7 @@ def jacobian_asked(target: Any, sources: Any, unconnected: Any, chunk_size: int 
 
 
 def batch_jacobian_asked(target: Any, source: Any, unconnected: Any, check: bool, chunk_size: int | None, conj: bool) -> Answer:
-    """Check what is asked of `GradientTape.batch_jacobian`, and return what a tape answers it by."""
+    """Check the arguments of `GradientTape.batch_jacobian`, and return the function that computes the result for a tape."""
     zero, conj = zero_wanted(unconnected), checked_conj(conj)
     check_chunk_size(chunk_size)
     targets, structure = leaves_of(target, "target")
@@ -204,7 +205,7 @@ def batch_jacobian_asked(target: Any, source: Any, unconnected: Any, check: bool
             return _zeros(whole, source)
 
         def ones_for(part: slice) -> Any:
-            """Return seeds that are one for an element of each row of the target."""
+            """Return seeds that are 1 at the same element of every target row, 0 elsewhere."""
             seeds = np.zeros((part.stop - part.start, given[0], size), dtype_of(target))
             seeds[np.arange(len(seeds)), :, np.arange(part.start, part.stop)] = 1
             return seeds.reshape((-1, *given))
@@ -221,10 +222,10 @@ def batch_jacobian_asked(target: Any, source: Any, unconnected: Any, check: bool
 
 
 def _compare(rows: _Rows, size: int) -> None:
-    """Raise if rows of a target, of so many elements each, depend on other rows of the source.
+    """Check that each target row, with `size` elements, depends on its own source row only.
 
     Raises:
-        ValueError: they do.
+        ValueError: a row depends on other rows.
     """
     target, (source,) = rows.target[0], rows.sources
     for part in rows.parts(math.prod(shape_of(target))):
@@ -242,10 +243,10 @@ def _compare(rows: _Rows, size: int) -> None:
 
 
 def _not_zero(found: Any, ndim: int) -> Any:
-    """Say which values of the first two axes hold anything but zeros; of a Tensor that stands for a batch, in any example.
+    """Return a mask over the first two axes: `True` where any value, in any example of a batch, is not zero.
 
     Raises:
-        AbstractValueError: nothing is known of the values.
+        AbstractValueError: the trace has no values.
     """
     held = lowest(found)
     if isinstance(held, ArraySpec):
@@ -259,7 +260,7 @@ def _zeros(shape: tuple[int, ...], source: Any) -> Any:
 
 
 def _shaped(found: Any, shape: tuple[int, ...], source: Any, zero: bool) -> Any:
-    """Return all rows as a Tensor of the shape of the Jacobian and the dtype of the source."""
+    """Return all rows as a Tensor with the given shape and the dtype of the source; without a path, `None` or zeros."""
     if found is not None and shape_of(found) != shape:
         found = found.reshape(shape)
     return finished(found, ArraySpec(shape, dtype_of(source)), zero)

@@ -1,4 +1,4 @@
-"""A tape as an expression list: what leads from the sources to the target, printed, checked, and called again."""
+"""`GradientTape.expressions`: the operations between sources and target as an expression list."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from functad.trees.structure import LEAF, flatten
 
 
 def expressions(tape: TapeSlice, target: Any, sources: Any) -> Expressions:
-    """Return the operations that a tape recorded on the way from sources to a target, as an expression list.
+    """Return the operations that a tape recorded between sources and target, as an expression list.
 
     Args:
-        tape: one that was made with `lists=True`.
-        target: a Tensor, or a nested structure of them.
-        sources: Tensors and Variables that the tape follows; those of a list are arguments of the expression list one by one.
+        tape: a tape made with `lists=True`.
+        target: a Tensor, or a nested structure of Tensors.
+        sources: Tensors and Variables that the tape follows. Each element of a list is an argument of the result.
 
     Returns:
-        An `Expressions`, as of `functad.make_expressions`: it prints, and computes the target from other values of the sources.
+        An `Expressions`, as from `functad.make_expressions`. It prints, and computes the target from new values of the sources.
 
     Raises:
-        TapeError: the tape was made without `lists=True`, was never entered, or has given its gradient.
-        TypeError: a target or a source is no Tensor or Variable.
+        TapeError: the tape was made without `lists=True`, was never entered, or is spent.
+        TypeError: a target or a source is not a Tensor or Variable.
 
     Example:
         >>> import numpy as np, functad
@@ -78,16 +78,16 @@ def expressions(tape: TapeSlice, target: Any, sources: Any) -> Expressions:
 
 
 class _Listing:
-    """An expression list that is made of the equations of tapes.
+    """Build an expression list from the equations of tapes.
 
     Args:
-        noted: the equations.
-        own: slots whose equations are added; what the others hold is a constant.
+        noted: the equations, by slot of the tape.
+        own: the slots of the tape itself. The values of other slots become constants.
 
     Attributes:
-        specs: those of its inputs and results.
-        equations: those that were added.
-        number: where a slot stands in the list.
+        specs: the specs of the variables of the new list.
+        equations: the equations of the new list.
+        number: a slot of the tape to its variable in the new list.
     """
 
     def __init__(self, noted: TapeEquations, own: Container[int]) -> None:
@@ -98,12 +98,12 @@ class _Listing:
         self._own = own
 
     def enter(self, slots: Sequence[int], spec: ArraySpec) -> None:
-        """Let some slots be an input."""
+        """Add an input, which the given slots read."""
         self.number.update(dict.fromkeys(slots, len(self.specs)))
         self.specs.append(spec)
 
     def add(self, wanted: Sequence[int]) -> None:
-        """Add the equations that some slots need, in the order in which they were recorded; not those before the inputs."""
+        """Add the equations between the inputs and the wanted slots, in recording order."""
         found: dict[int, Any] = {}
         waiting = list(wanted)
         while waiting:
@@ -124,7 +124,7 @@ class _Listing:
             self.equations.append(Equation(equation.primitive, inputs, equation.params, outputs))
 
     def place(self, source: Any) -> int | Constant:
-        """Return where a value stands in the list; the value itself if it is neither an input nor made by the tape."""
+        """Return the variable of a slot; a `Constant` if the slot is neither an input nor a result of the tape."""
         if isinstance(source, Constant):
             return source
         if source in self.number:
@@ -132,7 +132,7 @@ class _Listing:
         entry = self._noted[source]
         if isinstance(entry, Constant):
             return entry
-        before = _Listing(self._noted, self._noted)  # made by another tape while this one did not record
+        before = _Listing(self._noted, self._noted)  # another tape recorded the slot while this one did not record
         before.add([source])
         structure = flatten(((), {}))[1]
         whole = Expressions((), tuple(before.equations), (before.place(source),), tuple(before.specs), structure, LEAF)
@@ -140,7 +140,7 @@ class _Listing:
 
 
 def _names(sources: Sequence[Any]) -> list[str]:
-    """Return a name for each source, no two equal: that of a Variable, or `x`."""
+    """Return a unique name for each source: the name of a Variable, or `x`."""
     found: list[str] = []
     for source in sources:
         stem = source.name if isinstance(source, Variable) and source.name.isidentifier() else "x"

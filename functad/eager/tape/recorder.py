@@ -1,14 +1,14 @@
-"""The recorder of tapes: one that may be inactive, and that several tapes share.
+"""`EagerRecorder`: the trace of tapes, which several tapes share and which may be inactive.
 
-Tapes that are open at the same time write into one list: an operation is recorded once, and each tape knows which stretches
-of the list are its own. So what `gradient` computes while another tape records is in the list too, whichever was opened first.
-A tape that is opened while an inner transform runs its function has a recorder of its own, one level further in.
+Tapes that are open at the same time write into one list. The list holds each operation once, and each tape knows its own
+stretches of the list. If another tape records, the list also holds the operations of a `gradient`, in any order of opening.
+A tape that is opened inside the function of an inner transform has its own recorder, one level further in.
 
-A Tensor is in the list of at most one recorder of a level. `watch_tensor` puts one there that was not. When no tape
-records any more the recorder is inactive, and its Tensors are constants to everything that is done with them.
+A Tensor is in the list of at most one recorder of a level; `watch_tensor` adds a Tensor to a list. A recorder is inactive
+when none of its tapes records. Operations then treat its Tensors as constants.
 
-Which recorders are active is a matter of the thread and the coroutine: `ACTIVE`. It is asked at each operation, which takes
-0.15 us, so that a thread which was handed a watched Tensor does not write into the list of another.
+`ACTIVE` holds the active recorders of a thread or coroutine. Each operation reads it (0.15 us), so that a thread never
+writes into the list of another thread.
 """
 
 from __future__ import annotations
@@ -45,28 +45,29 @@ from functad.transforms.calling.arguments import value_of
 
 _active = ACTIVE.get
 _watching = renewed(Lock())
-"""Held while a Tensor is put into a list: two threads may be about to do that with one Tensor."""
+"""Lock for `watch_tensor`: two threads may add the same Tensor to a list."""
 
 
 class EagerRecorder(ReverseRecorder):
-    """A list that tapes, or a forward accumulator, write into.
+    """The list of records of tapes or of a forward accumulator.
 
     Attributes:
-        members: the tapes that own stretches of the list, as long as they may be asked for gradients.
-        recording: weak references to the tapes that record now; one that nobody holds any more can give nothing.
-        variables: by identity, the variables that were read, and the slots of what was read.
-        aliases: by identity, Tensors that another thread or coroutine follows, and what stands for them in this list.
-        moved: Tensors of the list that were put into the list of another recorder, and their slots.
-        watched: slots of Tensors that were put into the list by `watch_tensor`.
-        shared: there has been more than one tape.
-        fallible: there are rules of the user's in the list, which may raise; a walk then drops nothing as it passes.
-        stale: views of what was written to since they were read, by identity, if they are still there.
-        around: the recorder of the tape that recorded when this one started.
-        scope: the `graph` that records everything in the list, if there is one.
-        left: by slot, what took the value of a Tensor from the trace first, and where: `tape.explain` tells.
-        debugs: it was made under `debug_nans`, and has a watch from when a tape starts.
-        listed: the equations that were recorded while a tape with `lists=True` did.
-        short: operators may take their short way, which tells nobody what they do.
+        members: the tapes that own stretches of the list and may still be asked for gradients.
+        recording: weak references to the tapes that record now.
+        variables: by identity, each Variable that was read, with the slots of its reads.
+        aliases: by identity, each Tensor that another thread or coroutine follows, with its alias in this list.
+        moved: by identity, each Tensor that has moved to the list of another recorder, with its slot here.
+        watched: the slots of Tensors that `watch_tensor` added.
+        shared: the list has had more than one tape.
+        fallible: the list holds rules of the user, which may raise; a backward pass then drops no records.
+        stale: by identity, the live views of memory that was written to after they were read.
+        around: the recorder of the tape that recorded when this recorder started.
+        scope: the `graph` that records every operation in the list, or `None`.
+        left: by slot, the first operation that took the value out of the trace, and its line; for `tape.explain`.
+        debugs: the recorder was made under `debug_nans`; it gets a watch when a tape starts.
+        calls: `listed` while a tape with `lists=True` records, else `None`.
+        listed: the equations recorded while a tape with `lists=True` recorded.
+        short: operators may take their short path, which neither a watch nor `calls` sees.
     """
 
     lasting = True
@@ -93,27 +94,27 @@ class EagerRecorder(ReverseRecorder):
 
     @property
     def tapes(self) -> list[Any]:
-        """The tapes that record now; each has a method `wants` for variables that are read."""
+        """The tapes that record now."""
         return [tape for weak in self.recording if (tape := weak()) is not None]
 
     @property
     def eager(self) -> bool:  # type: ignore[override]
-        """Active, and nothing else is to be told, so that operators may take their short way."""
+        """Whether operators may take their short path: the recorder is active and `short`."""
         return self.short and self in _active()
 
     @property
     def inactive(self) -> bool:  # type: ignore[override]
-        """No tape records in this thread or coroutine."""
+        """Whether no tape of the list records in this thread or coroutine."""
         return self not in _active()
 
     @property
     def rank(self) -> float:
-        """Infinite while no tape records in this thread or coroutine: then its Tensors are constants to every other trace."""
+        """The serial number; infinite while inactive, so that `process` turns the Tensors into constants first."""
         return inf if self.inactive else self.serial
 
     @rank.setter
     def rank(self, serial: float) -> None:
-        """Take no note of the lasting rank that the base class gives."""
+        """Ignore the fixed rank that the base class sets."""
 
     def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """Compute a call one level lower, and record it if a tape records."""
@@ -130,44 +131,44 @@ class EagerRecorder(ReverseRecorder):
         params: dict[str, Any],
         out: Any,
     ) -> Any:
-        """Record a call whose result is known, and return its Tensor, or its Tensors."""
+        """Record a call with a known result, and return its Tensor or Tensors."""
         made = super().record(primitive, arrays, values, active, params, out)
         if self.calls is not None:
             self.calls.note(primitive, arrays, params, made)
         return made
 
     def write(self, primitive: Primitive, root: Any, v: Any, params: dict[str, Any]) -> Any:
-        """Write into a value, in place if nothing else holds it, and record that."""
+        """Write to a value, in place if no other object holds it, and record the write."""
         if self.calls is not None:
             self.calls.keep(root)
         return super().write(primitive, root, v, params)
 
     def is_constant(self, tensor: Recorded) -> bool:
-        """Say whether a Tensor depends on none that is watched."""
+        """Return `True` if a Tensor depends on no watched Tensor."""
         return not depends_on_inputs(tensor, self.watched)
 
     def clear(self) -> None:
-        """Drop all that is known of the list, which no tape will ask for."""
+        """Drop the records and all data about them; no tape needs them any more."""
         for kept in (self.equations, self.variables, self.moved, self.aliases, self.left, self.listed):
             kept.clear()
         self.watch = None
 
     def keeps(self, tensor: Recorded) -> bool:
-        """Say whether a Tensor is watched or a constant now, so that it must stay what it is."""
+        """Return `True` if a Tensor is watched or constant, so that `t += v` must not change it."""
         return self.inactive or tensor.slot in self.watched
 
     def value_outside(self, tensor: Recorded) -> Any:
-        """Return the value of a Tensor one level lower, and note the line where the user asked for it."""
+        """Return the value of a Tensor outside this trace, and note the user's line for `explain`."""
         self.note(tensor, "numpy()")
         value = tensor.below if self in ACTIVE.get() else resolve(tensor)
         return value.recorder.value_outside(value) if isinstance(value, Recorded) else value
 
     def invalidated(self, view: ref[Recorded]) -> None:
-        """Take note of a view that must be read anew before the tape stops."""
+        """Note a view that must be renewed before the tape stops."""
         self.stale[id(view())] = view
 
     def resolve(self, tensor: Recorded) -> Any:
-        """Return the value of a Tensor while this is inactive, or the Tensor that stands for it in a list of this thread."""
+        """Return the Tensor if the recorder is active; else its alias in a list of this thread, or its value."""
         if not self.inactive:
             return tensor
         for recorder in reversed(ACTIVE.get()):
@@ -177,9 +178,10 @@ class EagerRecorder(ReverseRecorder):
         return tensor.below
 
     def note(self, tensor: Recorded, what: str) -> None:
-        """Remember that the value of a Tensor leaves the trace, and the user's line.
+        """Note the operation and the user's line that took the value of a Tensor out of the trace.
 
-        Comparisons count for less: they may only check a value. Half of the room is left to what is none.
+        A comparison may be a mere check of the value. So other operations replace it, and half of the 1000 entries are
+        reserved for them.
         """
         if len(self.left) < (500 if what in BOOLEAN else 1000) and self._tells_more(tensor.slot, what):
             frame = user_frame(sys._getframe(1))
@@ -193,9 +195,9 @@ class EagerRecorder(ReverseRecorder):
         return held is None or (held[0] in BOOLEAN and what not in BOOLEAN)
 
     def underived(self, primitive: Any, arrays: Sequence[Any], params: dict[str, Any], out: Any) -> Any:
-        """Return the result of a call without derivative: floats as a Tensor; masks and positions as they are.
+        """Return the result of a call without derivative: floats as a Tensor, masks and positions as plain arrays.
 
-        Where the derivative is zero and not absent, as that of the sign is to be, the call is recorded.
+        A primitive with `flat`, such as `sign`, has the derivative zero, not `None`; its call is recorded.
         """
         if primitive.flat is not None:
             return primitive.flat(*arrays, **params)
@@ -205,7 +207,7 @@ class EagerRecorder(ReverseRecorder):
         return idle(Tensor, apart_from(arrays, out)) if is_float_array(out) else out
 
     def start(self, tape: Any) -> None:
-        """Let a tape record."""
+        """Start the recording of a tape."""
         self.members.add(tape)
         self.shared = self.shared or len(self.members) > 1
         self.recording.append(ref(tape))
@@ -218,11 +220,11 @@ class EagerRecorder(ReverseRecorder):
         ACTIVE.set(tuple(sorted(active, key=lambda recorder: recorder.serial)))
         Stamp.renew()
 
-    def __del__(self) -> None:  # of a tape that was never left
+    def __del__(self) -> None:  # a tape may never have been left
         LIVE.discard(self.serial)
 
     def stop(self, tape: Any) -> None:
-        """Let a tape record no more; what was a view of what was written is read anew before, or the tape would not know it."""
+        """Stop the recording of a tape, after a renewal of stale views, so that the tape records their reads."""
         while self.stale and self in ACTIVE.get():
             view = self.stale.popitem()[1]()
             if view is not None:
@@ -241,12 +243,12 @@ class EagerRecorder(ReverseRecorder):
         Stamp.renew()
 
     def _choose_way(self) -> None:
-        """Let all operations be told of as long as a tape that can be listed records."""
+        """Collect equations, and switch off the short path, while a tape with `lists=True` records."""
         self.calls = self.listed if True in [tape.lists for tape in self.tapes] else None
         self.short = self.calls is None and not self.debugs
 
     def take(self, variable: Variable, tensor: Any, besides: Sequence[Any] = ()) -> None:
-        """Put the Tensor that is read from a variable now into the list, if a tape, besides some, follows the variable."""
+        """Add a Tensor read from `variable` to the list if a tape, except `besides`, follows the Variable."""
         wanting = [tape for tape in self.tapes if tape not in besides and tape.wants(variable)]
         if not wanting:
             return
@@ -258,7 +260,7 @@ class EagerRecorder(ReverseRecorder):
             tape.follow(slot)
 
     def slot_of(self, tensor: Any) -> int | None:
-        """Return the slot of a Tensor in the list; `None` if it is not there."""
+        """Return the slot of a Tensor in the list, or `None` if the list does not hold the Tensor."""
         while isinstance(tensor, Recorded):
             tensor.renew()  # type: ignore[attr-defined]
             if tensor.recorder is self:
@@ -272,35 +274,35 @@ class EagerRecorder(ReverseRecorder):
 
 
 class AccumulatorRecorder(ForwardRecorder, EagerRecorder):
-    """The list that a forward accumulator writes into; it is pushed through once, and short."""
+    """The list of records of a forward accumulator."""
 
     pulls = False
 
     @property
     def eager(self) -> bool:  # type: ignore[override]
-        """Operators take the long way."""
+        """Always `False`: operators take the general path."""
         return False
 
 
 def shared_recorder(transform: str) -> EagerRecorder:
-    """Return the recorder that a tape opened now writes into: that of the tapes open already, if nothing lies between."""
+    """Return the recorder for a new tape: the recorder of the open tapes if no trace lies between, else a new one."""
     active, running = ACTIVE.get(), OPEN.get()
     if active:
         newest: EagerRecorder = active[-1]
-        alike = newest.debugs == (WATCHER.get() is not None)  # of what was recorded before `debug_nans` too little is known
+        alike = newest.debugs == (WATCHER.get() is not None)  # records made without `debug_nans` have no log
         if alike and newest.pulls and (running is None or running.closed or running.serial < newest.serial):
             return newest
     return EagerRecorder(transform)
 
 
 def watch_tensor(tensor: Any, recorder: EagerRecorder) -> None:
-    """Put a Tensor into the list of a recorder, as an input, if it is not there: the object stays the same."""
+    """Add a Tensor to the list of a recorder as an input, unless the list holds it; the object stays the same."""
     with _watching:
         _watch(tensor, recorder)
 
 
 def watch_given(tensor: Any, recorder: EagerRecorder) -> None:
-    """Put a Tensor that is to be followed into the list of a recorder; a `graph` that is open follows it from now on too."""
+    """Add a Tensor that the user watches to the list of a recorder, and to the list of an open `graph`."""
     if tensor.recorder.inactive:
         recorded_now([tensor])
     if not has_value(tensor, recorder):
@@ -315,7 +317,7 @@ def _watch(tensor: Any, recorder: EagerRecorder) -> None:
         return
     if home.inactive:
         value = resolve(tensor)
-        if home is not IDLE and home.recording:  # another thread or coroutine follows it now, and must not be disturbed
+        if home is not IDLE and home.recording:  # another thread or coroutine follows the Tensor: leave it unchanged
             alias = clone(value) if isinstance(value, Recorded) else idle(Tensor, value)
             _watch(alias, recorder)
             recorder.aliases[id(tensor)] = ref(tensor), alias
@@ -327,7 +329,7 @@ def _watch(tensor: Any, recorder: EagerRecorder) -> None:
             _watch(tensor, recorder)
             return
     elif home.serial > recorder.serial:
-        value = tensor.below  # which may be the user's own array
+        value = tensor.below  # may be an array of the user
         inner = (
             clone(value)
             if isinstance(value, Recorded)
@@ -345,11 +347,11 @@ def _watch(tensor: Any, recorder: EagerRecorder) -> None:
     slot = len(recorder.equations)
     recorder.equations.append(None)
     recorder.watched.add(slot)
-    tensor.below, tensor.recorder, tensor.slot = value, recorder, slot  # without a call, so that no interrupt comes between
+    tensor.below, tensor.recorder, tensor.slot = value, recorder, slot  # no call, so no interrupt can come between
 
 
 def _in_scope(tensor: Any) -> Any:
-    """Return a Tensor of another trace as one that the `graph` that is open records too."""
+    """Return a Tensor of another trace as a Tensor that the open `graph` records."""
     for recorder in ACTIVE.get():
         if recorder.scope is not None and tensor.recorder is not recorder and has_value(tensor, recorder):
             tensor = clone(tensor)
@@ -361,12 +363,12 @@ def constant(value: Any, dtype: Any = None, shape: Any = None) -> Tensor:
     """Return a value as a Tensor, which a tape can watch.
 
     Args:
-        value: an array, a number, a nested list of numbers, a Tensor or a Variable; arrays are copied.
-        dtype: type of the elements; that of the value if not given.
-        shape: a shape to which the value is reshaped, or repeated if it is one number.
+        value: an array, a number, a nested list of numbers, a Tensor or a Variable. Arrays are copied.
+        dtype: the dtype of the Tensor. Default: the dtype of the value.
+        shape: the shape of the Tensor. A single number is repeated; other values are reshaped.
 
     Returns:
-        A Tensor. NumPy functions of it give Tensors; `numpy()`, `float()` and `np.asarray` give its value.
+        A Tensor. NumPy functions of it return Tensors; `numpy()`, `float()` and `np.asarray` return its value.
 
     Example:
         >>> import functad
@@ -382,7 +384,7 @@ def constant(value: Any, dtype: Any = None, shape: Any = None) -> Tensor:
         if shape is not None:
             out = np.broadcast_to(out, shape) if out.size == 1 else out.reshape(shape)
         return _in_scope(tensor_of(Tensor, out))  # type: ignore[no-any-return]
-    if hasattr(type(own), "__array_function__") and type(own) is not np.ndarray:  # of another library, perhaps
+    if hasattr(type(own), "__array_function__") and type(own) is not np.ndarray:  # an array of another library
         array = own.copy() if dtype is None else own.astype(dtype)
     else:
         array = copy_alike(own) if type(own) is np.ndarray and dtype is None else np.array(own, dtype)

@@ -1,4 +1,4 @@
-"""What is asked of a tape, checked before anything is spent: targets, sources, seeds, and what stands for no path."""
+"""The arguments of gradient requests, checked before the tape is spent: targets, sources, seeds and options."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from functad.trees.structure import LEAF, Structure, flatten_as_inserted
 
 
 class UnconnectedGradients(Enum):
-    """What stands for the derivative by a source that the target does not depend on by a recorded path.
+    """The result for a source without a recorded path to the target: `None` or zeros.
 
     Example:
         >>> import functad
@@ -46,19 +46,19 @@ class UnconnectedGradients(Enum):
 
 
 _RESULTS = ("target", "ys", "the argument of jvp")
-"""What derivatives are asked of; what a comparison or a cast to integers gave may be among it."""
+"""Argument names of targets. A target may be the plain result of a comparison or of a cast to integers."""
 
 
 def leaves_of(tree: Any, what: str, *, plain: bool = False) -> tuple[list[tuple[Any, str]], Structure]:
-    """Return the Tensors and Variables in a nested structure, each with the expression that reads it, and the structure.
+    """Return the leaves of a pytree, each with its expression for messages, and the structure.
 
     Args:
-        tree: the structure.
-        what: its name, in messages.
-        plain: arrays and numbers may be in it too.
+        tree: the pytree of Tensors and Variables.
+        what: its name in messages.
+        plain: allow arrays and numbers as leaves.
 
     Raises:
-        TypeError: something else is in it.
+        TypeError: a leaf has another type.
     """
     if isinstance(tree, Recorded):
         return [(tree, what)], LEAF
@@ -75,7 +75,7 @@ def leaves_of(tree: Any, what: str, *, plain: bool = False) -> tuple[list[tuple[
 
 
 def _cure(leaf: Any, what: str) -> str:
-    """Return the advice for something that is no Tensor."""
+    """Return the fix for a leaf that is not a Tensor."""
     if hasattr(leaf, "trainable_variables"):
         return f"a tape follows its Variables. Write {type(leaf).__name__.lower()}.trainable_variables."
     if what in _RESULTS:
@@ -90,7 +90,7 @@ def _cure(leaf: Any, what: str) -> str:
 
 
 def _is_plain(leaf: Any, kinds: str) -> bool:
-    """Say whether a target is a plain array of some kinds: a comparison or a cast to integers gives one without derivative."""
+    """Return `True` if a leaf is a plain array of the given dtype kinds, as from a comparison or a cast to integers."""
     return issubclass(type(leaf), (np.ndarray, np.generic)) and leaf.dtype.kind in kinds
 
 
@@ -103,7 +103,7 @@ def _refuse_none(structure: Structure, path: str) -> None:
 
 
 def zero_wanted(option: Any) -> bool:
-    """Say whether zeros are wanted where nothing is connected.
+    """Return `True` if `unconnected_gradients` asks for zeros.
 
     Raises:
         ValueError: the option is unknown.
@@ -115,7 +115,7 @@ def zero_wanted(option: Any) -> bool:
 
 
 def checked_conj(option: Any) -> bool:
-    """Return whether derivatives by complex sources are to be TensorFlow's, the conjugates.
+    """Return the option `conj` as a `bool`.
 
     Raises:
         ValueError: the option is neither True nor False.
@@ -128,10 +128,10 @@ def checked_conj(option: Any) -> bool:
 
 
 def check_iterations(number: Any, vectorized: Any) -> None:
-    """Check two options of TensorFlow's that have no meaning here.
+    """Check `parallel_iterations` and `experimental_use_pfor`, which functad ignores.
 
     Raises:
-        ValueError: the one is not a positive number, or the other not True or False.
+        ValueError: the first is not a positive number, or the second is not True or False.
     """
     if number is not None and (type(number) is not int or number < 1):
         raise ValueError(f"parallel_iterations is {number!r}, at {here()}: it has no meaning here; leave it out.")
@@ -140,16 +140,16 @@ def check_iterations(number: Any, vectorized: Any) -> None:
 
 
 def seeds_for(targets: Sequence[tuple[Any, str]], structure: Structure, given: Any) -> list[Any]:
-    """Return a seed for each target: what was given, checked, and ones where nothing was.
+    """Return a checked seed for each target.
 
     Args:
-        targets: the targets, as `leaves_of` gives them.
-        structure: theirs.
-        given: the seeds, in that structure, or in a list, in TensorFlow's order; `None` stands for ones.
+        targets: the targets, from `leaves_of`.
+        structure: the structure of the targets.
+        given: the seeds, in this structure or in a list in TensorFlow's order. `None` means ones.
 
     Raises:
         ValueError: the number of seeds, a key or a shape does not fit.
-        TypeError: a seed is no array, or complex where the target is real, or the containers are of other types.
+        TypeError: a seed is not an array, or is complex for a real target, or the containers have other types.
     """
     if given is None or (isinstance(given, (list, tuple)) and not given):
         seeds: list[Any] = [None] * len(targets)
@@ -188,7 +188,7 @@ def as_numbers(given: Any, what: str) -> Any:
     """Return a seed or tangent as a Tensor, an array or a Python number.
 
     Raises:
-        TypeError: it holds no numbers.
+        TypeError: `given` holds no numbers.
     """
     value = read(given)
     if isinstance(value, Recorded) or type(value) in PYTHON_SCALARS:
@@ -201,13 +201,13 @@ def as_numbers(given: Any, what: str) -> Any:
 
 
 Answer = Callable[[TapeSlice], Any]
-"""What a tape is asked for, checked: the tape gives the answer, in the structure of the sources."""
+"""A request with checked arguments: a function of the tape that returns the result in the structure of the sources."""
 
 
 def gradient_asked(
     target: Any, sources: Any, seeds: Any, unconnected: Any, missing: str | None, conj: bool, sparse: bool
 ) -> Answer:
-    """Check what is asked of `GradientTape.gradient`, and return what a tape answers it by."""
+    """Check the arguments of `GradientTape.gradient`, and return the function that computes the result for a tape."""
     zero, conj = zero_wanted(unconnected), checked_conj(conj)
     if sparse not in (True, False):
         raise ValueError(f"sparse is {sparse!r}, at {here()}: it must be True or False.")
@@ -239,10 +239,10 @@ def gradients_of(
     conj: bool,
     sparse: bool = False,
 ) -> list[Any]:
-    """Return the cotangents of the sources, `None` where no path leads to them.
+    """Return the cotangent of each source, or `None` without a path.
 
-    Inside, they are those of `functad.vjp`, the product of seed and derivative. With `conj`, seeds and results are
-    TensorFlow's: the conjugates of these. With `sparse`, those of inputs of which only rows were read are `RowSlices`.
+    The backward pass uses the convention of `functad.vjp`. With `conj`, seeds and results follow TensorFlow: they are
+    conjugated. With `sparse`, the cotangent of an input that was read by rows only is a `RowSlices`.
     """
     recorder = tape.recorder
     assert recorder is not None
@@ -270,12 +270,12 @@ def gradients_of(
 
 
 def conjugated(g: Any) -> Any:
-    """Return the conjugate: inside, cotangents are those of `functad.grad`; TensorFlow's are the conjugates."""
+    """Return the conjugate of a complex cotangent, to convert between the conventions of `functad.grad` and TensorFlow."""
     return g.conjugate() if dtype_of(g).kind == "c" else g
 
 
 def finished(g: Any, source: Any, zero: bool) -> Any:
-    """Return a gradient as a Tensor of the dtype of its source; `None`, or zeros, if there is none."""
+    """Return a gradient as a Tensor with the dtype and shape of its source; without a gradient, `None` or zeros."""
     shape, dtype = shape_of(source), dtype_of(source)
     if isinstance(g, RowSlices):
         return g.with_values(finished(g.values, ArraySpec(shape_of(g.values), dtype), False))

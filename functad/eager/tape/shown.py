@@ -1,4 +1,4 @@
-"""How tapes are shown: what they hold, by line of the user's code or by operation, and what they watch."""
+"""Displays of tapes: their records by user line or by operation, and the watched values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from functad.places import line_of
 from functad.tracing.shown import known
 
 _MOST = 40
-"""So many lines, at most, are shown."""
+"""The largest number of rows in a display."""
 
 _NAMES = 4
 _BY_OPERATION = "A tape knows the lines if it is opened as GradientTape(lists=True)."
@@ -24,14 +24,14 @@ _BY_OPERATION = "A tape knows the lines if it is opened as GradientTape(lists=Tr
 
 @dataclass
 class Holding:
-    """What a tape holds of one line, or of one operation.
+    """The records of one user line or of one operation.
 
     Attributes:
-        key: the line, `file:line`, or the name of the operation.
-        text: the code on the line; empty if it is not known.
+        key: the line, as `file:line`, or the name of the operation.
+        text: the code of the line; empty if unknown.
         names: the operations, each once.
-        records: how many there are.
-        bytes: of the arrays that they keep alive; one that several keep counts for the first.
+        records: the number of records.
+        bytes: the size of the arrays that the records keep alive. A shared array counts for its first holder only.
     """
 
     key: str
@@ -42,12 +42,12 @@ class Holding:
 
     @property
     def operations(self) -> str:
-        """The names of the first operations, and dots if there are more."""
+        """The names of the first operations, with `...` if there are more."""
         return ", ".join([*list(self.names)[:_NAMES], *["..."] * (len(self.names) > _NAMES)])
 
 
 def holdings(tape: TapeSlice) -> list[Holding]:
-    """Sum up the records of a tape, in the order in which they were made: by line if it knows the lines, else by operation."""
+    """Return the records of a tape grouped by user line, or by operation if lines are unknown, in recording order."""
     recorder = tape.recorder
     found: dict[Any, Holding] = {}
     seen: set[int] = set()
@@ -72,7 +72,7 @@ def holdings(tape: TapeSlice) -> list[Holding]:
 
 
 def _watched(tape: TapeSlice) -> str:
-    """Say what a tape watches."""
+    """Return a sentence that lists the watched Variables and Tensors."""
     variables = [f"{variable.name} {variable.shape}" for variable in tape.watched_variables()]
     values = [known(tensor)[1] for weak in tape._watched if (tensor := weak()) is not None]
     tensors = [f"a Tensor {getattr(value, 'shape', ())}" for value in values]
@@ -81,7 +81,7 @@ def _watched(tape: TapeSlice) -> str:
 
 
 def tape_text(tape: Any, head: str) -> str:
-    """Return the text of a tape: its `repr`, what it watches, and a table of what it holds."""
+    """Return the text of a tape: the given head line, the watched values, and a table of the records."""
     rows = holdings(tape)
     lines = [cut(head), wrapped(_watched(tape))]
     if rows:
@@ -97,7 +97,7 @@ def tape_text(tape: Any, head: str) -> str:
 
 
 def tape_markup(tape: Any, state: str, persistent: bool) -> str:
-    """Return the display of a tape for notebooks."""
+    """Return the HTML display of a tape."""
     rows, lists = holdings(tape), tape.lists
     records, size = sum(row.records for row in rows), sum(row.bytes for row in rows)
     facts = [state, "persistent" if persistent else "gives one gradient", counted(records, "record"), bytes_text(size)]

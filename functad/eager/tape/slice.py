@@ -1,4 +1,7 @@
-"""What of a list of records belongs to one tape: the stretches in which it recorded, and what there depends on its sources."""
+"""`TapeSlice`: the part of a list of records that belongs to one tape.
+
+A tape owns the records that were added while it recorded and that depend on its sources.
+"""
 
 from __future__ import annotations
 
@@ -23,19 +26,19 @@ _SPENT = "this tape has given its gradient already, and what it recorded is gone
 
 
 def watch_if_debugging(recorder: EagerRecorder) -> None:
-    """Give a recorder that was made under `debug_nans` its watch."""
+    """Set the watch of a recorder that was made under `debug_nans`."""
     watcher = WATCHER.get()
     if recorder.debugs and recorder.watch is None and watcher is not None:
-        from functad.eager.tape.watched import TapeWatch  # noqa: PLC0415 - few programs look for NaN
+        from functad.eager.tape.watched import TapeWatch  # noqa: PLC0415 - only `debug_nans` needs it
 
         recorder.watch = TapeWatch(recorder, offence=watcher(recorder).offence)
 
 
 class TapeSlice:
-    """The part of a list, which several tapes share, that one of them may ask for, and the sources that it watches.
+    """One tape's part of a shared list of records, and the sources that the tape watches.
 
     Attributes:
-        lists: whole calls are kept, so that it can be listed.
+        lists: the tape keeps whole calls, for `expressions`.
     """
 
     lists = False
@@ -57,11 +60,11 @@ class TapeSlice:
 
     @property
     def recorder(self) -> EagerRecorder | None:
-        """The list that the tape writes into."""
+        """The recorder that holds the list; `None` before the first `with` block and after the tape is spent."""
         return self._recorder
 
     def _start(self) -> None:
-        """Open a stretch."""
+        """Start to record, in a new stretch of the list."""
         recorder = self._recorder
         assert recorder is not None
         self._stretches.append([len(recorder.equations), -1])
@@ -74,15 +77,15 @@ class TapeSlice:
             raise
 
     def _absent(self) -> str:
-        """Return why there is nothing that could be asked for."""
+        """Return the reason for a missing recorder."""
         return _SPENT if self._spent else _NEVER_ENTERED
 
     def _stop(self) -> None:
-        """End the stretch that is open."""
+        """Stop recording, and end the open stretch."""
         if self._recording and self._recorder is not None:
             self._recorder.stop(self)
             self._stretches[-1][1] = len(self._recorder.equations)
-            self._recording = False  # the last step, so that all is done again if an interrupt comes before it
+            self._recording = False  # last, so that `_stop` can run again after an interrupt
 
     def _release(self) -> None:
         """Drop the records that no other tape needs."""
@@ -102,7 +105,7 @@ class TapeSlice:
                     recorder.equations[index] = None
 
     def _mark(self) -> None:
-        """Bring up to date which slots depend on what this tape watches."""
+        """Update the marks of the slots that depend on watched slots."""
         recorder = self._recorder
         assert recorder is not None
         count = len(recorder.equations)
@@ -119,37 +122,37 @@ class TapeSlice:
         return inside and bool(self._marks[slot])
 
     def slots_of(self, source: Any) -> list[int]:
-        """Return the slots that belong to a source: several for a Variable that was assigned to."""
+        """Return the slots of a source; a Variable that was assigned to has several."""
         recorder = self._recorder
         assert recorder is not None
         if issubclass(type(source), Variable):  # `isinstance` asks a Tensor for the type of its value
-            # Some may be what `functional_call` gave the Variable while another tape was open.
+            # Another tape may own slots of values that `functional_call` gave the Variable.
             return [slot for slot in recorder.variables.get(id(source), (source, ()))[1] if slot in self._slots]
         slot = recorder.slot_of(read(source))
         return [] if slot is None else [slot]
 
     def wants(self, variable: Variable) -> bool:
-        """Say whether the tape follows a Variable that is read now, and remember that it was read."""
+        """Return `True` if the tape follows a Variable, and note the read."""
         if id(variable) in self._explicit or (self._watch_accessed and variable.trainable):
             self._variables[id(variable)] = variable
             return True
         return False
 
     def sources(self) -> list[Any]:
-        """Return the values of the Tensors that are watched, as long as they live."""
+        """Return the values of the watched Tensors that still exist."""
         alive = [weak() for weak in self._watched]
         return [np.asarray(lowest(tensor)) for tensor in alive if tensor is not None]
 
     def watched_variables(self) -> tuple[Variable, ...]:
-        """Return the Variables that the tape has followed, in the order in which they were created."""
+        """Return the Variables that the tape has followed, in order of creation."""
         return tuple(sorted(self._variables.values(), key=lambda variable: variable.number))
 
     def follow(self, slot: int) -> None:
-        """Take note of a slot that the tape watches."""
+        """Add a watched slot."""
         self._slots.add(slot)
 
     def pull(self, seeds: dict[int, Any], wanted: set[int], cuts: set[int], *, last: bool, sparse: bool) -> dict[int, Any]:
-        """Return the cotangents of some slots that this tape connects, given those of others."""
+        """Return the cotangents of the wanted slots; the arguments are as for `cotangents_at`."""
         recorder = self._recorder
         assert recorder is not None
         records = bool(recorder.recording) and recorder in ACTIVE.get()
@@ -176,7 +179,7 @@ class TapeSlice:
         return found
 
     def indexed_records(self) -> list[tuple[int, Any]]:
-        """Return the records that the tape holds, and where each stands."""
+        """Return the records that the tape owns, each with its index in the list."""
         recorder = self._recorder
         if recorder is None:
             return []
@@ -185,16 +188,16 @@ class TapeSlice:
         return [(i, e) for i, e in enumerate(recorder.equations) if e is not None and (not recorder.shared or self._owns(i))]
 
     def records(self) -> list[Any]:
-        """Return the records that the tape holds."""
+        """Return the records that the tape owns."""
         return [record for _, record in self.indexed_records()]
 
     def operands_at(self, slot: int) -> list[Any]:
-        """Return the values that are kept besides of the call that made a slot, so that it can be listed."""
+        """Return the constant operands, kept for `expressions`, of the call that made a slot."""
         entry = self._recorder.listed.get(slot) if self._recorder is not None else None
         return [a.value for a in entry[0].inputs if isinstance(a, Constant)] if type(entry) is tuple else []
 
     def operands(self) -> list[Any]:
-        """Return the values that are kept besides, of the tape's own calls, so that they can be listed."""
+        """Return the constant operands, kept for `expressions`, of all calls that the tape owns."""
         recorder = self._recorder
         if recorder is None:
             return []
@@ -202,7 +205,7 @@ class TapeSlice:
         return [a.value for entry in own if type(entry) is tuple for a in entry[0].inputs if isinstance(a, Constant)]
 
     def stats(self) -> dict[str, int]:
-        """Return how many records the tape holds, and how many bytes the arrays take that these keep alive."""
+        """Return the number of records of the tape, and the bytes of the arrays that the records keep alive."""
         records = self.records()
         arrays = {}
         for value in arrays_in([*[equation[2] for equation in records], *self.operands()]):
@@ -212,7 +215,7 @@ class TapeSlice:
         return {"records": len(records), "bytes": sum(arrays.values())}
 
     def depend_on(self, slots: set[int], *, past: Callable[[Any], bool] = lambda primitive: False) -> set[int]:
-        """Return the slots that depend on some, and these; not those that do so by primitives of which `past` is true."""
+        """Return `slots` and all slots that depend on them, ignoring records whose primitive satisfies `past`."""
         if self._recorder is None:
             return set(slots)
         equations = [None if e is None or past(e[0].primitive) else e for e in self._recorder.equations]
@@ -220,7 +223,7 @@ class TapeSlice:
         return {slot for slot, mark in enumerate(marks) if mark}
 
     def makers(self) -> dict[int, int]:
-        """Return, for each slot that was made while this tape recorded, where the record stands."""
+        """Return, for each result recorded while this tape recorded, the index of its record."""
         found: dict[int, int] = {}
         equations = self._recorder.equations if self._recorder is not None else []
         for start, stop in self._stretches:
@@ -232,7 +235,7 @@ class TapeSlice:
 
 
 def arrays_in(saved: Any) -> list[Any]:
-    """Return the arrays in what a record keeps."""
+    """Return the arrays in the residuals of a record."""
     if isinstance(saved, Recorded):
         return arrays_in(lowest(saved))
     if type(saved) is np.ndarray:

@@ -1,4 +1,4 @@
-"""`GradientTape`: what is done to watched Tensors and Variables is recorded, and gradients are asked for afterwards."""
+"""`GradientTape`: record operations on watched Tensors and Variables, and compute gradients afterwards."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from functad.tracing.graphs import InGraphError
 
 
 class GradientTape(TapeSlice):
-    """Record what is done to watched Tensors and to Variables, and give derivatives of the results.
+    """Record operations on watched Tensors and Variables, and compute derivatives of their results.
 
-    A derivative is `None` where no recorded path leads from the source to the target; `explain` says why. Non-scalar targets,
-    and several targets, are summed. For complex sources the derivative is the conjugate of that of `functad.grad`, as in
-    TensorFlow; `conj=False` asks for the latter.
+    A derivative is `None` if no recorded path leads from the source to the target; `explain` gives the reason. Non-scalar
+    targets, and several targets, are summed. For complex sources the derivative is the conjugate of the one from
+    `functad.grad`, as in TensorFlow. `conj=False` gives the derivative of `functad.grad`.
 
     Args:
-        persistent: any number of gradients may be asked for; otherwise one, after which everything is freed.
-        watch_accessed_variables: trainable Variables are watched when they are read.
-        lists: `expressions` may be asked for, for which whole calls are kept: an operation takes up to ten times as long.
+        persistent: allow any number of gradients. Otherwise the tape computes one gradient and then frees its records.
+        watch_accessed_variables: watch trainable Variables when they are read.
+        lists: keep whole calls, so that `expressions` works. An operation takes up to ten times as long.
 
     Example:
         >>> import functad
@@ -78,29 +78,29 @@ class GradientTape(TapeSlice):
         finally:
             leave_float_errors(self._errors)
             self._errors = None
-            self._stop()  # once more, if an interrupt has come between
+            self._stop()  # an interrupt may have skipped the first call
         if isinstance(exception[1], InGraphError):
             raise exception[1].error.with_traceback(exception[1].__traceback__) from None
         if isinstance(exception[1], Exception) and (refused := refusal_behind(exception[1])) is not None:
             raise refused from None
 
     def __del__(self) -> None:
-        leave_float_errors(getattr(self, "_errors", None))  # an interrupt has come before `__exit__`
+        leave_float_errors(getattr(self, "_errors", None))  # not `None` if an interrupt came before `__exit__`
         if getattr(self, "_recorder", None) is not None:
-            self._stop()  # nobody can ask what it records
+            self._stop()
             self._release()
 
     # Watching
 
     def watch(self, tensor: Any) -> None:
-        """Follow a Tensor or Variable, or all of a nested structure, from here on.
+        """Follow a Tensor or Variable, or every one in a nested structure, from now on.
 
         Args:
             tensor: a Tensor or Variable of floating-point or complex numbers, or a nested structure of them.
 
         Raises:
             RuntimeError: the tape is not recording.
-            TypeError: something in the structure is neither a Tensor nor a Variable, or holds integers.
+            TypeError: a leaf of the structure is neither a Tensor nor a Variable, or holds integers.
         """
         if self._recorder is None or not self._recording:
             raise TapeError(
@@ -123,7 +123,7 @@ class GradientTape(TapeSlice):
             else:
                 leaf = read(leaf)
                 if self._recorder.shared:
-                    self._mark()  # what was done before does not count
+                    self._mark()  # earlier uses of the Tensor do not count
                 watch_given(leaf, self._recorder)
                 slot = self._recorder.slot_of(leaf)
                 assert slot is not None
@@ -136,8 +136,8 @@ class GradientTape(TapeSlice):
         """Return a context in which this tape records nothing.
 
         Raises:
-            RuntimeError: the tape was never entered, or has given its gradient.
-            ValueError: it is not recording.
+            RuntimeError: the tape was never entered, or is spent.
+            ValueError: the tape is not recording.
         """
         if self._recorder is None:
             raise TapeError(f"stop_recording() at {here()}: {self._absent()}.")
@@ -153,7 +153,7 @@ class GradientTape(TapeSlice):
                 self._start()
 
     def reset(self) -> None:
-        """Forget all that was recorded and watched, and go on recording.
+        """Drop all records and watched values, and continue to record.
 
         Raises:
             ValueError: the tape is not recording.
@@ -179,27 +179,27 @@ class GradientTape(TapeSlice):
         conj: bool = True,
         sparse: bool = False,
     ) -> Any:
-        """Return the derivatives of the sum of the targets by the sources: `seed^T J`.
+        """Return the derivatives of the sum of the targets with respect to the sources: `seed^T J`.
 
         Args:
             target: a Tensor or Variable, or a nested structure of them.
-            sources: likewise.
-            output_gradients: the seed, one for each target, of its shape, `None` for ones: in the structure of `target`, where
-                dicts are matched by key, or in a list, for which keys are sorted.
-            unconnected_gradients: `"none"` or `"zero"`: what stands where no recorded path leads to a source.
-            missing: `"raise"`: raise there, with the text of `explain`.
-            conj: for complex sources, the conjugate of `seed^T J` with the conjugate of the seed, as TensorFlow gives it;
-                `False` for `seed^T J` itself, which is what `functad.grad` and `functad.vjp` give.
-            sparse: of a source that is no result and of which only rows were read, as by `table[ids]` or `np.take(..., axis=0)`
-                with integers, give those rows, as `RowSlices`; not under `debug_nans`.
+            sources: a Tensor or Variable, or a nested structure of them.
+            output_gradients: one seed for each target, with its shape; `None` means ones. The seeds have the structure of
+                `target`, with dicts matched by key, or they are a list in the order of sorted keys.
+            unconnected_gradients: `"none"` or `"zero"`: the result for a source that no recorded path reaches.
+            missing: with `"raise"`, raise the text of `explain` for such a source.
+            conj: for complex sources, return the conjugate of `seed^T J` with the conjugate seed, as TensorFlow does. `False`
+                returns `seed^T J`, as `functad.grad` and `functad.vjp` do.
+            sparse: return `RowSlices` for a source that is an input and was read by rows only, as in `table[ids]` or
+                `np.take(..., axis=0)` with integers. Ignored under `debug_nans`.
 
         Returns:
             Tensors in the structure of `sources`.
 
         Raises:
-            RuntimeError: the tape has given its gradient already, or was never entered.
-            TypeError: a target or a source is no Tensor or Variable.
-            ValueError: an option is unknown, or a seed does not fit; the tape can still be asked.
+            RuntimeError: the tape is spent, or was never entered.
+            TypeError: a target or a source is not a Tensor or Variable.
+            ValueError: an option is unknown, or a seed does not fit. The tape is not spent by this error.
         """
         answer = requests.gradient_asked(target, sources, output_gradients, unconnected_gradients, missing, conj, sparse)
         return self._answered(answer, "gradient")
@@ -215,20 +215,20 @@ class GradientTape(TapeSlice):
         chunk_size: int | None = None,
         conj: bool = True,
     ) -> Any:
-        """Return the Jacobians of a target by the sources.
+        """Return the Jacobians of a target with respect to the sources.
 
-        Many rows are pulled back through the records at a time.
+        One backward pass computes many rows.
 
         Args:
             target: a Tensor or Variable.
             sources: a Tensor or Variable, or a nested structure of them.
             unconnected_gradients: as for `gradient`.
-            parallel_iterations, experimental_use_pfor: without meaning here.
-            chunk_size: so many rows, at most, are computed at a time; by default as many as take some 100 MB.
+            parallel_iterations, experimental_use_pfor: ignored; for compatibility with TensorFlow.
+            chunk_size: the largest number of rows in one backward pass. Default: as many as fit in about 100 MB.
             conj: as for `gradient`.
 
         Returns:
-            In the structure of `sources`, Tensors of shape `target.shape + source.shape`.
+            Tensors of shape `target.shape + source.shape`, in the structure of `sources`.
 
         Raises:
             RuntimeError, TypeError, ValueError: as `gradient`.
@@ -249,23 +249,23 @@ class GradientTape(TapeSlice):
         chunk_size: int | None = None,
         conj: bool = True,
     ) -> Any:
-        """Return, for each element of the first axis, the Jacobian of that row of the target by that row of the source.
+        """Return the Jacobian of each row of the target with respect to the same row of the source.
 
         Args:
             target: a Tensor of shape `(b, ...)`.
-            source: a Tensor of shape `(b, ...)`, row `i` of which influences row `i` of the target only.
+            source: a Tensor of shape `(b, ...)`. Its row `i` must influence only row `i` of the target.
             unconnected_gradients: as for `gradient`.
-            parallel_iterations, experimental_use_pfor: without meaning here.
-            check: make sure that the rows are independent; takes `b` times as long.
-            chunk_size: so many elements of a row of the target, at most, are pulled back at a time; by default as many as take
-                some 100 MB.
+            parallel_iterations, experimental_use_pfor: ignored; for compatibility with TensorFlow.
+            check: check that the rows are independent; takes `b` times as long.
+            chunk_size: the largest number of elements of a target row in one backward pass. Default: as many as fit in about
+                100 MB.
             conj: as for `gradient`.
 
         Returns:
             A Tensor of shape `(b, *target.shape[1:], *source.shape[1:])`.
 
         Raises:
-            ValueError: the shapes do not fit, or `check` finds that rows depend on other rows.
+            ValueError: the shapes do not fit, or `check` finds a row that depends on other rows.
             RuntimeError, TypeError: as `gradient`.
         """
         requests.check_iterations(parallel_iterations, experimental_use_pfor)
@@ -273,10 +273,10 @@ class GradientTape(TapeSlice):
         return self._answered(answer, "batch_jacobian")
 
     def _answered(self, answer: requests.Answer, method: str) -> Any:
-        """Return the answer to a request; after that a tape that is not persistent is spent.
+        """Return the answer to a request, and mark a tape that is not persistent as spent.
 
-        Where none can be given, because there is no path or the user's gradient function fails, the tape is as it was, unless
-        the walk has dropped records.
+        A request may raise, because no path exists or a gradient function of the user fails. The tape then stays usable, unless
+        the backward pass has dropped records.
         """
         recording, self._consumed = self._recording, False
         self._begin(method)
@@ -312,7 +312,7 @@ class GradientTape(TapeSlice):
             self._spent = True
 
     def run(self, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        """Return `f(*args, **kwargs)`; what counts of it will be asked of this tape, so `debug_nans` is to wait for that."""
+        """Return `f(*args, **kwargs)`; `debug_nans` defers its checks until this tape is asked for a gradient."""
         assert self._recorder is not None
         watch = self._recorder.watch
         return f(*args, **kwargs) if watch is None else watch.run(f, args, kwargs)
@@ -320,14 +320,14 @@ class GradientTape(TapeSlice):
     expressions = expressions
 
     def explain(self, target: Any, source: Any) -> str:
-        """Return why the gradient of a target by a source is `None`, and what to do; or that there is a recorded path.
+        """Return the reason and the fix for a gradient that is `None`, or state that a recorded path exists.
 
         Args:
-            target: a Tensor or Variable, a plain value that was to be one, or a nested structure of them.
+            target: a Tensor or Variable, a plain value in place of a Tensor, or a nested structure of them.
             source: a Tensor or Variable.
 
         Returns:
-            The reason, in a sentence that names the line where the path was cut if there is one.
+            The reason in a sentence or two, with the line that cut the path if there is one.
 
         Example:
             >>> import functad
@@ -351,7 +351,7 @@ class GradientTape(TapeSlice):
         return f"GradientTape({self._state()}, {'persistent, ' if self._persistent else ''}{self.stats()['records']} records)"
 
     def __str__(self) -> str:
-        from functad.eager.tape.shown import tape_text  # noqa: PLC0415 - programs that show nothing need none of it
+        from functad.eager.tape.shown import tape_text  # noqa: PLC0415 - only displays need it
 
         return tape_text(self, repr(self))
 

@@ -1,8 +1,8 @@
-"""Gradients of what tapes recorded: the backward walk of `functad.transforms.walks.reverse` over stretches of a list.
+"""The backward pass of tapes: `functad.transforms.walks.reverse` over stretches of a list.
 
-While some tape records, what the walk computes is to be recorded too. Records hold plain values; `raised` puts Tensors of the
-list in their place, of which the rules of the walk then make further records. The walk stops at sources that are no inputs, and
-goes on from there.
+While a tape records, it records the backward pass too. The residuals of records are plain values; `raised` replaces them by
+Tensors of the list, so that the rules make further records. The pass stops at each source that is not an input, and continues
+from there.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ def cotangents_at(
     sparse: bool,
     observer: Observer | None = None,
 ) -> dict[int, Any]:
-    """Return the cotangents of some slots, given those of others.
+    """Return the cotangents of the wanted slots by slot, without slots that no path reaches.
 
     Args:
         recorder: the recorder of the list.
-        equations: the records that belong to the tape that asks; `None` in place of the others.
-        seeds: cotangents by slot.
-        wanted: slots whose cotangents are asked for; those that nothing flowed to are left out of the result.
-        cuts: slots that count as constants: nothing flows on from there.
-        consume: records are dropped as the walk passes.
-        sparse: the cotangent of an input of which only rows were read is given as `RowSlices`.
-        observer: sees the records that are passed.
+        equations: the records of the tape, by slot; `None` in place of other records.
+        seeds: cotangents of the targets, by slot.
+        wanted: the slots of the sources.
+        cuts: slots that count as constants: the backward pass does not continue from them.
+        consume: drop the records after the pass, with their residuals.
+        sparse: return `RowSlices` for an input that was read by rows only.
+        observer: sees each record of the pass.
     """
     if not seeds:
         return {}
@@ -73,19 +73,19 @@ def cotangents_at(
 
 
 def _those_at(cotangents: list[Any], inputs: set[int], start: int) -> dict[int, Any]:
-    """Return the cotangents of inputs, which a walk has left where they were, from a slot on."""
+    """Return the cotangents of inputs from slot `start` on; the pass left them in place."""
     held = {slot: cotangents[slot] for slot in inputs if start <= slot < len(cotangents)}
     found = {slot: g.total() if type(g) in (Scattered, RowSum) else g for slot, g in held.items()}
     return {slot: g for slot, g in found.items() if g is not None}
 
 
 def _is_input(equations: Sequence[Any], slot: int) -> bool:
-    """Say whether a slot is no result of an operation, so that a walk leaves its cotangent where it is."""
+    """Return `True` if a slot is an input, not a result of an operation."""
     return equations[slot] is None and _group_end(equations, slot + 1) == slot + 1
 
 
 def _group_end(equations: Sequence[Any], stop: int) -> int:
-    """Return one past the last slot of the operation whose result stands before `stop`: it may have several results."""
+    """Return the end of the results of the operation that made slot `stop - 1`; it may have several results."""
     index = stop - 1
     while index < len(equations) and equations[index] is None:
         index += 1
@@ -93,7 +93,7 @@ def _group_end(equations: Sequence[Any], stop: int) -> int:
 
 
 def raised(recorder: EagerRecorder, index: int, record: Any) -> Any:
-    """Return a record in which Tensors of its own list stand for what its rules read."""
+    """Return a record with its residuals replaced by Tensors of its own list."""
     plan, slots, saved, specs = record
     if not plan.names or plan.special in (GATHER, WRITE):
         return record

@@ -1,8 +1,8 @@
-"""`debug_nans` for tapes and forward accumulators: where a NaN was born that reached what they were asked for.
+"""`debug_nans` for tapes and forward accumulators: the origin of a NaN in their results.
 
-A recorder made under `debug_nans` has a `TapeWatch`: what `functad.diagnostics.nan_watch` does for transforms, for a list that
-may be asked again and again, by any of its slots. While another tape records, or a watched function runs, nothing is looked at:
-what does not reach the result of that one is no error.
+A recorder made under `debug_nans` has a `TapeWatch`. It does the work of `functad.diagnostics.nan_watch` for a list with any
+number of derivatives, at any slot. It makes no check while another tape records or a watched function runs: a NaN that does
+not reach the outer result is no error.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from functad.places import here
 
 
 class _TapeLog(OperationLog):
-    """What a watch keeps of a tape."""
+    """The operation log of a tape."""
 
     followed = "anything that the tape follows"
     asked = "the tape"
@@ -37,15 +37,15 @@ class _TapeLog(OperationLog):
 
 
 def variable_at(recorder: EagerRecorder, slot: int) -> str | None:
-    """Return the name of the Variable that was read into a slot, if one was."""
+    """Return the name of the Variable that was read into a slot, or `None`."""
     return next((variable.name for variable, slots in recorder.variables.values() if slot in slots), None)
 
 
 class TapeWatch(Watch):
-    """What is known of the list of tapes beside its records.
+    """The watch of the list of tapes or of a forward accumulator.
 
     Attributes:
-        asking: a weak reference to the tape or accumulator that is asked now.
+        asking: a weak reference to the tape or accumulator that computes a derivative now.
     """
 
     recorder: EagerRecorder
@@ -57,7 +57,7 @@ class TapeWatch(Watch):
         self.log = _TapeLog(recorder)
 
     def silent(self) -> bool:
-        """Say whether somebody else will look at results: another tape, or a transform."""
+        """Return `True` if another tape or transform will check the results."""
         asking = self.asking()
         others = (tape for recorder in ACTIVE.get() for tape in recorder.tapes if tape is not asking)
         return super().silent() or next(others, None) is not None
@@ -65,10 +65,10 @@ class TapeWatch(Watch):
     def cotangents_at(
         self, tape: Any, equations: list[Any], seeds: dict[int, Any], wanted: set[int], cuts: set[int]
     ) -> tuple[dict[int, Any], CotangentArrivals | None]:
-        """Return the cotangents of some slots as `walks.cotangents_at` does, and what they came by.
+        """Return the cotangents as `functad.eager.tape.walk.cotangents_at` does, and the arrivals of the backward pass.
 
         Raises:
-            NotFiniteError: a target is not as it should be.
+            NotFiniteError: a target holds a NaN, or an infinity if those are checked.
         """
         if not seeds:
             return {}, None
@@ -79,10 +79,10 @@ class TapeWatch(Watch):
         return found, arrivals
 
     def check_gradients(self, arrivals: CotangentArrivals, found: dict[int, Any]) -> None:
-        """Raise if a cotangent that was asked for is not as it should be.
+        """Check the cotangents of the sources.
 
         Raises:
-            NotFiniteError: it is not.
+            NotFiniteError: a cotangent holds a NaN, or an infinity if those are checked.
         """
         for slot, g in found.items():
             variable = variable_at(self.recorder, slot)
@@ -90,15 +90,15 @@ class TapeWatch(Watch):
             self.check_derivatives(arrivals, [g], [slot], name)
 
     def observed_by(self, accumulator: Any, inputs: dict[int, Any]) -> TangentArrivals:
-        """Return an observer of the walk from some slots, whose tangents are given, for an accumulator."""
+        """Return an observer of the forward pass of an accumulator, given the tangents of its inputs by slot."""
         self.asking = ref(accumulator)
         return TangentArrivals(self.log, inputs, quiet=self.silent())
 
     def check_tangent(self, accumulator: Any, arrivals: TangentArrivals, slot: int, t: Any) -> None:
-        """Raise if a value whose tangent is asked for, or the tangent, is not as it should be.
+        """Check the value in a slot and its tangent.
 
         Raises:
-            NotFiniteError: it is not.
+            NotFiniteError: one of them holds a NaN, or an infinity if those are checked.
         """
         self.asking = ref(accumulator)
         self.check_values([slot])
