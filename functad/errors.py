@@ -304,11 +304,20 @@ class CheckError(FunctadError, ValueError):
 
 
 class NotFiniteError(FunctadError, FloatingPointError):
-    """A value or a derivative is NaN, or infinite, under `debug_nans`."""
+    """A value or a derivative is NaN, or infinite, under `debug_nans`.
+
+    Attributes:
+        found: the elements that are not finite.
+        origin: the operation where they first appear, and the fix.
+    """
 
     code = "not-finite"
     cause = "Under functad.debug_nans() a NaN, or an infinity if these are looked for, reached what a transform or tape gave."
     cure = "The message names the operation and the line where it was born: keep its argument away from there by np.where."
+
+    def __init__(self, message: str, found: str = "", origin: str = "") -> None:
+        super().__init__(message)
+        self.found, self.origin = found, origin
 
 
 class WrongDerivativeError(FunctadError, AssertionError):

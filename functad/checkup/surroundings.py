@@ -18,6 +18,7 @@ from functad.checkup.looking import LookingRecorder
 from functad.checkup.point import Outcome, Point
 from functad.compilation.jit import jit
 from functad.diagnostics.explain import explain_call
+from functad.diagnostics.nan_origins import FIX
 from functad.diagnostics.nans import debug_nans
 from functad.errors import AbstractValueError, FunctadError, NotFiniteError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, is_array_or_number
@@ -39,26 +40,22 @@ def not_finite(point: Point, outcome: Outcome) -> Iterator[Finding]:
     """Yield a finding if value or gradient is not finite, with the origin."""
     if outcome.finite:
         return
-    message = "Value or gradient is not finite."
+    text, origin = "Value or gradient is not finite.", ""
     f, args, kwargs = gradient_of(point.call)
     try:
         with point.call.undisturbed(), debug_nans(infinities=True):
             f(*args, **kwargs)
     except NotFiniteError as error:
-        message = without_code(error)
-    _, _, born = message.partition(" is ")
-    born = born.removesuffix(_CURE)
+        origin = error.origin.removesuffix(FIX)
+        text = f"Value or gradient is {error.found}. It {origin}"
     yield found(
         "error",
         "not finite",
-        f"Value or gradient is {born}" if born else message,
+        text,
         "Keep its arguments away from there, as in np.where(mask, x, 1.0) before the operation. notebooks/kinks.md says "
         "what is infinite and why.",
-        _place(born.rpartition("born in")[2]),
+        _place(origin.rpartition("born in")[2]),
     )
-
-
-_CURE = " Keep its arguments away from there, as in np.where(mask, x, 1.0) before the operation."
 
 
 def arguments(point: Point) -> Iterator[Finding]:

@@ -78,7 +78,7 @@ def origin_of_value(log: OperationLog, slot: int, mask: Any, offence: Offence) -
                 values = (log.value(operation.slots[0]), *operation.values[1:])
                 operation = replace(operation, values=values, out=(log.value(slot),))
             text = f"was born in {operation.place()}: {_described(operation, mask, k)}."
-            return text + (_infinite_cause(log, operation, slot) or _CURE)
+            return text + (_infinite_cause(log, operation, slot) or FIX)
         i, mask = found
         parent = operation.slots[i]
         if parent is None:
@@ -91,7 +91,7 @@ def origin_of_value(log: OperationLog, slot: int, mask: Any, offence: Offence) -
     return f"is in {log.name_of(slot)} already."
 
 
-_CURE = " Keep its arguments away from there, as in np.where(mask, x, 1.0) before the operation."
+FIX = " Keep its arguments away from there, as in np.where(mask, x, 1.0) before the operation."
 
 
 def _infinite_cause(log: OperationLog, operation: Operation, slot: int) -> str:
@@ -133,7 +133,7 @@ def _born_in_derivative(arrivals: Arrivals, arrival: Arrival, given: Sequence[An
         if INFINITE.found(g):
             origin = origin_of_derivative(arrivals, source, INFINITE.mask(g), INFINITE)
             return f"{text} The infinity of its {arrivals.what} {origin}"
-    return text + (_infinite_cause(arrivals.log, operation, -1) or _CURE)
+    return text + (_infinite_cause(arrivals.log, operation, -1) or FIX)
 
 
 # Words

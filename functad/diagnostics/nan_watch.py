@@ -179,7 +179,7 @@ class Watch:
 
     def error(self, what: str, found: str, origin: str) -> NotFiniteError:
         """Return the error for the bad elements `found` of the value `what`; `origin` ends the message."""
-        return NotFiniteError(f"{what}, {self._asked()}, is {found}. It {origin}")
+        return NotFiniteError(f"{what}, {self._asked()}, is {found}. It {origin}", found, origin)
 
     def _asked(self) -> str:
         """Return the text that names the user's call."""
