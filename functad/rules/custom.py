@@ -165,7 +165,7 @@ class CustomFunction(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Return the value, recorded as one operation if there are Tensors that are followed among the arguments."""
-        call = self.call(args, kwargs)
+        call = self._call(args, kwargs)
         if not any(isinstance(leaf, Recorded) for leaf in call.leaves):
             return self.function(*args, **kwargs)
         if self.bwd is None and self.jvp is None and self.batch is None:
@@ -181,16 +181,8 @@ class CustomFunction(Generic[P, R]):
         outs = apply(call.rules(), [call.leaves[i] for i in call.places])
         return call.result.unflatten(outs)  # type: ignore[no-any-return]
 
-    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> CustomCall:
-        """Return a call of the function with its arguments by position where that is possible, and with its defaults.
-
-        Args:
-            args: the positional arguments.
-            kwargs: the arguments given by name.
-
-        Returns:
-            The call, which is not computed yet.
-        """
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> CustomCall:
+        """Return a call of the function with its arguments by position where that is possible, and with its defaults."""
         if self.parameters and (kwargs or len(args) < len(self.parameters)):
             bound = inspect.signature(self.function).bind(*args, **kwargs)
             bound.apply_defaults()

@@ -126,7 +126,7 @@ def _check_custom(f: CustomFunction[..., Any], args: tuple[Any, ...], kwargs: di
     Raises:
         CustomRuleError: a rule is wrong.
     """
-    call = f.call(tree_map(_strong, args), kwargs)
+    call = f._call(tree_map(_strong, args), kwargs)
     arrays = [call.leaves[i] for i in call.places]
     value = call.value(*arrays), call.result
     if f.fwd is not None:
