@@ -78,7 +78,7 @@ def _roll_a_row(v: Any) -> None:
 
 
 WRITES = [
-    *[_overwrite, _swap_rows, _reverse, _touch_one, _roll_a_row, *map(_swap_two, (1, 2039, 2040))],  # 2039 words are a row
+    *[_overwrite, _swap_rows, _reverse, _touch_one, _roll_a_row, *map(_swap_two, (1, 508, 510, 2039))],
     *[lambda v: v.sort(), lambda v: np.random.default_rng(0).shuffle(v), lambda v: v.__setitem__(slice(None), np.roll(v, 1))],
 ]
 
