@@ -185,8 +185,8 @@ class Primitive(Entry):
             of the two modes differ.
         lost: `lost(t, *saved)` takes a tangent and the residuals of both rules, and returns one boolean for each result:
             `True` if tangents lose information in the direction `t`. The cotangents of these results (of all results, if none
-            of these is used) are then passed to the VJP rule, which raises. `None` if tangents never lose information.
-        looked_at_by: primitives in rules that make the check of `lost` for the same argument themselves.
+            of these is used) are then passed to the VJP rule, which may raise. `None` if tangents never lose information.
+        looked_at_by: primitives of rules. If one is recorded for the same argument, the check of `lost` was made already.
         batch: the batching rule (see `functad.primitives.batching`); `None` to derive it from the kind.
         linear_by: `linear_by(params)` returns the positions of the arguments in which the primitive is jointly linear; `None`
             if its kind and rules show them.

@@ -1,4 +1,4 @@
-"""Functions with derivative rules of the user: `custom_vjp` and `custom_jvp`.
+"""Functions with user-defined derivative rules: `custom_vjp` and `custom_jvp`.
 
 A call is recorded as one operation with these rules. A rule is NumPy code, so outer traces record its operations for
 derivatives of higher order.
