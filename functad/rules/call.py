@@ -290,9 +290,9 @@ class CallWithRules(OneCall):
 
 @contextmanager
 def running_below(values: Sequence[Any]) -> Iterator[None]:
-    """Make the newest trace among the operands of a rule record the arrays that adopted code creates.
+    """Let the innermost trace among the operands of a rule record the arrays that adopted code creates.
 
-    As Tensors of the trace that records the call they would be refused, because they are no arguments of it.
+    As Tensors of the trace that records the call they would be refused, because they are not arguments of it.
     """
     if making() is None:
         yield
@@ -303,12 +303,12 @@ def running_below(values: Sequence[Any]) -> Iterator[None]:
 
 
 def refuse_followed(values: Sequence[Any], serial: int, function: object) -> None:
-    """Refuse Tensors of the trace that records a call: they are no arguments, so the rule gives no derivative for them.
+    """Refuse Tensors of the trace that records a call: they are not arguments, so the rule returns no derivative for them.
 
     Tensors of outer traces are allowed, because these traces record the operations of the rule.
 
     Raises:
-        CustomRuleError: there is one.
+        CustomRuleError: a value is such a Tensor.
     """
     for value in values:
         value = resolve(value) if isinstance(value, Recorded) else value
