@@ -244,7 +244,7 @@ class NoPathError(FunctadError, ValueError):
 
 
 class AssignmentError(FunctadError, ValueError):
-    """A value of another shape was assigned to a Variable, or an array is read-only."""
+    """A value of another shape was assigned to a Variable, or a value to a read-only array."""
 
     code = "assignment"
     cause = "A Variable keeps its shape, and nothing is repeated to fit: a forgotten axis would go unseen."

@@ -79,7 +79,7 @@ def _entered(name: str, on_tensors: Function) -> Function:
 
 
 def _called(plain: Function, /, *args: Any, **options: Any) -> Any:
-    """Call a function that raises for a Tensor. This frame is not marked with `asks_first`."""
+    """Call a function from a frame without `asks_first`, so that it raises for a Tensor."""
     return plain(*args, **options)
 
 

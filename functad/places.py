@@ -32,7 +32,7 @@ _users: set[str] = set()
 
 
 def user_frame(frame: FrameType | None) -> FrameType | None:
-    """Return the innermost frame, from `frame` outwards, with code other than functad, NumPy, Dask, SciPy and the like."""
+    """Return the innermost frame, from `frame` outwards, with code outside of functad, NumPy, SciPy and similar packages."""
     while True:
         try:
             while frame.f_code.co_filename in _internal:  # type: ignore[union-attr]

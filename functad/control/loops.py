@@ -259,7 +259,7 @@ def _pulled_with_tangents(
     if not all(_places([*arrays[count:], *ts[count:]], value) for value in given[first:]):
         once = []  # a rule computed from an outer value alone, such as the logarithm of a base
     carried = [i for i in outer if i not in once]
-    if carried:  # outer values that are no Tensors, batches of Tensors, unused, or given twice
+    if carried:  # outer values that are not Tensors, are batched, unused, or given twice
         given, lists, carry = _with_tangents(ts, arrays, params, carried)
     before, first = first, first + len(carried)
     places = {i: i for i in by if i < count} | dict(zip(carried, range(before, first), strict=True))

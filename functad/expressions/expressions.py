@@ -332,7 +332,7 @@ def evaluator(expressions: Expressions) -> Callable[[Sequence[Any]], list[Any]]:
     results = [place(source) for source in expressions.outputs]
     empty = [None] * (slots - len(expressions.inputs)) + list(constants.values())
 
-    def run(inputs: Sequence[Any], source: Expressions = expressions) -> list[Any]:  # `source`: tools read it from the frame
+    def run(inputs: Sequence[Any], source: Expressions = expressions) -> list[Any]:  # `source_lines` reads `source`
         values = [*inputs, *empty]
         for primitive, places, params, outputs, dropped in steps:
             out = primitive(*[values[i] for i in places], **params)

@@ -33,7 +33,7 @@ Growth: TypeAlias = tuple[int, "Range"]
 
 
 def large_equations(expressions: Expressions, given: Sequence[Range | None]) -> list[int]:
-    """Return the numbers of the equations in which a Python integer may not fit int64 or the dtype of another operand.
+    """Return the indices of the equations with Python integers that may not fit int64 or the dtype of another operand.
 
     Args:
         expressions: the list.

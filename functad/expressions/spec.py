@@ -108,7 +108,7 @@ class ArraySpec(Immutable):
 
 
 def spec_of(value: Any) -> ArraySpec:
-    """Return the spec of an array, a Tensor, a NumPy scalar or a Python scalar. A spec is returned unchanged.
+    """Return the spec of an array, a Tensor, a NumPy scalar, a Python scalar, a list, or a spec itself.
 
     Raises:
         TypeError: `value` is none of these.

@@ -188,8 +188,8 @@ class Primitive(Entry):
             of these is used) are then passed to the VJP rule, which may raise. `None` if tangents never lose information.
         looked_at_by: primitives of rules. If one is recorded for the same argument, the check of `lost` was made already.
         batch: the batching rule (see `functad.primitives.batching`); `None` to derive it from the kind.
-        linear_by: `linear_by(params)` returns the positions of the arguments in which the primitive is jointly linear; `None`
-            if its kind and rules show them.
+        linear_by: `linear_by(params)` returns the positions of the arguments that are jointly linear; `None` if the kind
+            and the rules show them.
         dependence: the name of a rule of `functad.sparse.dependence` for the sparsity of the Jacobian; empty if the kind
             determines it, or if every result element depends on every argument element.
         curvature: the name of a rule of `functad.sparse.curvature` for the sparsity of second derivatives, or `none`; empty if

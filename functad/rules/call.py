@@ -128,7 +128,7 @@ class CallWithRules(OneCall):
     def __reduce__(self) -> Any:
         if self.recorder is not None:
             return super().__reduce__()
-        return CallWithRules, (self.rules._replace(function=Named(name_of(self.function))),)  # messages need no more
+        return CallWithRules, (self.rules._replace(function=Named(name_of(self.function))),)  # messages need only the name
 
     # Properties, because the rules refer to the call: as attributes they would form a cycle that outlives the record.
     @property
