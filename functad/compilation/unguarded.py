@@ -9,10 +9,8 @@ there is a NaN in a result in the end, the guarded list is computed after all.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from functad.compilation.coefficients import with_coefficients
 from functad.compilation.placing import put
@@ -24,42 +22,8 @@ from functad.control.scan import SCAN
 from functad.expressions.expressions import Equation, Expressions
 from functad.expressions.records import inputs_of, marks_at
 from functad.expressions.spec import ArraySpec, is_inexact, spec_of
-from functad.primitives.elementwise.special import SOFTMAX_FIRST
-from functad.primitives.indexing.choose import DROPPED, KEPT, WHERE
-from functad.primitives.indexing.read import ADD_PIECE, GATHER
-from functad.primitives.linalg.solve import SOLVE
-from functad.primitives.safe import MENDED, PRODUCT, QUOTIENT
+from functad.primitives.indexing.choose import DROPPED, KEPT
 from functad.transforms.abstract import trace
-
-_FUNCTIONS = frozenset(
-    [
-        np.add, np.subtract, np.multiply, np.divide, np.negative, np.positive, np.conjugate, np.absolute, np.square, np.sqrt,
-        np.cbrt, np.reciprocal, np.exp, np.exp2, np.expm1, np.log, np.log2, np.log10, np.log1p, np.sin, np.cos, np.tan,
-        np.arcsin, np.arccos, np.arctan, np.sinh, np.cosh, np.tanh, np.arcsinh, np.arccosh, np.arctanh, np.arctan2, np.maximum,
-        np.minimum, np.logaddexp, np.logaddexp2,
-    ]
-)  # fmt: skip
-"""Ufuncs that give NaN wherever an argument is one."""
-
-_PLAIN: dict[Any, Callable[..., Any]] = {
-    PRODUCT: lambda x, y: x * y,
-    QUOTIENT: lambda x, y: x / y,
-    MENDED: lambda x, y: x,
-    KEPT: lambda g, mask: g * mask,
-    DROPPED: lambda g, mask: g * np.logical_not(mask),
-    SOFTMAX_FIRST: lambda x, y: np.reciprocal(np.exp(y - x) + 1.0),
-}
-"""What guarded functions compute where no NaN arises."""
-
-_PASSING: dict[Any, Sequence[int]] = {
-    WHERE: (1, 2), KEPT: (0,), DROPPED: (0,), MENDED: (0, 1), PRODUCT: (0, 1), QUOTIENT: (0, 1), SOFTMAX_FIRST: (0, 1),
-    SOLVE: (1,), GATHER: (0,), ADD_PIECE: (0,),
-}  # fmt: skip
-"""Positions of arguments of which every element that is read, or chosen, makes NaN of NaN."""
-
-
-_CHOOSING = (WHERE, KEPT, DROPPED, GATHER, ADD_PIECE)
-"""Functions among these that do not read every element."""
 
 
 class Unguarded(NamedTuple):
@@ -114,7 +78,7 @@ def _without_guards(expressions: Expressions, hidden: Sequence[bool]) -> tuple[E
             if inside:
                 new = Equation(SCAN, inputs, {**e.params, "body": _simplified(body)}, e.outputs)
                 taken += e.outputs
-        elif e.primitive in _PLAIN and not lost[e.outputs[0]] and _has_mask(e, specs):
+        elif e.primitive.plain is not None and not lost[e.outputs[0]] and _has_mask(e, specs):
             made = _plain(e.primitive, tuple([_spec(s, specs) for s in inputs]))
             if made.results == [specs[e.outputs[0]]]:
                 moved[e.outputs[0]] = source = put(made, inputs, specs, equations)
@@ -137,7 +101,7 @@ def _spec(source: Any, specs: Sequence[ArraySpec]) -> ArraySpec:
 @functools.lru_cache(maxsize=4096)
 def _plain(primitive: Any, specs: Sequence[ArraySpec]) -> Expressions:
     """List what a guarded function computes where no NaN arises."""
-    return trace("jit", _PLAIN[primitive], tuple(specs), {})
+    return trace("jit", primitive.plain, tuple(specs), {})
 
 
 def hides_nan(expressions: Expressions, slots: Sequence[int]) -> bool:
@@ -158,7 +122,7 @@ def hides_nan(expressions: Expressions, slots: Sequence[int]) -> bool:
         if e.outputs[-1] < first:
             break
         used.update(inputs_of(e))
-        if e.primitive not in _CHOOSING and any(seen[s] for s in e.outputs):
+        if e.primitive.reads_all and any(seen[s] for s in e.outputs):
             for place in _passing(e, expressions.specs):
                 if type(source := e.inputs[place]) is int:
                     seen[source] = True
@@ -208,6 +172,6 @@ def _passing(e: Equation, specs: Sequence[ArraySpec]) -> Sequence[int]:
     primitive = e.primitive
     if primitive.owner is not None or primitive.inner is not None or not all(is_inexact(specs[s]) for s in e.outputs):
         return ()
-    if primitive.kind in ("linear", "multilinear") or (primitive.function in _FUNCTIONS and not e.params):
+    if primitive.kind in ("linear", "multilinear"):
         return range(len(e.inputs))
-    return _PASSING.get(primitive, ())
+    return primitive.passes_nan

@@ -175,6 +175,11 @@ class Primitive(Entry):
             and reductions return scalars, and other primitives are tried on samples (see `functad.primitives.zero_d`).
         finite: `True` if results are finite for finite arguments, except for overflow in sums and products. Default: `False`
             for elementwise functions with second derivatives, `True` for all others.
+        passes_nan: positions of arguments. A NaN element of such an argument makes each result NaN that is computed from it.
+            Default: the only argument of a ufunc; `linear` and `multilinear` primitives pass the NaN of all arguments.
+        reads_all: `True` if each element of these arguments is used in some result.
+        plain: a function of the same arguments with equal results in the absence of NaN, for primitives that treat NaN; else
+            `None`.
         writes: `True` if the primitive replaces, or adds to, elements of its first argument.
         contracts: `True` for a matrix product: sums of its cotangents may be taken before the multiplication.
         derived: by name, functions of the array arguments that compute residuals for the rules.
@@ -220,6 +225,9 @@ class Primitive(Entry):
     ordered: bool = False
     zero_d: Callable[[Any], bool] | None = None
     finite: bool
+    passes_nan: tuple[int, ...]
+    reads_all: bool = True
+    plain: Callable[..., Any] | None = None
     writes: bool = False
     contracts: bool = False
     derived: Mapping[str, Callable[..., Any]] = MappingProxyType({})
@@ -272,6 +280,8 @@ class Primitive(Entry):
         vars(self).update(kind=kind, names=tuple(names), compute=compute, vjps=vjps, partial=partial)
         vars(self).update(reverse_plans=Plans(), forward_plans=Plans(), spec=self.spec_by_stand_in)
         traits.setdefault("finite", kind != "elementwise" or traits.get("curvature") in ("none", "product"))
+        is_unary = kind == "elementwise" and type(function) is np.ufunc and function.nin == 1
+        traits.setdefault("passes_nan", (0,) if is_unary else ())
         vars(self).update({trait: value for trait, value in traits.items() if value is not None})
         if internal:
             INTERNAL.append(self)

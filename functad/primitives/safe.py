@@ -150,6 +150,8 @@ PRODUCT = elementwise(
     doc="d(x y) = y dx + x dy, where an exact zero wins over infinity and NaN",
     internal=True,
     curvature="product",
+    passes_nan=(0, 1),
+    plain=lambda x, y: x * y,
 )
 
 QUOTIENT = elementwise(
@@ -162,6 +164,8 @@ QUOTIENT = elementwise(
     doc="d(x / y) = dx / y - x / y^2 dy, where a numerator of exactly zero wins",
     internal=True,
     curvature="quotient",
+    passes_nan=(0, 1),
+    plain=lambda x, y: x / y,
 )
 
 
@@ -184,4 +188,6 @@ MENDED = elementwise(
     batch=_mended_batch,
     linear_by=lambda params: (0, 1),  # the result is x where x is finite
     curvature="none",
+    passes_nan=(0, 1),  # x was computed from y, so NaN of y is in x
+    plain=lambda x, y: x,
 )

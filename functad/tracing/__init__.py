@@ -1,1 +1,1 @@
-"""From a function to its list: the Tensor and the recorder."""
+"""Tracing: `Tensor`, and the recorders that turn the operations of a function into a list of records."""

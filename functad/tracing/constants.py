@@ -1,22 +1,25 @@
-"""Arrays of the user that records keep: what happens to them after they were used must not change a derivative.
+"""Residuals: user arrays that records keep for the backward pass.
 
-functad never writes into an array of the user, and never changes its flags. Small arrays are copied when a record keeps them.
-A larger one, for which a copy would cost as much as the operation, is kept by reference. Its checksum is computed when it is
-first used and when the function has returned: if the checksums differ, it was overwritten, and that raises. After that no code
-of the user runs until the derivative is done. Where it does, as between the calls of a pullback, large arrays are copied too.
-That holds of every array: operands, indices, masks, and what else stands among the parameters of an operation.
+A derivative must not change when the user overwrites an array after its use. functad never writes to a user array and never
+changes its flags. The rules hold for operands, indices, masks and arrays in other parameters:
 
-The function may know its inputs by another name, and write into them. NumPy would go on with the new values, and the trace
-cannot: so that raises whatever the size. Small inputs are compared with their copies, large ones by checksum.
+- Arrays of up to 8 KiB are copied.
+- Larger arrays are kept by reference, since a copy would cost as much as the operation. Their checksum is computed at the first
+  use and after the function has returned. A difference raises an error.
+- Traces that outlive the function (pullbacks, tapes) copy arrays of every size.
+- Read-only constants that own their memory need neither a copy nor a checksum.
 
-An array that owns its memory and is read-only is taken at its word, if it is a constant, and neither copied nor summed.
-`_checksum` says which changes are detected.
+The function may also write into its own inputs through another reference. NumPy would continue with the new values, a trace
+cannot, so this raises for every size. Small inputs are compared with their copies, large ones by checksum.
+
+`_checksum` lists the changes that are detected.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from types import CodeType
 from typing import Any
@@ -25,27 +28,27 @@ import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
 from functad.places import user_frame
-from functad.settings import context_variable
+from functad.settings import context_variable, setting
 
 _ndarray = np.ndarray
 _getframe = sys._getframe
 _add_reduce = np.add.reduce
 _WORD, _BYTE = np.dtype(np.uint64), np.dtype(np.uint8)
 SMALL = 1 << 13
-"""Up to this number of bytes arrays are copied, which takes 0.7 us; to sum one twice takes 10."""
+"""Residuals of up to this number of bytes are copied (0.7 us; two checksums take 10 us)."""
 
 _COPIED = 1 << 16
-"""So large may be the inputs that are copied and compared, which takes 7 us."""
+"""Inputs of up to this number of bytes are copied and compared (7 us)."""
 
 _ROWS, _WIDTHS = 37, (509, 521)
 """The rows of a block of a checksum, and two numbers of columns: all odd and prime, see `_checksum`."""
 
 TRUST: ContextVar[bool] = context_variable("trust", default=False)
-"""Large constants and inputs are not looked at again; `functad.trust_constants` sets it."""
+"""Skip the check for modified arrays; set by `functad.trust_constants`."""
 
 
 def held(a: Any, recorder: Any) -> Any:
-    """Return a copy of a small array of the user for a record to keep; of a large one the array itself, sealed."""
+    """Return a user array for a record: a copy if it is small or the recorder is lasting, else itself with a checksum."""
     if a.nbytes <= SMALL or recorder.lasting:
         return a if a.base is None and not a.flags.writeable else a.copy("K")
     _seal(a, recorder, constant=True)
@@ -53,7 +56,7 @@ def held(a: Any, recorder: Any) -> Any:
 
 
 def held_input(a: Any, recorder: Any) -> Any:
-    """Return the array that stands for a differentiated one while the function runs: a copy, or the array itself, sealed."""
+    """Return the value of a traced input: a copy of a small array, or the array itself with a checksum."""
     if a.nbytes <= _COPIED and a.flags.forc and type(a) is _ndarray:
         own = a.copy("K")
         if not TRUST.get():
@@ -66,14 +69,14 @@ def held_input(a: Any, recorder: Any) -> Any:
 def held_call(
     arrays: Sequence[Any], values: Sequence[Any], params: dict[str, Any], plan: Any, recorder: Any
 ) -> tuple[Sequence[Any], dict[str, Any]]:
-    """Return the values and parameters that a plan picks from, where arrays of the user that its rules read are held.
+    """Return the values and parameters of a call, with `held` applied to every user array that the rules read.
 
     Args:
-        arrays: what the primitive was called with.
-        values: the same one level lower.
-        params: its parameters.
-        plan: which rules will be run.
-        recorder: the trace that records the call.
+        arrays: the array arguments of the call.
+        values: the arguments one level lower.
+        params: the parameters of the call.
+        plan: the rules of the call.
+        recorder: the recorder of the call.
     """
     if plan.params:
         params = held_params(params, plan.params, recorder)
@@ -87,7 +90,7 @@ def held_call(
 
 
 def held_params(params: dict[str, Any], names: Sequence[str], recorder: Any) -> dict[str, Any]:
-    """Return the parameters of a call, where arrays of the user among those of the given names, or all, are held."""
+    """Return `params` with `held` applied to the arrays in the named parameters; the name `params` selects all."""
     for name in tuple(params) if "params" in names else names:
         value = params[name]
         if type(value) not in _SCALARS:
@@ -101,7 +104,7 @@ _SCALARS = frozenset({int, bool, float, str, type(None), slice})
 
 
 def apart_from(arrays: Sequence[Any], out: Any) -> Any:
-    """Return a result of an operation, copied if it is one of the plain arrays that were given, or a view of one."""
+    """Return `out`, copied if it shares memory with a plain operand."""
     if type(out) is _ndarray:
         for a in arrays:
             if type(a) is _ndarray and (out is a or (out.base is not None and (out.base is a or out.base is a.base))):
@@ -110,7 +113,7 @@ def apart_from(arrays: Sequence[Any], out: Any) -> Any:
 
 
 def with_arrays(value: Any, keep: Callable[[Any], Any]) -> Any:
-    """Return a parameter with what `keep` makes of the arrays in it: an index, a mask, or a tuple or list of such."""
+    """Apply `keep` to every array in a parameter: an index, a mask, or nested tuples, lists and dicts of them."""
     if issubclass(type(value), _ndarray):
         return keep(value)
     kind = type(value)
@@ -125,7 +128,7 @@ def with_arrays(value: Any, keep: Callable[[Any], Any]) -> Any:
 
 
 def _seal(a: Any, recorder: Any, *, constant: bool) -> None:
-    """Remember what a large array holds, and the user's line that runs now if it is a constant."""
+    """Store the checksum of a large array, and the user's current line if the array is a constant."""
     if id(a) in recorder.seals or TRUST.get() or a.dtype.kind not in "biufc" or (constant and _is_at_its_word(a)):
         return
     frame = user_frame(_getframe(2)) if constant else None
@@ -133,7 +136,7 @@ def _seal(a: Any, recorder: Any, *, constant: bool) -> None:
 
 
 def _is_at_its_word(a: Any) -> bool:
-    """Say whether an array is read-only, with all that it is a view of up to an array that owns the memory."""
+    """Return `True` if an array and all of its bases are read-only."""
     while not a.flags.writeable:
         if a.base is None:
             return True
@@ -144,7 +147,7 @@ def _is_at_its_word(a: Any) -> bool:
 
 
 def broken_seal(recorder: Any) -> tuple[Any, tuple[CodeType, int] | None] | None:
-    """Return an array that was overwritten after it was sealed, if there is one, and the line that used it first."""
+    """Return the first array with a changed checksum and the user's line that used it first; `None` if none changed."""
     for a, kept, place in recorder.seals.values():
         same = a.tobytes() == kept.tobytes() if type(kept) is _ndarray else _checksum(a) == kept
         if not same:
@@ -176,7 +179,7 @@ def _checksum(a: Any) -> tuple[bytes, bytes]:
 
 
 def _memory(a: Any) -> Any:
-    """Return the elements of an array as an array without gaps: its own memory as it lies there if it has none, else a copy."""
+    """Return the elements of an array as a C-contiguous array: a view if its memory has no gaps, otherwise a copy."""
     a = a if type(a) is _ndarray else a.view(_ndarray)
     flags = a.flags
     if flags.forc:
@@ -186,3 +189,33 @@ def _memory(a: Any) -> Any:
         return np.ascontiguousarray(a)
     first = a[tuple([slice(-1, None) if stride < 0 else slice(1) for stride in a.strides])].reshape(1).view(np.uint8)
     return np.lib.stride_tricks.as_strided(first, (high - low,), (1,), writeable=False)
+
+
+@contextmanager
+def trust_constants(trust: bool = True) -> Iterator[None]:
+    """Skip the check for modified arrays inside a `with` block.
+
+    By default functad computes checksums of inputs and large constants before and after the function runs. It raises
+    `ConstantError` if one of them changed. The check takes up to 20 % of the time of a gradient. Inside the block a gradient is
+    wrong, without an error, if the function overwrites such an array. Small arrays are copied in any case. Large arrays are
+    copied if the trace outlives the function.
+
+    The setting applies to transformed functions that are called inside the block, in this thread or coroutine. Read-only
+    constants that own their memory (`a.flags.writeable = False`) are never checked.
+
+    Args:
+        trust: `False` restores the check inside a block that skips it.
+
+    Returns:
+        A context manager, which also works as a decorator.
+
+    Example:
+        >>> import numpy as np, functad
+        >>> weights = np.ones(100_000)
+        >>> with trust_constants():
+        ...     gradient = functad.grad(lambda x: np.sum(weights * x))(np.zeros(100_000))
+        >>> bool((gradient == 1).all())
+        True
+    """
+    with setting(TRUST, trust):
+        yield

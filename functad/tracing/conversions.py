@@ -1,6 +1,6 @@
-"""Why a Tensor cannot become a plain array or number, and what to write instead: the texts of `ConversionError`.
+"""Messages of `ConversionError`: the reason why a Tensor cannot become a plain array or number, and the fix.
 
-The message shows the expression of the user's code that is running, and the cure is chosen by the function that it calls.
+A message shows the running expression of the user's code. The function that the expression calls selects the fix.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ CURES = {
     "floor": "Use np.floor(t), whose derivative is zero, or int(functad.stop_gradient(t)) for a number.",
     "trunc": "Use np.trunc(t), whose derivative is zero, or int(functad.stop_gradient(t)) for a number.",
 }
-"""What to write instead of a call, by the last part of the name that is called."""
+"""Fixes by the last part of the name of the called function."""
 
 TABLES = (
     "Columns of pandas and polars do not hold Tensors. Compute with their values, s.to_numpy() * t, or with the Tensor on the "
@@ -105,18 +105,18 @@ _CONCRETE = " Or trace with concrete values (grad, vjp, jvp)."
 
 
 def asked(wanted: str) -> str:
-    """Name in a message the value that is asked of a Tensor: `bool()` for `bool`; sentences as they are."""
+    """Return a conversion as a message shows it: `bool()` for `bool`; sentences unchanged."""
     return wanted if wanted[0].isupper() or wanted.endswith("()") else f"{wanted}()"
 
 
 def snippet_shown() -> str:
-    """Return the user's expression that is running now in backquotes, shortened and followed by a space; empty if unknown."""
+    """Return the running expression of the user in backquotes, shortened, with a space behind; empty if unknown."""
     snippet = " ".join(running().split())
     return f"`{snippet if len(snippet) <= 72 else snippet[:69] + '...'}` " if snippet else ""
 
 
 def abstract_cure(wanted: str, *, mask: bool, transform: str) -> str:
-    """Return the fix where code asks for a value, or a mask, in a trace without values.
+    """Return the fix for code that needs a value in a trace without values.
 
     Args:
         wanted: the conversion, such as `bool` or `int()`.
@@ -152,7 +152,7 @@ _BATCHED = {
 
 
 def batch_cure(wanted: str, *, mask: bool) -> str:
-    """Return the cure where a value, or a mask, is asked for of which each example of a batch has its own."""
+    """Return the fix for code that needs one value where each example of a batch has its own; `mask` as in `abstract_cure`."""
     if wanted in _BATCHED:
         return _BATCHED[wanted]
     if wanted.startswith("np."):
@@ -175,11 +175,11 @@ _BY_CALL = frozenset({
     "array", "asarray", "full", "full_like", "dot", "fsum", "fmean", "lists", "operator", "broadcast",
     "reduce", "accumulate", "reduceat",
 })  # fmt: skip
-"""Calls whose fix is the same whatever was wanted of the Tensor."""
+"""Calls with one fix for all conversions."""
 
 
 def _cure_of_the_line(wanted: str, *, mask: bool) -> str:
-    """Return the cure that what the user's code is doing suggests, where values are not known; empty if there is none."""
+    """Return the fix for the user's running expression in a trace without values; empty if there is none."""
     if assigning():
         return f"{WRITE_INTO}."
     snippet = " ".join(running().split())
@@ -203,7 +203,7 @@ def refusal(wanted: str) -> ConversionError:
     """Return the error for a Tensor that would become a plain value.
 
     Args:
-        wanted: what is asked of the Tensor: `float()`, `Conversion to an array`.
+        wanted: the conversion: `float()`, `Conversion to an array`.
     """
     from functad.primitives.scipy_special.python_functions import cure as python_functions_cure  # noqa: PLC0415 - only here
 
@@ -280,17 +280,17 @@ _IN_COMPILED_CODE = {
         "Use functad.from_jax(f) of a function of JAX, or functions of np.",
     ),
 }
-"""What compiled code says of a Tensor without having asked it for anything, by which name that is told, and the cure."""
+"""Known error messages of compiled code that received a `Tensor`, with the name of the operation and the fix."""
 
 
 def refusal_in_compiled_code(error: TypeError) -> FunctadError | None:
-    """Return the error for a Tensor in place of what compiled code of others wants, and raises an error of its own for.
+    """Return functad's error for a `TypeError` of compiled code that received a `Tensor`.
 
     Args:
-        error: what was raised.
+        error: the error of the compiled code.
 
     Returns:
-        `None` if it is another error.
+        The error, or `None` if the message is not known.
     """
     text = str(error)
     for said, (wanted, cure) in _IN_COMPILED_CODE.items():
@@ -303,16 +303,16 @@ def refusal_in_compiled_code(error: TypeError) -> FunctadError | None:
         return None
     place = _place_of(error)
     shown = shown.removesuffix("'").removesuffix(")")
-    if shown.endswith("]"):  # of an abstract trace
+    if shown.endswith("]"):  # a spec, in an abstract trace
         return AbstractValueError(f"The length of an array is a Tensor of which only {shown} is known, at {place}. {_LENGTHS}")
     return ConversionError(f"The length of an array is a Tensor, {shown}, at {place}. {_COUNT}")
 
 
 def refusal_behind(error: BaseException) -> BaseException | None:
-    """Return the error about a Tensor, or the interrupt, that an error of NumPy or compiled code hides; else `None`.
+    """Return the error about a Tensor, or the interrupt, that an error of NumPy or compiled code hides; otherwise `None`.
 
-    NumPy's dispatcher calls `isinstance` of a Tensor, which runs Python code, and ignores exceptions. Python then raises
-    `SystemError` from the interrupt at the next call of a C function.
+    NumPy's dispatcher calls `isinstance` on a Tensor, which runs Python code, and ignores exceptions. If an interrupt arrives
+    there, the next call of a C function raises `SystemError` with the interrupt as its cause.
     """
     if isinstance(error, SystemError) and error.__cause__ is not None and not isinstance(error.__cause__, Exception):
         return error.__cause__
@@ -349,19 +349,19 @@ def _place_of(error: BaseException) -> str:
         code = step.tb_frame.f_code
         module = step.tb_frame.f_globals.get("__name__", "")
         others = code.co_filename.endswith(".pyx") or module.startswith(("jax", "array_api_strict"))
-        others = others or (code.co_filename, code.co_name) == ("<string>", "<module>")  # what `eval` runs
-        if user_frame(step.tb_frame) is step.tb_frame and not others:  # no code of NumPy's random numbers, or of libraries
+        others = others or (code.co_filename, code.co_name) == ("<string>", "<module>")  # code of `eval`
+        if user_frame(step.tb_frame) is step.tb_frame and not others:  # neither NumPy's random numbers nor a library
             place = line_of(code, step.tb_lasti)
         step = step.tb_next
     return place
 
 
 def depends_on_inputs(tensor: Any, watched: Collection[int] = ()) -> bool:
-    """Say whether a Tensor of a concrete trace depends on an input: else it was made inside, and nothing can be lost.
+    """Return `True` if a Tensor of a concrete trace depends on an input.
 
     Args:
         tensor: the Tensor.
-        watched: slots that are inputs too, as those that a tape watches are.
+        watched: slots that count as inputs too, such as the slots that a tape watches.
     """
     recorder = tensor.recorder
     equations, inputs = recorder.equations, recorder.inputs
@@ -371,17 +371,17 @@ def depends_on_inputs(tensor: Any, watched: Collection[int] = ()) -> bool:
         if slot < inputs or slot in watched:
             return True
         last = slot
-        while last < len(equations) and equations[last] is None:  # the record of several results stands at the last of them
+        while last < len(equations) and equations[last] is None:  # the last of several results holds the record
             last += 1
         if last == len(equations) or last in seen or slot not in results_of(equations[last], last):
-            continue  # what was made to be written into
+            continue  # a buffer
         seen.add(last)
         waiting.extend(inputs_of(equations[last]))
     return False
 
 
 def unhashable() -> UnsupportedError:
-    """Return the error for a Tensor that would be looked up in a set or a dictionary."""
+    """Return the error for the hash of a Tensor, such as in a set or a dictionary."""
     from functad.primitives.scipy_special.python_functions import cure  # noqa: PLC0415 - only here
 
     instead = cure("looks its argument up in a set first") or (
@@ -392,10 +392,10 @@ def unhashable() -> UnsupportedError:
 
 
 def _called(snippet: str) -> tuple[str, bool]:
-    """Return the last part of the name that an expression calls, `[]` if it reads by index, and whether it draws numbers."""
+    """Return the last part of the called name, `[]` for an index, and whether the expression draws random numbers."""
     try:
         node: ast.AST = ast.parse(snippet, mode="eval").body
-    except (SyntaxError, SystemError):  # Python 3.11 and 3.12 raise the second when two threads parse at once
+    except (SyntaxError, SystemError):  # Python 3.11 and 3.12: two threads that parse at the same time
         return "", False
     if isinstance(node, ast.BinOp) and not isinstance(node.op, ast.Mod):
         return "operator", False
@@ -416,13 +416,13 @@ def _called(snippet: str) -> tuple[str, bool]:
 
 
 def formatting() -> bool:
-    """Say whether Python formats the Tensor as text, as in `"%.3f" % t`: what asks for a number is a `%` then."""
+    """Return `True` if the `%` operator of a format string, as in `"%.3f" % t`, converts the Tensor to a number."""
     name, argument = instruction_of(_caller())
     return name == "BINARY_OP" and argument in _REMAINDERS
 
 
 def testing() -> bool:
-    """Say whether a function of `numpy.testing` asks: it compares values and returns nothing that could have a derivative."""
+    """Return `True` if a function of `numpy.testing` converts the Tensor: it only compares values, so no derivative is lost."""
     frame, last = _caller(), user_frame(_caller())
     while frame is not None and frame is not last:
         if frame.f_globals.get("__name__", "").startswith("numpy.testing"):
@@ -432,13 +432,13 @@ def testing() -> bool:
 
 
 def _asks_from(package: str | tuple[str, ...]) -> bool:
-    """Return `True` if the code that asks, if it is not the user's, is of a package, or of one of several."""
+    """Return `True` if the innermost frame outside functad belongs to one of the given packages."""
     frame = _caller()
     return frame is not None and frame.f_globals.get("__name__", "").startswith(package)
 
 
 def _asks_for(package: str) -> bool:
-    """Return `True` if a package asks, itself or through functions of other packages, such as NumPy's."""
+    """Return `True` if a frame between functad and the user's code belongs to a package."""
     frame, user = _caller(), user_frame(_caller())
     while frame is not None and frame is not user:
         if frame.f_globals.get("__name__", "").startswith(package):
@@ -448,13 +448,13 @@ def _asks_for(package: str) -> bool:
 
 
 def updating() -> bool:
-    """Say whether array-api-extra asks, by `xpx.at(t, mask).set(v)`: for it a number that is no NumPy's is an array."""
+    """Return `True` if array-api-extra calls, for `xpx.at(t, mask).set(v)`: it writes to numbers that are not NumPy's."""
     frame = _caller()
     return frame is not None and frame.f_globals.get("__name__", "").endswith("array_api_extra._lib._at")
 
 
 def multiplying_sparse() -> bool:
-    """Say whether a sparse matrix of SciPy asks, by `A @ t`, that has not found out yet that it knows no Tensors."""
+    """Return `True` if a sparse matrix of SciPy tries to convert a Tensor operand for `A @ t`."""
     frame, inside = _caller(), False
     while frame is not None and frame.f_globals.get("__name__", "").startswith("scipy.sparse"):
         if frame.f_code.co_name != "_matmul_dispatch":
@@ -467,7 +467,7 @@ _REMAINDERS = (6, 19)  # `%` and `%=` among the arguments of BINARY_OP
 
 
 def _caller() -> FrameType | None:
-    """Return the innermost frame that runs no code of functad."""
+    """Return the innermost frame outside functad."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_globals.get("__name__", "").startswith("functad."):
         frame = frame.f_back
@@ -475,7 +475,7 @@ def _caller() -> FrameType | None:
 
 
 def instead_of(function: Any) -> str:
-    """Return the cure for a function that has no entry."""
+    """Return the fix for a function without an entry."""
     import difflib  # noqa: PLC0415 - only an error needs it, and it is slow to import
 
     from functad.primitives.scipy_special.python_functions import FORMULAS  # noqa: PLC0415 - likewise

@@ -1,4 +1,4 @@
-"""Operations on arrays of other libraries: what a library lacks raises with its name, and no array is converted for it."""
+"""Operations on arrays of other libraries: functions that a library lacks raise an error, and no array is converted."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from functad.primitives.names import shown_name
 from functad.tracing.foreign import overrides
 
 _CONVERTS = ".*is not implemented by"
-"""How Dask begins to tell that it converts all chunks, and lets NumPy compute."""
+"""The start of Dask's warning that it converts all chunks to NumPy arrays."""
 
 _LACKS = ("returned NotImplemented", "no implementation found", "unexpected keyword argument", "positional arguments but")
 
 
 def _remove_filter() -> None:
-    """Remove the filter of warnings that `lacking` sets."""
+    """Remove the warning filter that `lacking` sets."""
     warnings.filters[:] = [each for each in warnings.filters if getattr(each[1], "pattern", None) != _CONVERTS]  # type: ignore[index]
 
 
 _LOCK = renewed(RLock(), _remove_filter)
-"""Filters of warnings belong to all threads: two that set them at once could leave them set."""
+"""All threads share the warning filters: two threads that set them at the same time could leave them set."""
 
 
 def computed(primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -> Any:
-    """Compute a call that may have arrays of other libraries among its values.
+    """Compute a call whose values may include arrays of other libraries.
 
     Raises:
-        UnsupportedError: the library lacks a function that is needed.
+        UnsupportedError: the library lacks a required function.
     """
     foreign = [value for value in values if overrides(value)]
     if not foreign or primitive.inner is not None or primitive.lists or primitive.owner is not None:
@@ -46,7 +46,7 @@ def computed(primitive: Primitive, values: Sequence[Any], params: dict[str, Any]
 
 
 def _called(primitive: Primitive) -> str:
-    """Name what the user called: of what is a part of a function of NumPy, the expression of the user's."""
+    """Return the name of the called NumPy function; for an internal primitive, the user's expression."""
     name = shown_name(primitive.function)
     if not name.startswith("functad."):
         return name
@@ -58,7 +58,7 @@ _LONGEST = 80
 
 
 def derivative_of(error: BaseException) -> str:
-    """Name the operation at which a walk back raised an error: its derivative."""
+    """Return the text "the derivative of ..." for the operation at which a backward pass raised `error`."""
     primitive, step = None, error.__traceback__
     while step is not None:
         plan, step = step.tb_frame.f_locals.get("plan"), step.tb_next
@@ -71,11 +71,11 @@ def derivative_of(error: BaseException) -> str:
 
 @contextmanager
 def lacking(what: Callable[[BaseException], str], kind: type) -> Iterator[None]:
-    """Return a context in which what a library lacks raises with its name, and no array is converted in its place.
+    """Return a context in which a function that a library lacks raises `UnsupportedError`, and no array is converted.
 
     Args:
-        what: names what was computed when something was raised: "np.sort of a Tensor and arrays".
-        kind: the type of arrays of that library.
+        what: returns the description of the failed operation for an error: "np.sort of a Tensor and arrays".
+        kind: the array type of the library.
     """
     try:
         with _LOCK, warnings.catch_warnings():
@@ -100,10 +100,10 @@ _OF_DASK = (
 
 
 def check_shape(out: Any) -> None:
-    """Raise if a length of an array is not known, as that of lazy arrays after a selection by a mask: derivatives need it.
+    """Raise if the shape of an array is not known, as for a lazy array after a selection by a mask.
 
     Raises:
-        UnsupportedError: one is not.
+        UnsupportedError: a length is NaN. Derivatives need the shape.
     """
     shape = getattr(out, "shape", ())
     if any(n != n for n in shape):

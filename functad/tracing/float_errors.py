@@ -1,11 +1,11 @@
 """NumPy's floating-point warnings: at the user's line inside traced functions, and none inside derivative passes.
 
-NumPy's C code gives a `RuntimeWarning` at the innermost Python frame. Where functad computes the value of a Tensor, that is a
-frame of functad. While a traced function runs, the error mode "warn" is therefore replaced by "log", with an object that gives
-the same warning at the user's line. Modes that the user has set ("ignore", "raise", "call", "log") stay. Operations cost no
-more time: NumPy reads the mode only after the processor has set a flag.
+NumPy's C code emits a `RuntimeWarning` at the innermost Python frame. This frame belongs to functad when functad computes the
+value of a Tensor. While a traced function runs, functad therefore replaces the error mode "warn" by "log", with an object that
+emits the same warning at the user's line. Modes that the user has set ("ignore", "raise", "call", "log") stay. Operations take
+no extra time: NumPy reads the mode only after the processor has set a flag.
 
-NumPy keeps the modes in a context variable that is not public. Where it is missing, warnings stay as they are.
+NumPy keeps the modes in a private context variable. If the variable is missing, the warnings are unchanged.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ else:
 
 
 class _AtUserLine:
-    """The object that NumPy reports floating-point errors to.
+    """The object that receives floating-point errors from NumPy.
 
     Attributes:
         modes: the user's modes by kind of error.
-        call: the object that the user has set for the modes "call" and "log".
+        call: the user's object for the modes "call" and "log".
     """
 
     __slots__ = ("call", "modes")
@@ -49,11 +49,11 @@ class _AtUserLine:
         self.call = call
 
     def __call__(self, error: str, flag: int) -> None:
-        """Pass an error on to the user's function."""
+        """Forward an error to the user's function."""
         self.call(error, flag)
 
     def write(self, text: str) -> None:
-        """Give the warning that NumPy would give, or pass the text on if the user's mode is "log"."""
+        """Emit the warning that NumPy would emit, or forward the text if the user's mode is "log"."""
         message = text.removeprefix("Warning: ").rstrip("\n")
         if self.modes.get(next((kind for start, kind in _KINDS.items() if message.startswith(start)), "")) == "log":
             self.call.write(text)
@@ -65,7 +65,7 @@ _KINDS = {"divide by zero": "divide", "overflow": "over", "underflow": "under", 
 
 
 def _warn(warning: Warning, frame: FrameType) -> None:
-    """Give a warning at the user's line if functad computes, and otherwise at the innermost line, as NumPy does."""
+    """Emit a warning at the user's line if functad computes, otherwise at the innermost line, as NumPy does."""
     caller: FrameType | None = frame
     while caller is not None and is_of_numpy(caller):
         caller = caller.f_back
@@ -76,13 +76,13 @@ def _warn(warning: Warning, frame: FrameType) -> None:
 
 
 LAST: list[tuple[Any, Any]] = [(None, None)]
-"""One pair: the state of NumPy that was replaced last, and the state that replaces it. `traced` reads it without a call."""
+"""The last replaced state of NumPy and its replacement, as one pair; `traced` reads it without a call."""
 
 
 def float_errors(before: Any) -> Any:
-    """Return the pair of a state of NumPy and the state in which warnings name the user's line; `None` if nothing changes.
+    """Return a state of NumPy and the state in which warnings name the user's line; `None` if nothing changes.
 
-    The caller sets the second state and calls `leave_float_errors` in the end. An interrupt between is then harmless.
+    The caller sets the second state and finally calls `leave_float_errors`. An interrupt in between is then harmless.
     """
     pair = LAST[0]
     if before is pair[1]:  # within another trace
@@ -97,7 +97,7 @@ def float_errors(before: Any) -> Any:
 
 
 def user_modes() -> dict[str, Any]:
-    """Return the modes of `np.geterr`, with the user's mode "warn" where a trace has replaced it."""
+    """Return the modes of `np.geterr`, with "warn" for every mode that a trace has replaced by "log"."""
     modes, call = dict[str, Any](np.geterr()), np.geterrcall()
     if type(call) is not _AtUserLine:
         return modes
@@ -105,28 +105,28 @@ def user_modes() -> dict[str, Any]:
 
 
 def enter_float_errors(pair: Any) -> None:
-    """Set the second state of a pair, in which floating-point warnings name the user's line."""
+    """Set the second state of a pair from `float_errors`; do nothing for `None`."""
     if pair is not None:
         set_state(pair[1])
 
 
 def leave_float_errors(pair: Any) -> None:
-    """Restore the first state of a pair. Modes that the function has set by `np.seterr` stay."""
+    """Restore the first state of a pair. Modes that the function has set with `np.seterr` stay."""
     if pair is None:
         return
     now = get_state()
     if now is pair[1]:
         set_state(pair[0])
     elif now is not pair[0] and _make is not None and type(call := np.geterrcall()) is _AtUserLine:
-        # `np.seterr` has made a new state of the one that was replaced.
+        # `np.seterr` has derived a new state from the replacement.
         replaced = [kind for kind, mode in np.geterr().items() if mode == "log" and call.modes[kind] == "warn"]
         set_state(_make(**dict.fromkeys(replaced, "warn"), call=call.call))
 
 
 def in_silence(f: Callable[P, R]) -> Callable[P, R]:
-    """Return a function that computes `f` without floating-point warnings, in half the time that `np.errstate` takes.
+    """Return `f` without floating-point warnings, in half the time of `np.errstate`.
 
-    The state is restored a second time if anything was raised. An interrupt may arrive just before the first restoration.
+    The state is restored a second time after an exception, since an interrupt may arrive just before the first restoration.
     """
     if _make is None:
         return np.errstate(all="ignore")(f)

@@ -1,8 +1,8 @@
-"""Arrays of other libraries beside Tensors: whose business is an operation on both?
+"""Dispatch of operations on a Tensor and an array of another library.
 
-A library may wrap arrays, as pint and xarray do: it puts the Tensor into an object of its own, and computes with that. Or its
-objects are arrays, as those of Dask, CuPy and sparse are: it knows no Tensor, and declines. So the library is asked first, by
-the protocol by which Python or NumPy would ask it; what it declines is an operation of the trace, on a Tensor and a constant.
+Some libraries wrap arrays (pint, xarray): they put the Tensor into their own object and compute with it. Other libraries have
+their own arrays (Dask, CuPy, sparse): they do not accept a Tensor and decline. functad therefore calls the library first, by
+the protocol of Python or NumPy. If the library declines, the trace records the operation on a Tensor and a constant.
 """
 
 from __future__ import annotations
@@ -21,54 +21,54 @@ _ndarray = np.ndarray
 
 
 def overrides(operand: Any) -> bool:
-    """Say whether an operand is of another library, which then decides what the operation means: a wrapper, a unit."""
+    """Return `True` if an operand belongs to another library that may define the operation, such as a wrapper or a unit."""
     kind = type(operand)
     if issubclass(kind, (Recorded, _ndarray, np.generic, int, float, complex)):
         return False
-    # What NumPy could only put into an object array is none of its own either.
+    # NumPy could only put an object without `__array__` into an object array.
     return hasattr(kind, "__array_ufunc__") or hasattr(kind, "__array_function__") or not hasattr(kind, "__array__")
 
 
 def decides(kind: type) -> bool:
-    """Say whether objects of a class decide what an operator of an array means, by which NumPy leaves it to them: units do."""
+    """Return `True` if NumPy leaves the operators of its arrays to objects of a class, such as units."""
     if hasattr(kind, "__array_ufunc__"):
         return kind.__array_ufunc__ is None
-    priority = getattr(kind, "__array_priority__", 0.0)  # NumPy's own classes compute theirs
+    priority = getattr(kind, "__array_priority__", 0.0)  # a descriptor in NumPy's own classes
     return isinstance(priority, (int, float)) and priority > 0
 
 
 def holds(kind: type, *operands: Any) -> bool:
-    """Say whether a type of another library is that of a Tensor's own value: then it is no wrapper, but an array like it."""
+    """Return `True` if a Tensor among the operands has a value of type `kind`: such objects are arrays, not wrappers."""
     return any(isinstance(operand, Recorded) and type(innermost(operand)) is kind for operand in operands)
 
 
 OURS: Any = object()
-"""The answer if all libraries that were asked decline: the operation is one of the trace."""
+"""The answer if all libraries decline: the trace processes the operation."""
 
 
 _TAKING: set[type] = set()
-"""The classes that have been found to take Tensors."""
+"""Classes that have accepted a Tensor."""
 
 
 def answer_to_operator(primitive: Primitive, x: Any, y: Any) -> Any:
-    """Say whose business an operator on a Tensor and an array is: `OURS`, or `NotImplemented` if it is that of the library.
+    """Return `OURS` if the trace processes an operator on a Tensor and an array; `NotImplemented` if the library does.
 
-    Of the left operand Python, or NumPy, has asked already when it comes to the Tensor on the right.
+    Python or NumPy has already called the left operand before the Tensor on the right.
     """
     operand = x if isinstance(y, Recorded) else y
     if not _is_array(operand, "__array_ufunc__"):
         return NotImplemented
-    if operand is y and type(y) not in _TAKING and not hasattr(type(y), "__functad_read__"):  # a Variable takes Tensors
+    if operand is y and type(y) not in _TAKING and not hasattr(type(y), "__functad_read__"):  # a Variable accepts Tensors
         if _asked(y, primitive.function, "__call__", (x, y), {}) is NotImplemented:
             return OURS
-        _TAKING.add(type(y))  # now Python asks by its operator, which may do more
+        _TAKING.add(type(y))  # Python then calls the operator of `y`, which may do more than the ufunc
     return OURS if operand is x else NotImplemented
 
 
 def answer_to_ufunc(known: tuple[type, ...], tensor: Any, ufunc: np.ufunc, method: str, inputs: Any, kwargs: Any) -> Any:
-    """Ask the libraries of the arrays beside a Tensor for the result of a ufunc; `OURS` if all decline.
+    """Return the result of a ufunc from the libraries of the other operands; `OURS` if all decline.
 
-    NumPy asks from left to right, so those before the Tensor have declined already.
+    NumPy calls the operands from left to right, so the operands before the Tensor have already declined.
     """
     declined = True
     for value in inputs:
@@ -85,7 +85,7 @@ def answer_to_ufunc(known: tuple[type, ...], tensor: Any, ufunc: np.ufunc, metho
 
 
 def answer_to_function(known: tuple[type, ...], tensor: Any, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-    """Ask the libraries of the arrays beside a Tensor for the result of a function; `OURS` if all decline."""
+    """Return the result of a NumPy function from the libraries of the other arguments; `OURS` if all decline."""
     asked = set()
     for value in _arguments((args, kwargs)):
         kind = type(value)
@@ -101,20 +101,20 @@ def answer_to_function(known: tuple[type, ...], tensor: Any, function: Any, type
 
 
 def _asked(value: Any, ufunc: np.ufunc, method: str, inputs: Any, kwargs: Any) -> Any:
-    """Ask a library for the result of a ufunc; `NotImplemented` if it declines."""
+    """Return the result of a ufunc from the library of `value`; `NotImplemented` if it declines."""
     try:
         return value.__array_ufunc__(ufunc, method, *inputs, **kwargs)
-    except TypeError:  # by which CuPy says that it knows no Tensor
+    except TypeError:  # CuPy raises it for a Tensor
         return NotImplemented
 
 
 def _is_array(value: Any, protocol: str) -> bool:
-    """Say whether a value is an array that NumPy can compute with."""
+    """Return `True` if a value is an array with the given NumPy protocol."""
     return getattr(type(value), protocol, None) is not None and is_array(value)
 
 
 def _arguments(tree: Any) -> Iterator[Any]:
-    """Yield the arguments of a function, those in lists one by one."""
+    """Yield the leaves of nested lists, tuples and dicts of arguments."""
     if type(tree) in (list, tuple, dict):
         for part in tree.values() if type(tree) is dict else tree:
             yield from _arguments(part)

@@ -1,11 +1,11 @@
-"""Graphs of tasks, as those of Dask: a Tensor in one would be a constant there, and its derivative would be lost.
+"""Detection of Tensors in task graphs of Dask: a Tensor in a graph would be a constant, and its derivative would be lost.
 
-Dask asks what is put into a graph for its token when the graph is made. A function that has a Tensor in its closure is pickled
-for that, with the Tensor, and whatever error that raises is taken for a function without a token. So what is raised then is no
-`Exception`, and the trace raises the error in its place.
+Dask computes a token of every object that it puts into a new graph. For a token it pickles a function together with the Tensors
+in its closure, and it treats every `Exception` from pickling as a function without a token. The Tensor therefore raises
+`InGraphError`, a `BaseException`, and the trace raises the `ConversionError` in its place.
 
-Tasks that have a name already, as those of `dask.delayed`, are asked for no token. These are looked at when a function that is
-traced has returned: what its result is computed from is in the graph of the result.
+Tasks that already have a name, such as tasks of `dask.delayed`, need no token. `check_graph` searches the graph of the result
+for them after the traced function has returned.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _CURE = (
     "takes it as an argument of functad.map_blocks(f, X, t)."
 )
 _DEPTH = 5
-"""So deep is looked into what a task holds: a container of a partial function that has a container in its closure."""
+"""The depth of the search in a task: enough for a container of a partial function with a container in its closure."""
 
 
 class InGraphError(BaseException):
-    """A Tensor is put into a graph; `except Exception` in Dask lets it pass, and the trace raises `error`."""
+    """The signal for a Tensor in a graph: it passes `except Exception` in Dask, and the trace raises `error` instead."""
 
     def __init__(self, error: ConversionError) -> None:
         super().__init__(error)
@@ -37,10 +37,10 @@ class InGraphError(BaseException):
 
 
 def refusal_in_graph(place: str) -> ConversionError:
-    """Return the error for a Tensor that is put into a graph.
+    """Return the error for a Tensor in a graph.
 
     Args:
-        place: where.
+        place: the text of the place, such as `in a task of f`.
     """
     return ConversionError(
         f"a Tensor that is being differentiated would become a constant in a graph of Dask, {place}, and lose its derivative. "
@@ -49,11 +49,11 @@ def refusal_in_graph(place: str) -> ConversionError:
 
 
 def refuse_in_token(tensor: Any) -> None:
-    """Raise if a Tensor that is followed is pickled because Dask makes a token of what holds it, or sends it to a worker."""
+    """Raise if Dask pickles a traced Tensor for a token, or to send it to a worker."""
     if "dask.tokenize" not in sys.modules or not is_followed(tensor):
         return
     asking = ["dask.tokenize"]
-    if OPEN.get() is not None:  # not in the thread that sends and receives, which an error like this one would end
+    if OPEN.get() is not None:  # not in Dask's communication thread, which this error would end
         asking.append("distributed.protocol.pickle")
     frame = sys._getframe(1)
     while frame is not None:
@@ -63,15 +63,15 @@ def refuse_in_token(tensor: Any) -> None:
 
 
 def is_followed(tensor: Any) -> bool:
-    """Say whether a trace follows a Tensor."""
+    """Return `True` if an active trace records a Tensor."""
     return isinstance(resolve(tensor), Recorded)
 
 
 def check_wrapped(leaf: Any) -> None:
-    """Raise if a result is a wrapper around a Tensor that is followed, or if its graph holds one.
+    """Raise if a result is a wrapper around a traced Tensor, or if its graph holds one.
 
     Raises:
-        ConversionError: it is. Transforms take derivatives of Tensors, and would take the wrapper as a constant.
+        ConversionError: a transform would treat the wrapper or the graph as a constant.
     """
     for name in () if isinstance(leaf, Recorded) or not hasattr(type(leaf), "__array_ufunc__") else _WRAPPED:
         held = getattr(leaf, name, None)
@@ -84,18 +84,18 @@ def check_wrapped(leaf: Any) -> None:
 
 
 _WRAPPED = ("data", "magnitude")
-"""The attributes by which xarray and pint give away the array that they wrap."""
+"""The attributes with the wrapped array in xarray and pint."""
 
 
 def check_graph(out: Any, is_lost: Callable[[Any], object] = is_followed) -> None:
-    """Raise if the graph of a lazy result, or of the value of a Tensor, holds a Tensor that is followed.
+    """Raise if the graph of a lazy result, or of the value of a Tensor, holds a traced Tensor.
 
     Args:
         out: the result.
-        is_lost: says of a Tensor whether it must not be there.
+        is_lost: returns `True` for a Tensor that the graph must not hold.
 
     Raises:
-        ConversionError: it does.
+        ConversionError: the graph holds such a Tensor.
     """
     while isinstance(out, Recorded):
         out = out.below
@@ -103,7 +103,7 @@ def check_graph(out: Any, is_lost: Callable[[Any], object] = is_followed) -> Non
         return
     seen: set[int] = set()
     graph = out.__dask_graph__()
-    if graph is None:  # a wrapper, such as a Quantity, around another array than Dask's
+    if graph is None:  # a wrapper, such as a Quantity, of an array that is not Dask's
         return
     layers = getattr(graph, "layers", None)
     for layer in [graph] if layers is None else layers.values():
@@ -116,7 +116,7 @@ def check_graph(out: Any, is_lost: Callable[[Any], object] = is_followed) -> Non
 
 
 def _tensors(value: Any, seen: set[int], depth: int, holder: Any = None) -> Iterator[tuple[Any, Any]]:
-    """Yield the Tensors in what a task holds, each with the function that has it, or `None`."""
+    """Yield each Tensor in the objects of a task, together with the function that holds it or `None`."""
     kind = type(value)
     if kind in _PLAIN or id(value) in seen:
         return
@@ -139,7 +139,7 @@ def _tensors(value: Any, seen: set[int], depth: int, holder: Any = None) -> Iter
         parts = value
     elif kind.__module__.startswith("dask."):
         parts = [getattr(value, name, None) for name in ("func", "args", "kwargs", "task", "indices", "value")]
-        depth += 1  # what is Dask's own is no step of the user's
+        depth += 1  # Dask's own containers do not count
     else:
         parts = list(getattr(value, "__dict__", {}).values()) if not issubclass(kind, type) else ()
     seen.add(id(value))
@@ -149,7 +149,7 @@ def _tensors(value: Any, seen: set[int], depth: int, holder: Any = None) -> Iter
 
 def _is_filled(cell: Any) -> bool:
     try:
-        cell.cell_contents  # noqa: B018 - an empty one raises
+        cell.cell_contents  # noqa: B018 - an empty cell raises
     except ValueError:
         return False
     return True

@@ -1,14 +1,15 @@
-"""Memory order in traces without values: which arrays surely lie in C order, without gaps.
+"""Memory order in traces without values: the arrays that are known to be C-contiguous.
 
-Whether `reshape` and `ravel` give a view or a copy depends on the memory order, and so does what a later write changes. A trace
-without values (`vmap`, `jit`, expression lists) follows this rule:
+The memory order decides whether `reshape` and `ravel` return a view or a copy, and so decides the effect of a later write. A
+trace without values (`vmap`, `jit`, expression lists) uses these rules:
 
-- An input lies in C order if the argument does.
-- A view lies as NumPy lays it out: the trace asks an empty array. Views of an array of unknown order have unknown order.
-- A new array lies in C order if all array arguments do, for elementwise functions and primitives with the trait `ordered`. The
-  order of all other new arrays with several axes is unknown.
-- `reshape` and `ravel` of an array of unknown order give a view or a copy. A write to one of the two makes the other unusable:
-  its next use raises `UnsupportedError`, which names `.copy()`.
+- An input is in C order if the argument is.
+- A view has the layout of NumPy's view; the trace makes this view of an empty array. Views of an array of unknown order have
+  unknown order.
+- The result of an elementwise function, or of a primitive with the trait `ordered`, is in C order if all array arguments are.
+  The order of all other new arrays with several axes is unknown.
+- `reshape` and `ravel` of an array of unknown order may return a view or a copy. A write to the array or to the result makes
+  the other one unusable: its next use raises `UnsupportedError`, which suggests `.copy()`.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _ndarray = np.ndarray
 
 
 def examples_in_c_order(array: Any) -> bool:
-    """Return `True` if each example of a batch, whose axis is the first, is known to lie in C order."""
+    """Return `True` if each example `array[i]` of a batch is known to be in C order."""
     model = layout_of(array)
     if type(model) is not _ndarray or model.ndim < 2 or not model.size:
         return model is not None
@@ -39,7 +40,7 @@ def examples_in_c_order(array: Any) -> bool:
 
 
 def lie_alike(one: Any, other: Any) -> bool:
-    """Return `True` if two Tensors of one trace and of the same shape are known to lie in the same memory order."""
+    """Return `True` if two Tensors of one trace and one shape are known to have the same memory order."""
     a, b = innermost(one), innermost(other)
     if issubclass(type(a), _ndarray) and issubclass(type(b), _ndarray):
         return bool(a.strides == b.strides)
@@ -47,7 +48,7 @@ def lie_alike(one: Any, other: Any) -> bool:
 
 
 def c_ordered(tensor: Any) -> Any:
-    """Return a Tensor itself if it lies in C order, otherwise a copy that does; if the order is unknown, it may be either."""
+    """Return a Tensor itself if it is in C order, otherwise a copy in C order; if the order is unknown, either."""
     model = layout_of(tensor)
     if model is None:
         made = RESHAPE(tensor, shape=tensor.shape)
@@ -58,7 +59,7 @@ def c_ordered(tensor: Any) -> Any:
 
 
 def note_result(tensor: Any, primitive: Primitive, arrays: Sequence[Any], params: dict[str, Any]) -> None:
-    """Note of a result in an abstract trace that it is a view, or that its memory order is unknown."""
+    """Register the result of an operation in an abstract trace as a view, or mark its memory order as unknown."""
     if primitive.views and is_traced(arrays[0]) and _noted_as_view(arrays[0], tensor, primitive, params):
         return
     if sum([n != 1 for n in tensor.below.shape]) > 1 and not _gives_c_order(primitive, arrays, params):
@@ -66,7 +67,7 @@ def note_result(tensor: Any, primitive: Primitive, arrays: Sequence[Any], params
 
 
 def _gives_c_order(primitive: Primitive, arrays: Sequence[Any], params: dict[str, Any]) -> bool:
-    """Return `True` if a new array is known to lie in C order."""
+    """Return `True` if the new array that a primitive returns is known to be in C order."""
     if primitive is RESHAPE:
         return True
     order = str(params.get("order")).upper() if primitive is COPY else ""
@@ -78,7 +79,7 @@ def _gives_c_order(primitive: Primitive, arrays: Sequence[Any], params: dict[str
 
 
 def _axes_in_order(a: Any) -> bool:
-    """Return `True` if the axes are known to lie in C order; there may be gaps, and axes may run backwards."""
+    """Return `True` if the axes are known to be in C order, possibly with gaps and negative strides."""
     if is_traced(a) and getattr(a, "origin", None) is None:
         return in_c_order(a)  # the usual case
     model = layout_of(a)
@@ -89,20 +90,20 @@ def _axes_in_order(a: Any) -> bool:
 
 
 def note_view_at(base: Any, tensor: Any, template: Any, arrays: Sequence[Any]) -> None:
-    """Let `base[index]` stand for a view if NumPy makes one: each part of the index is a scalar, not an array of shape `()`."""
+    """Register `tensor = base[index]` as a view if every index array is a scalar, as in NumPy; shape `()` arrays copy."""
     if not is_number(tensor) and all(map(is_number, arrays)):
         note_view(base, tensor, AtPlaces(template, arrays), {})  # type: ignore[arg-type]
 
 
 def _noted_as_view(base: Any, tensor: Any, primitive: Primitive, params: dict[str, Any]) -> bool:
-    """Let the result of an operation on an abstract Tensor stand for a view if it is one; return `False` for a new array."""
+    """Register the result of an operation on an abstract Tensor as a view; return `False` if it is a new array."""
     views = primitive.views if isinstance(primitive.views, str) else primitive.views(params)
     made = tensor.below
     if not views or not (made.shape or made.zero_d) or (not base.shape and views != "read-only" and is_number(base)):
-        return False  # a scalar is no view, and has no views that one could write to
+        return False  # a scalar is not a view, and has no writeable views
     if views == "by layout" and getattr(base, "origin", None) is None and in_c_order(base):
         note_view(base, tensor, primitive, params)
-        return True  # usually
+        return True  # the usual case
     model = layout_of(base)
     whole = np.empty(base.shape, base.dtype) if model is None else model
     value = Step(primitive, params).read(whole)
@@ -120,7 +121,7 @@ def _noted_as_view(base: Any, tensor: Any, primitive: Primitive, params: dict[st
 
 
 def _merges(old: Sequence[int], new: Sequence[int]) -> bool:
-    """Say whether a reshape joins axes, so that the layout decides whether it copies; to split an axis never copies."""
+    """Return `True` if a reshape joins axes: then it may copy, depending on the layout. Splitting an axis never copies."""
     rest = [n for n in new if n != 1]
     for n in old:
         product = 1

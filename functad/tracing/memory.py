@@ -1,4 +1,4 @@
-"""What arrays say of their memory: a Tensor answers where the answer is harmless, and does not give its bytes away."""
+"""Array attributes about memory: a Tensor reports its layout and refuses access to its bytes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from functad.tracing.views import origin_of
 
 
 def _kept(name: str) -> Callable[..., Any]:
-    """Return a method that refuses to write a Tensor as bytes."""
+    """Return a method that raises `ConversionError` instead of writing a Tensor as bytes."""
 
     def method(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
         raise ConversionError(
@@ -35,7 +35,7 @@ def _kept(name: str) -> Callable[..., Any]:
 
 
 def _buffer(name: str) -> property:
-    """Return a property that refuses to give away the memory of a Tensor."""
+    """Return a property that raises `NoBufferError` instead of exposing the memory of a Tensor."""
 
     def attribute(self: Any) -> NoReturn:
         raise NoBufferError(
@@ -48,11 +48,11 @@ def _buffer(name: str) -> property:
 
 
 class _NotAssignedError(UnsupportedError, AttributeError):
-    """An attribute of a Tensor was assigned to; code that tries it with arrays expects an error of attributes."""
+    """The error for assignment to an attribute of a Tensor; an `AttributeError`, as callers of array code expect."""
 
 
 def not_assigned(name: str, value: Any, cure: str) -> UnsupportedError:
-    """Make the error of a property that cannot be assigned to, though that of an array can."""
+    """Return the error for assignment to a property that is writable on arrays but not on Tensors."""
     return _NotAssignedError(f"t.{name} = {value!r} of a Tensor, at {here()}, would change it in place. Use {cure}.")
 
 
@@ -63,9 +63,9 @@ class ArrayMemory:
 
     @property
     def flags(self: Any) -> Any:
-        """The flags of the value; of a view those of NumPy's, of which the value may be a copy without gaps.
+        """The flags of the value, or of an array in C order if the trace has no values.
 
-        Where no value is known they are those of an array in C order.
+        For a view, they are the flags of NumPy's view: the value itself may be a contiguous copy.
         """
         root, path = origin_of(self)
         try:
@@ -76,7 +76,7 @@ class ArrayMemory:
 
     @property
     def strides(self: Any) -> tuple[int, ...]:
-        """The strides of the value; in an abstract trace those of an array in C order."""
+        """The strides of the value, or of an array in C order in an abstract trace."""
         value = innermost(self)
         if not isinstance(value, ArraySpec):
             return np.asarray(value).strides
@@ -88,7 +88,7 @@ class ArrayMemory:
 
     @property
     def base(self) -> None:
-        """None: a Tensor owns what it stands for."""
+        """`None`: a Tensor owns its value."""
         return
 
     @property
@@ -97,13 +97,13 @@ class ArrayMemory:
         return getattr(innermost(self), "device", "cpu")
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Any:
-        """Return the Tensor, if it is on that device."""
+        """Return the Tensor itself; raise `ValueError` for another device."""
         if device != self.device:
             raise ValueError(f"Unsupported device: {device!r}. A Tensor stays where its value is, on {self.device!r}.")
         return self
 
     def view(self: Any, dtype: Any = None, type: Any = None) -> Any:
-        """Return the Tensor, if it is to be seen in its own dtype."""
+        """Return the Tensor itself; raise `UnsupportedError` for another dtype or a subclass of `ndarray`."""
         if type is None and (dtype is None or dtype is np.ndarray):
             return self
         kind = dtype if type is None else type
@@ -123,7 +123,7 @@ class ArrayMemory:
         )
 
     def getfield(self: Any, dtype: Any, offset: int = 0) -> Any:
-        """Return the Tensor, if the field is the whole of it."""
+        """Return the Tensor itself; raise `UnsupportedError` if the field is only a part of it."""
         if offset == 0:
             return self.view(dtype)
         raise UnsupportedError(
@@ -131,7 +131,7 @@ class ArrayMemory:
         )
 
     def setflags(self, write: Any = None, align: Any = None, uic: Any = None) -> None:
-        """Refuse: the value of a Tensor is not the user's. To be written to no more is no change of it."""
+        """Raise `UnsupportedError`, except for `write=False`, which has no effect."""
         if write is False and align is None and uic is None:
             return
         raise UnsupportedError(f"setflags() of a Tensor, at {here()}: a Tensor has no flags of its own. Leave the call out.")

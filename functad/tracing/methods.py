@@ -1,7 +1,7 @@
-"""The methods and attributes of arrays on Tensors: each is the NumPy function of that name, called without its dispatch.
+"""The array methods and attributes of Tensors: each calls the NumPy function of the same name without NumPy's dispatch.
 
-Entries are looked up when they are called. The methods that rules use at higher order, such as `t.sum()`, `t.reshape(shape)`
-and `t.mT`, go to the recorder as directly as they can.
+Entries are looked up at the call. Methods that rules use for higher derivatives, such as `t.sum()`, `t.reshape(shape)` and
+`t.mT`, call the recorder directly.
 """
 
 from __future__ import annotations
@@ -43,11 +43,7 @@ Method = Callable[..., Any]
 
 
 def _front(function: Any) -> Method:
-    """Return the function that is called in place of a NumPy function.
-
-    Raises:
-        UnsupportedError: the function has no entry.
-    """
+    """Return the front of a NumPy function; raise `UnsupportedError` if the function has no entry."""
     entry = ENTRIES.get(function) or vocabulary.find(function)
     if entry is None:
         raise UnsupportedError(f"The method {function.__name__} of a Tensor has no derivative rule, at {here()}.")
@@ -55,7 +51,7 @@ def _front(function: Any) -> Method:
 
 
 def _called(function: Any, *args: Any, **kwargs: Any) -> Any:
-    """Call what is called in place of a NumPy function; its `out` may be a Tensor."""
+    """Call the front of a NumPy function; `out` may be a Tensor."""
     front = _front(function)
     try:
         return front(*args, **kwargs)
@@ -75,7 +71,7 @@ def _method(function: Any) -> Method:
 
 
 def _in_place(name: str, instead: str) -> Method:
-    """Return a method that refuses to write into the Tensor and names what makes a new one."""
+    """Return a method that raises `UnsupportedError` and names an expression that returns a new Tensor."""
 
     def method(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
         raise UnsupportedError(
@@ -88,12 +84,12 @@ def _in_place(name: str, instead: str) -> Method:
 
 
 class ArrayMethods:
-    """Every method and attribute of an array that has an entry."""
+    """The methods and attributes of arrays that have an entry."""
 
     __slots__ = ()
 
     @property
-    def T(self: Any) -> Any:  # noqa: N802  # the name that arrays have
+    def T(self: Any) -> Any:  # noqa: N802  # NumPy's name
         """The transpose: all axes in reverse order."""
         ndim = len(self.shape)
         if ndim == 2:
@@ -127,7 +123,7 @@ class ArrayMethods:
 
     @property
     def flat(self: Any) -> Any:
-        """All elements in C order, on one axis: what is written there is written to this Tensor, what is read is a copy."""
+        """All elements in C order, on one axis. Reading gives copies; writing changes this Tensor."""
         params = {"shape": (self.size,)}
         out = record(RESHAPE, (self,), params)
         root, path = origin_of(self)
@@ -166,7 +162,7 @@ class ArrayMethods:
         return squeeze(self, axis)
 
     def astype(self, dtype: Any, order: str = "K", casting: Any = "unsafe", subok: bool = True, copy: bool = True) -> Any:
-        """Return the Tensor in another dtype; to an integer or boolean one the result is a constant."""
+        """Return the Tensor in another dtype; a constant if the dtype is integer or boolean."""
         out = astype(self, dtype, casting, copy)
         if order == "K":
             return out
@@ -175,7 +171,7 @@ class ArrayMethods:
         return in_fortran_order(self) if is_fortran(self, order) else in_c_order(self)
 
     def copy(self, order: str = "C") -> Any:
-        """As `np.copy`, with the order of C if no other is asked for."""
+        """As `np.copy`, by default in C order."""
         return COPY(self, order=order)
 
     def __copy__(self) -> Any:
@@ -188,7 +184,7 @@ class ArrayMethods:
         """As `np.clip`."""
         return _called(np.clip, self, min, max, out)
 
-    # Fronts that have the signature of the method: no look-up, which would be a fifth of the time of t.sum().
+    # These fronts have the signature of the method. The look-up of an entry would take a fifth of the time of t.sum().
     sum = reductions.sum
     mean = reductions.mean
     prod = reductions.prod
@@ -215,7 +211,7 @@ class ArrayMethods:
     choose = _method(np.choose)
 
     def conj(self: Any) -> Any:
-        """As `np.conj`; a Tensor of real numbers is its own."""
+        """As `np.conj`; a real Tensor is returned itself."""
         return _front(np.conjugate)(self) if self.dtype.kind == "c" else self
 
     conjugate = conj

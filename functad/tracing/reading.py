@@ -1,7 +1,7 @@
-"""Reading the elements of a Tensor: `t[i]`, `for v in t` and `x, y = t`, by a short way in an open reverse trace.
+"""Indexing and iteration of Tensors: `t[i]`, `for v in t` and `x, y = t`, with a fast path in an open concrete trace.
 
-Loops over the elements of an array are where Python code spends its operations, so reading one takes neither NumPy's dispatch
-nor `record`: 1 us instead of 3.
+Python code often loops over the elements of an array. The fast path skips NumPy's dispatch and `record`: 1 us instead of 3 us
+per element.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ _RESHAPE = RESHAPE.reverse_plan((0,))
 
 
 def _widened(x: Any, index: tuple[Any, ...]) -> Any:
-    """Return `x[index]` if the index only adds axes, so that all is read; `None` if it does otherwise."""
+    """Return `x[index]` if the index only adds axes; otherwise `None`."""
     if index == () == x.shape:
-        return None  # a number, and no view
+        return None  # the result is a scalar, not a view
     shape = shape_widened(x.shape, index)
     return None if shape is None else recorded(RESHAPE, (x,), {"shape": shape})
 
@@ -75,13 +75,13 @@ class Reading:
         out = value[index]
         frame = _getframe(1)
         if way is WIDENS and type(out) is _ndarray:
-            # A reshape, which neither scatters its cotangent nor counts as a selection
+            # Recorded as a reshape: its VJP rule does not scatter, and it does not count as a selection.
             tensor = recorder.append((_RESHAPE, self.slot, value.shape, None), out, frame.f_code, frame.f_lasti)
             note_view(self, tensor, RESHAPE, {"shape": out.shape})
             return tensor
         is_view = type(out) is not _float64 and shares(out, value)
         kept = index
-        if type(out) is not _float64 and not is_view:  # masks and arrays of integers may be overwritten by the user later
+        if type(out) is not _float64 and not is_view:  # the user may later overwrite a mask or an array of integers
             if type(out) is not _ndarray:
                 check_shape(out)
             kept = held(index, recorder) if type(index) is _ndarray else with_arrays(index, lambda a: held(a, recorder))
@@ -99,7 +99,7 @@ class Reading:
 
 
 def _elements(t: Any, code: CodeType, instruction: int) -> Iterator[Any]:
-    """Read the elements of a Tensor one after the other, as `t[0], t[1], ...` would on the given line."""
+    """Yield `t[0], t[1], ...`, recorded at the given line."""
     shape, dtype = t.shape, t.dtype
     for i in range(shape[0]):
         recorder = t.recorder

@@ -1,4 +1,4 @@
-"""How Tensors are shown: what is known of them is told, and nothing is computed, recorded or read anew for that."""
+"""Text and notebook display of Tensors from their known state: a display computes, records and refreshes nothing."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from functad.tracing.traces.base import Recorded, Recorder
 
 
 def known(tensor: Any) -> tuple[list[Recorder], Any]:
-    """Return the recorders of the traces that a Tensor is in, from the newest on, and its value below all of them.
+    """Return the recorders of a Tensor, newest first, and its value below all of them.
 
-    Where a trace has no values that is a spec. The value of a view of what was written to since is read from what it views,
-    past all traces; it is `None` where it is in doubt whether that is one.
+    The value is a spec in a trace without values. The value of a stale view is read from its root, below all traces. The value
+    is `None` for a stale Tensor that may or may not be a view.
     """
     recorders: list[Recorder] = []
     paths, value = [], tensor
@@ -43,7 +43,7 @@ def known(tensor: Any) -> tuple[list[Recorder], Any]:
 
 
 def tensor_text(tensor: Any) -> str:
-    """Return the text of a Tensor: its value or its spec, within a pair of brackets for each trace."""
+    """Return the text of a Tensor: its spec, or its value within one `Tensor(...)` for each trace."""
     recorders, value = known(tensor)
     if issubclass(type(value), ArraySpec):
         return f"Tensor({value})"
@@ -52,7 +52,7 @@ def tensor_text(tensor: Any) -> str:
 
 
 def tensor_markup(tensor: Any) -> str:
-    """Return the display of a Tensor for notebooks: dtype and shape, the value, whose it is, and the line that made it."""
+    """Return the HTML display of a Tensor: dtype, shape, value, traces, and the line that made it."""
     recorders, value = known(tensor)
     spec = spec_or_none(value)
     facts = [dtype_text(spec.dtype), str(spec.shape), bytes_text(spec.nbytes)] if spec else []
@@ -67,7 +67,7 @@ def tensor_markup(tensor: Any) -> str:
 
 
 def trace_text(recorder: Recorder) -> str:
-    """Say in a sentence what a Tensor of a recorder is."""
+    """Return a sentence about the Tensors of a recorder."""
     tapes = getattr(recorder, "tapes", None)
     if tapes is not None:
         return "Of a GradientTape that records no more." if recorder.inactive else "Followed by a GradientTape that records."

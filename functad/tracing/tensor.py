@@ -1,7 +1,7 @@
-"""The Tensor: an array value that records what NumPy does to it.
+"""`Tensor`: an array value that records the NumPy operations on it.
 
-NumPy asks a Tensor what to do through `__array_ufunc__` and `__array_function__`; Python's operators and the methods of
-arrays go to the recorder directly. What would silently cut the derivative, such as `float(t)` or `np.array([t])`, raises.
+NumPy dispatches to a Tensor through `__array_ufunc__` and `__array_function__`. Python's operators and the methods of arrays
+call the recorder directly. Conversions that would silently lose the derivative, such as `float(t)` or `np.array([t])`, raise.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from functad.primitives.operands import (
     strong,
 )
 from functad.primitives.ufunc_methods import METHODS, call_with_keywords
-from functad.tracing import conversions, joining, reducing  # noqa: F401 # the last two enter short ways
+from functad.tracing import conversions, fast_paths  # noqa: F401 # the second registers fast paths
 from functad.tracing.foreign import OURS, answer_to_function, answer_to_ufunc
 from functad.tracing.graphs import refuse_in_token
 from functad.tracing.layouts import c_ordered
@@ -58,41 +58,41 @@ _KNOWN = (Recorded, np.ndarray, np.generic, int, float, complex, list, tuple)
 
 _INT64 = range(-(2**63), 2**63)
 
-# Functions of `functad.numpy` that call NumPy first, with whatever they were given, since looking through a list for Tensors
-# takes longer than many calls of NumPy. A Tensor that NumPy then asks for an array raises an error that only they catch.
+# Some functions of `functad.numpy` call NumPy first with unchecked arguments, since searching a list for Tensors takes longer
+# than many calls of NumPy. If NumPy then converts a Tensor, the Tensor raises `AskedError`, which only these functions catch.
 
 _NUMPY = os.path.dirname(np.__file__) + os.sep  # noqa: PTH120 - as in `functad.places`
 
-# By the identity of code objects: their hash would be computed anew each time.
+# Keyed by the identity of code objects, since their hash is not cached.
 _asking: dict[int, CodeType] = {}
 _passing: dict[int, CodeType] = {}
 
 
 class AskedError(BaseException):
-    """A Tensor was asked for an array by a function that calls NumPy first; `except Exception` in NumPy lets it pass."""
+    """The signal that NumPy converts a Tensor for a function that calls NumPy first; it passes `except Exception` in NumPy."""
 
 
 def asks_first(code: CodeType) -> None:
-    """Register the code of a function that calls NumPy first, and catches `AskedError`."""
+    """Register the code of a function that calls NumPy first and catches `AskedError`."""
     _asking[id(code)] = code
 
 
 def passes_on(code: CodeType) -> None:
-    """Register the code of a method that asks a Tensor only because it is asked itself, such as `Variable.__array__`."""
+    """Register the code of a method that only forwards a conversion to a Tensor, such as `Variable.__array__`."""
     _passing[id(code)] = code
 
 
 def _is_asked_first(frame: FrameType | None) -> bool:
-    """Return `True` if an array is asked for, in a frame, by a function that calls NumPy first, or by NumPy on its behalf."""
+    """Return `True` if the conversion in a frame comes, directly or through NumPy, from a function that calls NumPy first."""
     while frame is not None and (frame.f_code.co_filename.startswith(_NUMPY) or id(frame.f_code) in _passing):
         frame = frame.f_back
     return frame is not None and id(frame.f_code) in _asking
 
 
 class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, Recorded, metaclass=TensorType):
-    """An array value that is being traced; functions under a transform receive it in place of their arguments.
+    """A traced array value; a transform passes Tensors to its function in place of the arguments.
 
-    It has the attributes, operators and methods of an array. Users do not make Tensors: the transforms do.
+    A Tensor has the attributes, operators and methods of an array. Transforms create Tensors; users do not.
 
     Example:
         >>> import numpy as np, functad
@@ -128,7 +128,7 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
             inputs = tuple([strong(value) if is_traced(value) else np.asarray(value)[()] for value in inputs])
             first = next(filter(is_traced, inputs))
         if (type(inputs[0]) is complex or type(inputs[-1]) is complex) and dtype_of(self) == np.float64:
-            # Python's operators would give a Python number.
+            # Python's operators would return a Python number.
             inputs = tuple([np.complex128(value) if type(value) is complex else value for value in inputs])
         if not kwargs and method == "__call__":
             short = BINARY.get(ufunc) or _short_way(ufunc)
@@ -184,12 +184,12 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
         return buffer_like(self, out) if entry.creates and type(out) is np.ndarray else out
 
     def renew(self) -> None:
-        """Read the Tensor anew if it is a view of what was written to since."""
+        """Read the Tensor again if it is a stale view."""
         if self.below is None:
             refresh(self)
 
     def current(self) -> Any:
-        """Return the value one level lower, of a view as it is now."""
+        """Return the value one level lower; a stale view is refreshed first."""
         if self.below is None:
             refresh(self)
         return self.below
@@ -256,7 +256,7 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
         return bool(self._concrete("bool"))
 
     def __repr__(self) -> str:
-        from functad.tracing.shown import tensor_text  # noqa: PLC0415 - programs that show nothing need none of it
+        from functad.tracing.shown import tensor_text  # noqa: PLC0415 - needed for display only
 
         return tensor_text(self)
 
@@ -280,7 +280,7 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
         return self.recorder.concrete_value(self, wanted)
 
     def _plain(self, wanted: str) -> Any:
-        """Return the value if no trace follows the Tensor; otherwise a plain value would lose the derivative."""
+        """Return the plain value of a constant; raise `ConversionError` if a derivative would be lost."""
         self.renew()
         value = resolve(self)
         if not isinstance(value, Tensor):
@@ -291,10 +291,10 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
         raise conversions.refusal(wanted)
 
     def numpy(self) -> Any:
-        """Return the value as an array or number that is the caller's own; a tape does not follow what is done with it.
+        """Return the value as a new array or a number; a tape does not record operations on it.
 
         Raises:
-            ConversionError: the Tensor is an argument of a transform such as `grad`, whose derivative would be lost.
+            ConversionError: the Tensor belongs to a transform such as `grad`, and its derivative would be lost.
         """
         self.renew()
         value = self.recorder.value_outside(self)
@@ -329,7 +329,7 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
         return idle_tensor, (np.copy(self._plain("Pickling"))[()],)
 
     def item(self, *args: int) -> Any:
-        """Return an element as a Python number, unless it is being differentiated: that has no derivative.
+        """Return an element of a constant as a Python number; adopted code gets a Tensor of shape `()`.
 
         Args:
             args: the position, as for the method of arrays; none for an array of one element.
@@ -338,7 +338,7 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
             A Python number.
 
         Raises:
-            ConversionError: the Tensor is an argument of a transform such as `grad`, whose derivative would be lost.
+            ConversionError: the Tensor belongs to a transform such as `grad`, and its derivative would be lost.
         """
         if "__functad_adopted__" in sys._getframe(1).f_globals and self.dtype.kind in "fc":
             flat = self.reshape(-1)
@@ -346,19 +346,19 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
         return self._plain("item()").item(*args)
 
     def as_integer_ratio(self) -> Any:
-        """Return the number as a fraction, unless it is being differentiated."""
+        """Return a constant as a fraction; raise `ConversionError` if a derivative would be lost."""
         return self._plain("as_integer_ratio()").as_integer_ratio()
 
     def hex(self) -> Any:
-        """Return the number as hexadecimal digits, unless it is being differentiated."""
+        """Return a constant as hexadecimal digits; raise `ConversionError` if a derivative would be lost."""
         return self._plain("hex()").hex()
 
     def is_integer(self) -> bool:
-        """Say whether the number is one, as the method of Python's and NumPy's numbers does."""
+        """Return `True` if the number is an integer, as `float.is_integer`."""
         return bool(self._concrete("is_integer()").is_integer())
 
     def tolist(self) -> Any:
-        """Return the elements as Python numbers, unless they are being differentiated; adopted code has lists of Tensors."""
+        """Return the elements of a constant as Python numbers; adopted code gets lists of Tensors."""
         if "__functad_adopted__" in sys._getframe(1).f_globals and self.dtype.kind in "fc":
             return _listed(self)
         return self._plain("tolist()").tolist()
@@ -369,12 +369,12 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
         if conversions.testing():
             return np.asarray(self._concrete("array"), dtype)
         if conversions.multiplying_sparse() and isinstance(resolve(self), Tensor):
-            return np.empty((), object)  # by which SciPy knows that the product is the business of the other operand
+            return np.empty((), object)  # SciPy then leaves the product to the other operand
         return np.array(self._plain("Conversion to an array"), dtype, copy=copy)
 
 
 def _listed(tensor: Any) -> Any:
-    """Return the elements of a Tensor as lists of Tensors of shape (), as `tolist` has numbers."""
+    """Return the elements of a Tensor as nested lists of Tensors of shape `()`."""
     return list(map(_listed, tensor)) if tensor.shape else tensor
 
 
@@ -385,11 +385,11 @@ _USUAL = frozenset({Tensor, np.ndarray})
 _STRONG = frozenset({np.ndarray, np.float64, np.float32})
 _LISTS = frozenset({list, tuple})
 _PLAIN = frozenset({Tensor, np.ndarray, np.float64, float, int, bool, str, type(None)})
-"""The types of nearly all arguments, in which there is nothing to wrap."""
+"""The types of nearly all arguments; they need no conversion."""
 
 
 def _converted_inside(function: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
-    """Return the arguments of a function of NumPy in which foreign arrays and lists of Tensors are converted."""
+    """Return the arguments of a NumPy function with foreign arrays and lists of Tensors converted."""
     for arg in args:
         if type(arg) not in _PLAIN:
             name = shown_name(function)
@@ -403,9 +403,9 @@ def _converted_inside(function: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
 
 
 def _converted(function: Any, parameter: int | str, value: Any) -> Any:
-    """Return a list of Tensors, also a nested one, as one Tensor where a function takes an array; other values as they are.
+    """Return a (nested) list of Tensors as one Tensor if the parameter takes an array; other values unchanged.
 
-    Lists of integers are left to the function. They may be shapes.
+    Lists of integers stay unchanged, since they may be shapes.
     """
     if type(value) not in _LISTS or (tensor := first_tensor(value)) is None:
         return value
@@ -416,7 +416,7 @@ def _converted(function: Any, parameter: int | str, value: Any) -> Any:
 
 
 def in_places(primitive: Primitive, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the arguments of a primitive with its arrays in their places, where they were given by name."""
+    """Return the arguments of a primitive with array keywords moved to their positions."""
     arrays = _array_names(primitive)
     if kwargs.keys().isdisjoint(arrays):
         return args, kwargs
@@ -430,7 +430,7 @@ def in_places(primitive: Primitive, args: tuple[Any, ...], kwargs: dict[str, Any
 
 @functools.cache
 def _array_names(primitive: Primitive) -> tuple[str, ...]:
-    """Return the names of the first parameters of a function of NumPy: those of arrays, and those without a default."""
+    """Return the names of the leading parameters of a NumPy function that are arrays or have no default."""
     parameters = list(inspect.signature(primitive.function).parameters.values())
     first = itertools.takewhile(
         lambda place: place[0] < len(primitive.names) or place[1].default is place[1].empty, enumerate(parameters)
@@ -439,12 +439,12 @@ def _array_names(primitive: Primitive) -> tuple[str, ...]:
 
 
 def idle_tensor(value: Any) -> Tensor:
-    """Return a value as a Tensor that is in no trace: a copy of an array."""
+    """Return a copy of a value as a Tensor outside all traces."""
     return idle(Tensor, np.copy(value)[()])  # type: ignore[no-any-return]
 
 
 def _first_call(ufunc: np.ufunc, x: Tensor) -> Any:
-    """Call a ufunc of one argument for the first time: make its short way, if it is elementwise."""
+    """Call a ufunc of one argument for the first time, and add its fast path if it is elementwise."""
     entry = _entry_of(ufunc)
     if not isinstance(entry, Primitive) or entry.kind != "elementwise" or not entry.differentiable(0):
         return entry.front(x if getattr(entry, "compute", ufunc) is ufunc else strong(x))
@@ -452,7 +452,7 @@ def _first_call(ufunc: np.ufunc, x: Tensor) -> Any:
 
 
 def _short_way(ufunc: np.ufunc) -> Any:
-    """Return the short way for a ufunc of two arguments, made at its first call; `None` if it is not elementwise."""
+    """Add and return the fast path of a ufunc of two arguments; `None` if it cannot have one."""
     entry = ENTRIES.get(ufunc)
     if not isinstance(entry, Primitive) or entry.kind != "elementwise" or len(entry.names) != 2 or entry.partial:
         return None
@@ -462,7 +462,7 @@ def _short_way(ufunc: np.ufunc) -> Any:
 
 
 def _keeps_dtype(ufunc: np.ufunc) -> bool:
-    """Say whether a ufunc of two float32 arrays gives one; of what `float_power` gives in double precision, more is cast."""
+    """Return `True` if a ufunc returns float32 for two float32 arrays; `float_power`, for example, returns float64."""
     try:
         return bool(ufunc.resolve_dtypes((_FLOAT32, _FLOAT32, None))[2] == _FLOAT32)
     except TypeError:

@@ -1,8 +1,8 @@
-"""How a Tensor answers type tests: as its value would, so that code of others takes the branch that it takes without functad.
+"""Type tests of Tensors: `isinstance` treats a Tensor as its value, so that library code takes its usual branch.
 
-`isinstance(t, np.ndarray)` asks `t.__class__`, which is here the type of the value; so do abstract base classes, `match` and
-`functools.singledispatch`. `type(t)` is Tensor all the same, and `isinstance(t, Tensor)` holds, since Python looks at that
-first. What asks by `type`, as NumPy's C code does, sees a Tensor; within functad all tests for arrays and numbers do.
+`isinstance(t, np.ndarray)` reads `t.__class__`, which returns the type of the value. Abstract base classes, `match` and
+`functools.singledispatch` read it too. `type(t)` is `Tensor`, and `isinstance(t, Tensor)` is true, since Python tests `type(t)`
+first. NumPy's C code uses `type` and sees a Tensor. functad's own tests for arrays and numbers use `type` too.
 """
 
 from __future__ import annotations
@@ -15,17 +15,20 @@ from functad.expressions.spec import type_of
 from functad.tracing.traces.base import Recorded
 
 _TOLD = ("xarray.", "pandas.", "dask.", "sparse.", "scipy.sparse.", "jax._src.numpy.array_methods", "json.", "fractions")
-"""Packages that are told Tensor. xarray, Dask and sparse arrays of both kinds, and the operators of JAX, make plain arrays of
-what is NumPy's own, and leave to NumPy's protocols and to Python's what is not; json names the type of what it cannot write
-down; a Fraction compares itself with floats by their digits, and leaves it to others to compare themselves with it."""
+"""Modules for which `t.__class__` is `Tensor`.
+
+xarray, pandas, Dask, both kinds of sparse arrays and the operators of JAX convert NumPy's types to plain arrays. They leave
+other types to the protocols of NumPy and Python. json shows the type of an object that it cannot serialize. A `Fraction`
+compares a float by its digits, and leaves the comparison with other types to the other operand.
+"""
 
 _SIZED = ("__len__", "__iter__", "__contains__", "__hash__")
 
 
 class TensorType(type):
-    """The class of the class Tensor: it hides from abstract base classes what numbers do not have.
+    """The metaclass of `Tensor`: it hides container methods, which numbers lack, from abstract base classes.
 
-    `isinstance(t, Sized)` asks `type(t)` too, and looks for `__len__` in its `__mro__`; what stands there as `None` is absent.
+    `isinstance(t, Sized)` also tests `type(t)`: it searches `__mro__` for `__len__`, and `None` there means absent.
     """
 
     @property
@@ -37,31 +40,31 @@ _Hidden = type("_Hidden", (), dict.fromkeys(_SIZED))
 
 
 class _UnsizedError(TypeError, AttributeError):
-    """A number has no length: `len(t)` raises, and `hasattr(t, "__len__")` is false."""
+    """The error for the length of a number: `len(t)` raises a `TypeError`, and `hasattr(t, "__len__")` is false."""
 
 
 class TypeTests:
-    """What Python asks to find out what a value is."""
+    """The attributes that type tests read."""
 
     __slots__ = ()
 
     @property  # type: ignore[misc]
     def __class__(self: Any) -> type:
-        """The type of the value; where a trace has none, that of arrays, or of NumPy's numbers for the shape ()."""
+        """The type of the value; in a trace without values `ndarray`, or a NumPy scalar type for shape `()`."""
         asking = sys._getframe(1)
         module = asking.f_globals.get("__name__", "")
-        if module.startswith("polars."):  # its operators convert the other operand and never leave the operation to it
+        if module.startswith("polars."):  # its operators convert the other operand and never return `NotImplemented`
             self._plain("Conversion to an array")
         if module.startswith(_TOLD) and not module.startswith("scipy.sparse.linalg."):
             name = asking.f_code.co_qualname
-            if name == "JSONEncoder.default":  # which is about to raise
+            if name == "JSONEncoder.default":  # it is about to raise
                 self._plain("JSON")
-            if name != "Fraction.__new__":  # which asks floats for their digits, as it does NumPy's
+            if name != "Fraction.__new__":  # it reads the digits of Python and NumPy floats
                 return type(self)
         value = self
         while issubclass(type(value), Recorded):
             held = value.below
-            value = value.origin[0] if held is None else held  # a view that is to be read anew is what its owner is
+            value = value.origin[0] if held is None else held  # a stale view has the type of its root
         return type_of(value)
 
     @property
@@ -78,7 +81,7 @@ class TypeTests:
 
     @property
     def __len__(self: Any) -> Callable[[], int]:
-        """The method that `len` calls; a number has none."""
+        """The method that `len` calls; raises for shape `()`."""
         if not self.shape:
             raise _UnsizedError("len() of a Tensor of shape ()")
         return lambda: self.shape[0]

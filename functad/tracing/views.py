@@ -1,13 +1,12 @@
-"""Which Tensors view which: so that a write to one is seen through the other, as NumPy has it.
+"""Views among Tensors: a write to a Tensor changes all Tensors that share its memory, as in NumPy.
 
-A Tensor whose value shares the memory of another's knows its `origin`: the root that owns the memory, and the path of views
-from there. The root keeps weak references to its views. A write goes to the root and makes all views stale; a stale one has no
-value, and belongs to `STALE`, whose `process` reads it anew.
-Nothing is paid by operations that make no view.
+A view has an `origin`: the root Tensor, which owns the memory, and the path of view operations from the root. The root keeps
+weak references to its views. A write goes to the root and makes all views stale. A stale view has no value and belongs to the
+recorder `STALE`. `STALE.process` reads the view from the root again. Operations that return no view have no overhead.
 
-An abstract trace has no values, and so no memory to ask (see `functad.tracing.layouts`). If it does not know whether `reshape`
-made a view or a copy, the result and its argument both own their memory, and each is in the list of views of the other without
-an `origin`. A write to one of them makes the other stale, and a stale Tensor without an origin is refused when it is read.
+An abstract trace has no values, so it cannot compare memory (see `functad.tracing.layouts`). It may not know whether `reshape`
+returned a view or a copy. Then the argument and the result both own their memory, and each is in the list of views of the other
+one without an `origin`. A write to one of them makes the other stale, and reading a stale Tensor without an origin raises.
 """
 
 from __future__ import annotations
@@ -32,21 +31,21 @@ _new_step = tuple.__new__  # half the time of a call of the named tuple
 
 
 class StaleRecorder(Recorder):
-    """What views belong to that are to be read anew before they are used."""
+    """The recorder of stale views: it reads them again before their next use."""
 
     def __init__(self) -> None:
         super().__init__("a write", None)
         self.rank = inf
 
     def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        """Read the stale views among the arrays anew, and record the call."""
+        """Refresh the stale views among the arrays, and record the call."""
         for a in arrays:
             if isinstance(a, Recorded) and a.recorder is self:
                 refresh(a)
         return record(primitive, arrays, params)
 
     def resolve(self, tensor: Recorded) -> Any:
-        """Read a view anew, and return what it stands for."""
+        """Refresh a view and resolve it."""
         refresh(tensor)
         return resolve(tensor)
 
@@ -56,13 +55,13 @@ STALE = StaleRecorder()
 
 
 class Memory:
-    """What a root knows of the memory that it owns.
+    """The state of the memory that a root owns.
 
     Attributes:
-        views: weak references to the Tensors that view it, or may view it, and are not stale.
-        limit: from this number on, references to Tensors that are gone are dropped.
-        copied: how often a write had to copy the array because records held it or a part of it.
-        ordered: the elements are known to lie in C order without gaps; of use in abstract traces only.
+        views: weak references to the Tensors that are, or may be, views of the root and are not stale.
+        limit: the number of references at which dead references are dropped.
+        copied: the number of writes that had to copy the array, because records held it or a part of it.
+        ordered: the memory is known to be C-contiguous; used in abstract traces only.
     """
 
     __slots__ = ("copied", "limit", "ordered", "views")
@@ -75,7 +74,7 @@ class Memory:
 
 
 def memory_of(root: Any) -> Memory:
-    """Return the notes of a root on its memory; they are made if there are none yet."""
+    """Return the `Memory` of a root; create it if there is none."""
     memory: Memory | None = getattr(root, "memory", None)
     if memory is None:
         memory = root.memory = Memory()
@@ -83,12 +82,12 @@ def memory_of(root: Any) -> Memory:
 
 
 def origin_of(tensor: Any) -> tuple[Any, Path]:
-    """Return the root of a Tensor and the path from there; that of a root is empty."""
+    """Return the root of a Tensor and the path from the root; the path is empty for a root itself."""
     return getattr(tensor, "origin", None) or (tensor, ())
 
 
 def layout_of(a: Any) -> Any:
-    """Return an array that lies in memory as an argument does, or the number that it is; `None` if the layout is unknown."""
+    """Return an array with the memory layout of `a`, or the number `a`; `None` if the layout is unknown."""
     while is_traced(a) and not isinstance(a.current(), ArraySpec):
         a = a.below
     if not is_traced(a):
@@ -96,14 +95,14 @@ def layout_of(a: Any) -> Any:
     root, path = origin_of(a)
     memory: Memory | None = getattr(root, "memory", None)
     known = memory is None or memory.ordered
-    return part(np.empty(root.shape, root.dtype), path) if known else None  # memory that is never touched
+    return part(np.empty(root.shape, root.dtype), path) if known else None  # this memory is never touched
 
 
 def in_c_order(a: Any) -> bool:
-    """Return `True` if the elements of an argument are known to lie in C order without gaps; a number does."""
+    """Return `True` if `a` is a number or known to be C-contiguous."""
     while is_traced(a) and not isinstance(a.current(), ArraySpec):
         a = a.below
-    if is_traced(a) and getattr(a, "origin", None) is None:  # the usual case, in which no array is made
+    if is_traced(a) and getattr(a, "origin", None) is None:  # the usual case, without a model array
         memory: Memory | None = getattr(a, "memory", None)
         return memory is None or memory.ordered
     a = layout_of(a)
@@ -111,7 +110,7 @@ def in_c_order(a: Any) -> bool:
 
 
 def shares(out: Any, value: Any) -> bool:
-    """Say whether the result of an operation is a view of its argument: by what NumPy did one level down."""
+    """Return `True` if a result is a view of its argument, both given one level lower."""
     if type(out) is _ndarray:
         base = out.base
         return out is value or (base is not None and type(value) is _ndarray and (base is value or base is value.base))
@@ -120,7 +119,7 @@ def shares(out: Any, value: Any) -> bool:
 
 
 def note_if_view(base: Any, made: Any, value: Any, out: Any, primitive: Primitive, params: dict[str, Any]) -> None:
-    """Let the result of an operation stand for a view, if what it gave one level down, `out`, is or may be one of `value`."""
+    """Register the result `made` as a view of `base` if, one level lower, `out` is or may be a view of `value`."""
     if shares(out, value):
         note_view(base, made, primitive, params)
     elif is_traced(out) and may_be_view(out):
@@ -129,7 +128,7 @@ def note_if_view(base: Any, made: Any, value: Any, out: Any, primitive: Primitiv
 
 
 def note_view(base: Any, view: Any, primitive: Primitive, params: dict[str, Any], number: int | None = None) -> None:
-    """Let a Tensor that was just made stand for a view of another."""
+    """Register a new Tensor as a view of another one."""
     step = _new_step(Step, (primitive, params, number, True, False))
     origin = getattr(base, "origin", None)
     if origin is None:
@@ -141,7 +140,7 @@ def note_view(base: Any, view: Any, primitive: Primitive, params: dict[str, Any]
 
 
 def _copies(root: Any, path: Path) -> bool:
-    """Say whether NumPy copies at the end of a path with a view in it that functad computes as a copy, such as a diagonal."""
+    """Return `True` if NumPy copies at the end of a path with a view that functad computes as a copy, such as a diagonal."""
     if all(type(step.primitive) is not Composite for step in path):
         return False
     known = innermost(root)
@@ -150,30 +149,30 @@ def _copies(root: Any, path: Path) -> bool:
 
 
 def doubt(view: Any) -> None:
-    """Turn a view that was just made into an array that may be a view or a copy, in all traces below too."""
+    """Turn a new view into an array that may be a view or a copy, in all lower traces too."""
     while is_traced(view):
         origin = getattr(view, "origin", None)
         if origin is not None:
             del view.origin
-            memory_of(view).views.append(ref(origin[0]))  # which knows the view already
+            memory_of(view).views.append(ref(origin[0]))  # the root already has a reference to the view
         view = view.below
 
 
 def may_be_view(root: Any) -> bool:
-    """Return `True` if it is unknown whether a Tensor that owns its memory and another one share it."""
+    """Return `True` if a root may share its memory with another root."""
     memory: Memory | None = getattr(root, "memory", None)
     others = () if memory is None else [weak() for weak in memory.views]
     return any(other is not None and getattr(other, "origin", None) is None for other in others)
 
 
 def note_read_only(base: Any, view: Any, entry: Any, params: dict[str, Any]) -> None:
-    """Let the result of a composite stand for a view that NumPy makes read-only, however it was computed."""
+    """Register the result of a composite as a read-only view, as in NumPy, even if functad computed a copy."""
     root, path = origin_of(base)
     enter(root, (*path, Step(entry, params, writeable=False)), view)
 
 
 def enter(root: Any, path: Path, view: Any) -> None:
-    """Let a Tensor stand for the view at the end of a path."""
+    """Register a Tensor as the view of `root` at the end of a path."""
     view.origin = root, path
     memory = getattr(root, "memory", None) or memory_of(root)
     views = memory.views
@@ -182,15 +181,15 @@ def enter(root: Any, path: Path, view: Any) -> None:
         views[:] = [weak for weak in views if weak() is not None]
         memory.limit = max(64, 2 * len(views))
     if memory.copied > 1 and type(view.below) is _ndarray:
-        # Records of what is computed from it then hold this part, and not the whole of an array that is still being written to.
+        # Later records then hold this part only, not the whole array, which is still being written to.
         part, view.below = view.below, copy_alike(view.below)
         view.below.setflags(write=part.flags.writeable)
 
 
 def make_stale(root: Any, written: Any = None) -> None:
-    """Take the values of all that is or may be a view of a root, which is about to be written to; they belong to `STALE` then.
+    """Clear the values of all Tensors that are or may be views of `root`, before a write; they move to the recorder `STALE`.
 
-    If the root is stale itself, because it may share its memory with another one, that is what is `written`.
+    In recursive calls, `written` is the Tensor of the write, and `root` is a Tensor that may share its memory.
     """
     memory: Memory | None = getattr(root, "memory", None)
     if memory is None or not memory.views:
@@ -208,11 +207,11 @@ def make_stale(root: Any, written: Any = None) -> None:
 
 
 def clone(tensor: Any) -> Any:
-    """Return another Tensor for the same value, which stays what it is when the first one is written to."""
+    """Return another Tensor with the same value that does not change when the first one is written to."""
     if tensor.below is None:
         refresh(tensor)
     value = tensor.below
-    if getattr(value, "origin", None) is not None:  # a write to the other would go through it, to what it views one level below
+    if getattr(value, "origin", None) is not None:  # a write to the clone would go through this view to its root
         value = clone(value)
     other = type(tensor)()
     other.below, other.recorder, other.slot = value, tensor.recorder, tensor.slot
@@ -223,10 +222,10 @@ def clone(tensor: Any) -> Any:
 
 
 def refresh(view: Any) -> None:
-    """Read a stale view anew.
+    """Read a stale view from its root again.
 
     Raises:
-        UnsupportedError: it may share memory with what was written to, or not.
+        UnsupportedError: it is unknown whether the Tensor shares memory with the Tensor of the write.
     """
     origin = getattr(view, "origin", None)
     if origin is None:

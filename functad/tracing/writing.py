@@ -1,7 +1,7 @@
 """Assignment to Tensors: `t[i] = v`, `t += v`, `np.add.at(t, i, v)`, `out=t`.
 
-The record stays pure: a write is an operation like any other, whose result the Tensor stands for from then on. The array itself
-is written in place while nothing else holds it, so that a loop that fills it costs time linear in the number of writes.
+The records stay pure: a write is recorded as an operation, and the Tensor then takes over its result. The array itself is
+written in place while it has no other reference, so a loop that fills it takes time linear in the number of writes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ndarray = np.ndarray
 
 
 def write(tensor: Any, index: Any, v: Any, *, adds: bool = False) -> None:
-    """Replace elements of a Tensor, or add to them, as NumPy does with an array; views of its memory see it.
+    """Replace or add to elements of a Tensor, as NumPy does with an array; views change too.
 
     Raises:
         ConversionError: the Tensor holds integers, so that a derivative would be lost.
@@ -63,7 +63,7 @@ def write(tensor: Any, index: Any, v: Any, *, adds: bool = False) -> None:
 
 
 def _write_through(root: Any, path: Path, index: Any, v: Any, adds: bool) -> None:
-    """Write at an index of the view at the end of a path, some steps of which may be at places that are Tensors."""
+    """Write at an index of the view at the end of a path; steps of the path may have Tensors as indices."""
     cut = next((k for k, step in enumerate(path) if type(step.primitive) is AtPlaces), None)
     if cut is not None:
         piece = COPY(part(clone(root), path[: cut + 1]))
@@ -77,14 +77,14 @@ def _write_through(root: Any, path: Path, index: Any, v: Any, adds: bool) -> Non
 
 
 def put_through(target: Any, path: Path, index: Any, v: Any, adds: bool) -> None:
-    """Write into a Tensor at an index of one of its views, for those who know that this is right and what the index is."""
+    """Write into a Tensor at an index of one of its views, without the checks of `write`."""
     target.renew()
     root, own = origin_of(target)
     _write_through(root, (*own, *path), index, v, adds)
 
 
 def _fits_each(tensor: Any, mask: Any, v: Any) -> bool:
-    """Say whether what is written where a mask is true is the same for each of these places, however many they are."""
+    """Return `True` if `tensor[mask] = v` writes the same `v` at each place, independently of the number of places."""
     shape, ndim = shape_of(tensor), len(shape_of(mask))
     return shape[:ndim] == shape_of(mask) and len(shape_of(v)) <= len(shape) - ndim
 
@@ -98,12 +98,12 @@ def _operand(v: Any) -> Any:
         return v
     if type(v) not in PLAIN:
         v = numpy_values(v, "assignment")
-    return v if isinstance(v, (np.generic, int, float, complex)) else np.array(v)  # a copy, which the user cannot overwrite
+    return v if isinstance(v, (np.generic, int, float, complex)) else np.array(v)  # the user cannot overwrite the copy
 
 
 def _place_at(root: Any, path: Path, template: Any, arrays: Sequence[Any], v: Any, adds: bool) -> None:
-    """Write at places that are Tensors."""
-    from functad.primitives.indexing.place import PLACE, PLACE_ADD  # noqa: PLC0415 - few programs need it
+    """Write at indices that are Tensors."""
+    from functad.primitives.indexing.place import PLACE, PLACE_ADD  # noqa: PLC0415 - rarely needed
 
     new = record(PLACE_ADD if adds else PLACE, (clone(root), v, *arrays), {"path": path, "template": template})
     root.recorder.written = new.recorder.written = True
@@ -111,7 +111,7 @@ def _place_at(root: Any, path: Path, template: Any, arrays: Sequence[Any], v: An
 
 
 def _unlock(root: Any) -> None:
-    """Let an argument own a copy of an array that is read-only: it may be written to, as any argument may."""
+    """Replace the read-only value of an input by a writeable copy."""
     tensor = root
     while isinstance(tensor.below, Recorded):
         tensor = tensor.below
@@ -131,7 +131,7 @@ def _check(tensor: Any, root: Any, v: Any) -> None:
     if type(inner) is not _ndarray and is_number(inner):
         if not updating():
             raise TypeError(f"'{type_of(inner).__name__}' object does not support item assignment")
-        adopt(root, clone(root)[None].reshape(()))  # an array, which can be written into
+        adopt(root, clone(root)[None].reshape(()))  # a writeable array of shape ()
     elif not issubclass(type(inner), (_ndarray, ArraySpec)):
         raise TypeError(f"'{type(inner).__name__}' object does not support item assignment")
     if not _keeps_derivative(v, root):
@@ -154,34 +154,34 @@ def _write(root: Any, path: Path, index: Any, v: Any, primitive: Primitive) -> N
 
 
 def adopt(tensor: Any, new: Any) -> None:
-    """Let a Tensor stand for the value of another that was just made."""
+    """Let a Tensor take over the value and the slot of a new Tensor."""
     make_stale(tensor)
     tensor.below, tensor.recorder, tensor.slot = new.below, new.recorder, new.slot
     tensor.code, tensor.instruction = new.code, new.instruction
 
 
 def _promote(root: Any, recorder: Recorder) -> None:
-    """Bring a Tensor into the trace of an inner transform, whose Tensor is about to be written into it: as a constant."""
+    """Move a Tensor as a constant into an inner trace, before a write of a Tensor of the inner trace."""
     memory_of(root).ordered = in_c_order(root)
     adopt(root, recorder.buffer(clone(root)))
 
 
 def buffer_after(model: Any, value: Any) -> Any:
-    """Make a buffer of what `np.zeros_like` and others made after the model of a Tensor: it lies as the model does."""
+    """Return the result of `np.zeros_like(model)` or a similar function as a buffer with the memory order of `model`."""
     model.renew()
     unknown = value.ndim > 1 and isinstance(innermost(model), ArraySpec) and not in_c_order(model)
     if unknown and model.recorder.has_values:
         return buffer_like(model, buffer_after(model.below, value))
     out = buffer_like(model, value)
     if unknown and out is value and not model.recorder.closed and not model.recorder.inactive:
-        out = model.recorder.buffer(value)  # integers too: a plain array would lie in C order for certain
+        out = model.recorder.buffer(value)  # integers too, since a plain array would count as C-ordered
     if unknown and out is not value:
         memory_of(out).ordered = False
     return out
 
 
 def buffer_like(tensor: Any, value: Any) -> Any:
-    """Return a constant as a Tensor of the trace that another one belongs to; integers and booleans as they are."""
+    """Return a constant as a Tensor of the trace of `tensor`; integers and booleans unchanged."""
     tensor.renew()
     if value.dtype.kind not in "fc" or tensor.recorder.closed or (tensor.recorder.inactive and not recorded_now([tensor])):
         return value
@@ -189,13 +189,13 @@ def buffer_like(tensor: Any, value: Any) -> Any:
 
 
 def recorded_now(inactive: list[Recorded]) -> bool:
-    """Tell who looks on which Tensors of inactive recorders are about to be used, and say whether they are recorded now."""
+    """Call the `ONLOOKER` with Tensors of inactive recorders, and return `True` if they are recorded now."""
     onlooker = ONLOOKER.get()
     return onlooker is not None and onlooker(inactive)
 
 
 def _reduced_by(call: Callable[..., Any]) -> np.ufunc | None:
-    """Return the ufunc that a reduction or a scan applies; `None` for all other functions."""
+    """Return the ufunc of a reduction or a scan; `None` for all other functions."""
     owner = getattr(call, "__self__", None)
     if isinstance(owner, np.ufunc):
         return owner if call.__name__ in ("reduce", "accumulate", "reduceat") else None
@@ -206,9 +206,9 @@ def _reduced_by(call: Callable[..., Any]) -> np.ufunc | None:
 def _with_dtype(
     call: Callable[..., Any], ufunc: np.ufunc, args: Any, keywords: dict[str, Any], out: Any
 ) -> tuple[Any, dict[str, Any]]:
-    """Return the arguments of a reduction with the dtype in which NumPy computes the reduction for a given `out`.
+    """Return the arguments of a reduction with the `dtype` that NumPy uses for a given `out`.
 
-    Without `dtype=`, NumPy chooses the loop of the ufunc for the dtypes of `out` and of the array.
+    Without `dtype=`, NumPy selects the loop of the ufunc by the dtypes of `out` and of the array.
 
     Raises:
         TypeError: the ufunc has no loop for these dtypes.
@@ -230,15 +230,15 @@ _SCANS = frozenset({"accumulate", "cumprod", "cumsum", "nancumprod", "nancumsum"
 
 
 def into(call: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
-    """Call a function whose `out=` is a Tensor, or a tuple with Tensors in it; return what `out=` was.
+    """Call a function with a Tensor, or a tuple with Tensors, as `out=`; return `out`, with results in place of `None`.
 
     Raises:
-        ConversionError: another of the arrays in `out=` is a plain one.
+        ConversionError: `out=` has both Tensors and plain arrays.
     """
     outs = kwargs["out"]
     keywords = {key: value for key, value in kwargs.items() if key != "out"}
     several = outs if isinstance(outs, tuple) else (outs,)
-    where = keywords.pop("where", True) if isinstance(call, np.ufunc) else True  # in reductions it is about the argument
+    where = keywords.pop("where", True) if isinstance(call, np.ufunc) else True  # in reductions it masks the argument
     ufunc = _reduced_by(call)
     if ufunc is not None and isinstance(several[0], Recorded):
         args, keywords = _with_dtype(call, ufunc, args, keywords, several[0])
@@ -265,7 +265,7 @@ def into(call: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
 
 
 def by_name(front: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the arguments of a front with `out` among the keywords, where it was given by its place."""
+    """Return the arguments of a front with a positional `out` moved to the keywords."""
     if "out" in kwargs:
         return args, kwargs
     place = list(inspect.signature(front).parameters).index("out")
@@ -276,7 +276,7 @@ def overwrite(tensor: Any, result: Any, casting: Any = "same_kind") -> Any:
     """Replace all elements of a Tensor by a result, as `out=` does; return the Tensor.
 
     Raises:
-        ValueError: the result has another shape.
+        ValueError: the result cannot be broadcast to the shape of the Tensor.
         UnsupportedError: the result cannot be cast to the dtype of the Tensor.
     """
     shape, given = shape_of(tensor), shape_of(result)
@@ -321,7 +321,7 @@ def _in_place(symbol: str) -> Callable[[Any, Any], Any]:
 
 
 class Writing:
-    """Assignment, the operators that write in place, and the methods that do."""
+    """Assignment, in-place operators and in-place methods."""
 
     __slots__ = ()
 
@@ -343,16 +343,16 @@ class Writing:
     __irshift__ = _in_place("rshift")
 
     def fill(self, value: Any) -> None:
-        """Set all elements to a value; nothing happens to a number, as in NumPy."""
+        """Set all elements to a value; do nothing for a number, as in NumPy."""
         if not is_number(self):
             write(self, Ellipsis, value)
 
     def sort(self, axis: int = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None) -> None:
-        """Sort in place, as `np.sort` does into a new array."""
+        """Sort in place, with the arguments of `np.sort`."""
         overwrite(self, np.sort(self, axis, kind, order, stable=stable))  # type: ignore[call-overload]
 
     def partition(self, kth: Any, axis: int = -1, kind: Any = "introselect", order: Any = None) -> None:
-        """Partition in place, as `np.partition` does into a new array."""
+        """Partition in place, with the arguments of `np.partition`."""
         overwrite(self, np.partition(self, kth, axis, kind, order))  # type: ignore[call-overload]
 
     def put(self, indices: Any, values: Any, mode: Any = "raise") -> None:

@@ -1,1 +1,1 @@
-"""From a list to a new function: gradients, Jacobians, directional derivatives."""
+"""Transforms of functions: gradients, Jacobians, directional derivatives, batches."""

@@ -26,22 +26,22 @@ P = ParamSpec("P")
 
 @transform
 def make_expressions(f: Callable[P, Any]) -> Callable[P, Expressions]:
-    """Return a function that traces `f` and gives its expression list.
+    """Return a function that traces `f` and returns its expression list.
 
-    Only shapes and dtypes of the arguments matter: the trace is abstract, so `f` cannot branch on values. What does not
-    depend on the arguments is computed while tracing and stands in the list as a constant.
+    The trace is abstract: only shapes and dtypes of the arguments matter, and `f` cannot branch on values. Values that do not
+    depend on the arguments are computed during the trace and become constants of the list.
 
     Args:
-        f: a function of NumPy code; without it a decorator is returned.
+        f: a function of NumPy code. Without `f`, the transform returns a decorator.
 
     Returns:
-        A function with the signature of `f` that returns an `Expressions`; its arguments may be arrays, numbers, `ArraySpec`s
-        or trees of them.
+        A function with the signature of `f` that returns an `Expressions`. Its arguments may be arrays, numbers, `ArraySpec`s
+        or pytrees of them.
 
     Raises:
-        InputError: an argument is no tree of arrays.
-        OutputError: `f` returned something that is no tree of arrays.
-        AbstractValueError: `f` asked for a value.
+        InputError: an argument is not a pytree of arrays.
+        OutputError: the result of `f` is not a pytree of arrays.
+        AbstractValueError: `f` needs the value of a Tensor.
 
     Example:
         >>> import numpy as np
@@ -63,18 +63,18 @@ def make_expressions(f: Callable[P, Any]) -> Callable[P, Expressions]:
 
 
 def eval_shape(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Return the shapes and dtypes of `f(*args, **kwargs)` without computing it.
+    """Return the shapes and dtypes of `f(*args, **kwargs)` without computing the values.
 
     Args:
         f: a function of NumPy code.
-        args: arrays, numbers, `ArraySpec`s or trees of them.
-        kwargs: the same, by name.
+        args: arrays, numbers, `ArraySpec`s or pytrees of them.
+        kwargs: the same types, by name.
 
     Returns:
         The result of `f` with an `ArraySpec` in place of each array.
 
     Raises:
-        InputError, OutputError, AbstractValueError: as `make_expressions`.
+        InputError, OutputError, AbstractValueError: as for `make_expressions`.
 
     Example:
         >>> import numpy as np
@@ -88,7 +88,7 @@ def eval_shape(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 def trace(
     transform: str, f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], *, ordered: bool = True
 ) -> Expressions:
-    """Return the list of a function, traced without values; Tensors of other traces stand in it as constants."""
+    """Return the expression list of a function, traced without values; Tensors of other traces become constants."""
     return listed(AbstractRecorder(transform, f), f, args, kwargs, ordered=ordered)[0]
 
 
@@ -100,21 +100,21 @@ def listed(
     *,
     ordered: bool = True,
 ) -> tuple[Expressions, list[Any]]:
-    """Return the list of a function, and the leaves of its result, traced by a recorder that keeps equations.
+    """Return the expression list of a function, and the leaves of its result.
 
     Args:
-        recorder: of the trace.
+        recorder: the trace, which keeps equations.
         f: the function.
-        args, kwargs: its arguments, or specs of them.
-        ordered: arguments of which only specs are known lie in C order.
+        args, kwargs: the arguments, or their specs.
+        ordered: arguments that are given as specs are in C order.
 
     Raises:
-        InputError: an argument is no tree of arrays.
-        OutputError: the function returned something that is no tree of arrays.
+        InputError: an argument is not a pytree of arrays.
+        OutputError: the result is not a pytree of arrays.
     """
     transform, function = recorder.transform, recorder.function
     leaves, structure = flatten((args, kwargs))
-    # To look up the names of parameters takes longer than to record some operations.
+    # The search for parameter names takes longer than recording some operations.
     shows = isinstance(recorder, AbstractRecorder)
     names = input_names(f, structure, len(args)) if shows else [f"args[{i}]" for i in range(len(leaves))]
     tensors = []
@@ -143,7 +143,7 @@ def listed(
 
 def _spec_of_input(leaf: Any, name: str, transform: str, f: object) -> ArraySpec:
     spec = spec_or_none(leaf)
-    looks = spec is not None and type(leaf) not in PLAIN and transform != "jit"  # `jit` has looked
+    looks = spec is not None and type(leaf) not in PLAIN and transform != "jit"  # `jit` has checked
     if looks and (reason := foreign_rules(leaf)) is not None:
         raise InputError(f"{call_of(transform, f)}: {name} is a {type(leaf).__name__}. {reason}")
     if spec is None or spec.dtype.kind not in "biufc":
@@ -155,7 +155,7 @@ def _spec_of_input(leaf: Any, name: str, transform: str, f: object) -> ArraySpec
 
 
 def input_names(f: Callable[..., Any], structure: Structure, count: int) -> list[str]:
-    """Return for each leaf of `(args, kwargs)` the name of its parameter, with the path within it."""
+    """Return, for each leaf of `(args, kwargs)`, the parameter name and the path of the leaf in the argument."""
     parameters = parameters_of(f) or {}
     positional = [p.name for p in parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     roots = [positional[i] if i < len(positional) else f"args[{i}]" for i in range(count)]

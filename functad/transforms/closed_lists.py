@@ -1,11 +1,11 @@
-"""A function as a closed expression list: what it captured of outer traces becomes inputs.
+"""Closed expression lists: captured Tensors of outer traces become inputs of the list.
 
-That is how a sub-function gets into an equation of its own: the body of a loop, the equation that a solver solves, what a
-checkpoint computes again. The list refers to no trace; an equation that holds it has the captured Tensors among its arguments,
-so that derivatives flow to them.
+Equations hold sub-functions as closed lists: the body of a loop, the function of a solver, the function of a checkpoint. A
+closed list refers to no trace. The equation that holds the list takes the captured Tensors as arguments, so derivatives flow to
+them.
 
-What is recorded at a point may branch on values, as under `grad`, and the list is that of the branch taken: it may be evaluated
-and differentiated there any number of times. What is recorded without values holds everywhere, as the body of a loop must.
+A function recorded at a point (`closed_at`) may branch on values, as under `grad`. Its list holds the taken branch and is valid
+at this point only. A list recorded without values (`closed_anywhere`) is valid everywhere; bodies of loops need that.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from functad.trees.structure import Structure, flatten
 
 
 class Closed:
-    """A function of leaves as a list without references to any trace; calling it evaluates the list.
+    """A function of leaves as a closed expression list; a call evaluates the list.
 
     Attributes:
-        expressions: the list; its inputs are the leaves, then what was captured.
-        captured: Tensors of outer traces, to be handed on as the last inputs.
-        values: what the function gave when it was recorded, if it was at a point.
+        expressions: the list. Its inputs are the leaves, then the captured Tensors.
+        captured: the captured Tensors of outer traces.
+        values: the results at the point where the function was recorded; empty if it was recorded without values.
     """
 
     def __init__(self, expressions: Expressions, captured: Sequence[Any] = (), values: Sequence[Any] = ()) -> None:
@@ -53,24 +53,25 @@ class Closed:
         return Closed, (self.expressions, self.captured, self.values)
 
     def __call__(self, *leaves: Any) -> list[Any]:
-        """Evaluate the list; on Tensors that is recorded."""
+        """Return the results of the list; Tensor arguments record the evaluation."""
         return self._run(leaves)
 
 
 class NoValueError(UnsupportedError):
-    """A function that is recorded at a point uses a Tensor that has no value."""
+    """The error for a function recorded at a point that uses a Tensor without a value."""
 
 
 class Noting(Recorder):
-    """A trace at a point: it computes as a concrete one does, and keeps the equations that an abstract one keeps.
+    """A trace at a point: it computes values like a concrete trace, and records equations like an abstract trace.
 
-    Tensors of other traces stand in these as constants until the list is closed. Values are dropped as soon as the function
-    drops them.
+    Tensors of other traces are constants in the equations until the list is closed. The trace keeps no values, except those
+    that `choose` selects.
 
     Attributes:
-        hold: returns what the list keeps of an array of the user.
-        choose: returns the slots of which the values are to be kept when an operation has been noted.
-        kept: by slot, these values.
+        specs: the spec of each slot.
+        hold: `hold(array)` returns the array, or the copy, that the list keeps of an array of the user.
+        choose: `choose(equation)` returns the slots of a new equation with values to keep.
+        kept: the kept values by slot.
     """
 
     pulls = True
@@ -95,10 +96,10 @@ class Noting(Recorder):
         return super().enter(value)
 
     def value_of(self, a: Any) -> Any:
-        """Return the plain value of a Tensor.
+        """Return the innermost value of a Tensor.
 
         Raises:
-            NoValueError: it has none.
+            NoValueError: the Tensor has no value.
         """
         value = innermost(a)
         if isinstance(value, ArraySpec):
@@ -109,7 +110,7 @@ class Noting(Recorder):
         return value
 
     def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        """Compute a call of a primitive, and note the equation if a derivative can flow through it."""
+        """Compute a call of a primitive, and record the equation if a derivative can flow through it."""
         given = [resolve(a) if isinstance(a, Recorded) else a for a in arrays]
         values = [self.value_of(a) if isinstance(a, Recorded) else a for a in given]
         out = primitive.compute(*values, **params)
@@ -122,7 +123,7 @@ class Noting(Recorder):
         return made
 
     def _source(self, a: Any) -> int | Constant:
-        """Return an argument as an input of an equation: a slot or a constant."""
+        """Return an argument as a source of an equation: a slot or a constant."""
         if isinstance(a, Recorded):
             return a.slot if a.recorder is self else Constant(clone(a))
         return Constant(self.hold(a) if type(a) is np.ndarray else a)
@@ -138,22 +139,22 @@ class Noting(Recorder):
         return (self.append_results if primitive.multiple else self.append)(equation, out, *user_place())
 
     def buffer(self, value: Any) -> Any:
-        """Return a new array as a Tensor, into which others can be written."""
+        """Return a Tensor with a copy of an array, for writes in place."""
         own = self.value_of(value) if isinstance(value, Recorded) else value
         return self._made(COPY, (self._source(value),), {}, np.copy(own) if own is not value else own)
 
 
 def closed_at(transform: str, function: object, f: LeafFunction, values: Sequence[Any]) -> Closed:
-    """Record `f(*values)`, which returns a list of leaves, as a closed list.
+    """Return `f`, recorded at a point, as a closed list.
 
     Args:
         transform: the name of the transform, for messages.
         function: the function of the user that `f` calls, for messages.
-        f: a function of leaves.
-        values: plain arrays and numbers.
+        f: a function from leaves to a list of leaves.
+        values: the point: plain arrays and numbers.
 
     Raises:
-        NoValueError: `f` uses a Tensor of an outer trace that has no values.
+        NoValueError: `f` uses a Tensor of an outer trace without values.
     """
     recorder = Noting(transform, function)
     expressions, results = listed(recorder, f, tuple(values), {})
@@ -163,10 +164,10 @@ def closed_at(transform: str, function: object, f: LeafFunction, values: Sequenc
 
 
 def closed_anywhere(transform: str, function: object, f: LeafFunction, specs: Sequence[ArraySpec]) -> Closed:
-    """Record `f`, which returns a list of leaves, without values, as a closed list that holds for all of them.
+    """Return `f`, recorded without values, as a closed list that is valid for all values.
 
     Raises:
-        AbstractValueError: `f` asks for a value.
+        AbstractValueError: `f` needs the value of a Tensor.
     """
     lists, captured = close(listed(AbstractRecorder(transform, function), f, tuple(specs), {})[0])
     return Closed(lists[0], captured)
@@ -175,9 +176,12 @@ def closed_anywhere(transform: str, function: object, f: LeafFunction, specs: Se
 def close_bodies(
     transform: str, *bodies: tuple[Callable[..., Any], tuple[Any, ...]], operands: Sequence[Any] = ()
 ) -> tuple[list[Expressions], list[Any]]:
-    """Trace bodies without values, each a function with its arguments or their specs, and return what `close` does of them.
+    """Return closed lists of `bodies`, traced without values, and the captured Tensors.
 
-    If one of `operands`, from which their arguments come, does not lie in C order, it is not known how these lie.
+    Args:
+        transform: the name of the transform, for messages.
+        bodies: pairs of a function and its arguments or their specs.
+        operands: the sources of these arguments. Unless all are in C order, the memory order of the arguments is unknown.
     """
     from functad.transforms.random_states import frozen_in_bodies  # noqa: PLC0415 - `import functad` needs no lists
 
@@ -187,9 +191,9 @@ def close_bodies(
 
 
 def close(*lists: Expressions) -> tuple[list[Expressions], list[Any]]:
-    """Return lists with the same further inputs in place of the Tensors of outer traces that they hold, and these Tensors.
+    """Return closed lists, with inputs appended for the captured Tensors of all lists, and these Tensors.
 
-    What no output needs is dropped.
+    Equations that no output needs are removed.
     """
     captured: dict[tuple[int, int, int], Any] = {}
     for expressions in lists:
@@ -203,13 +207,13 @@ def close(*lists: Expressions) -> tuple[list[Expressions], list[Any]]:
 
 
 def _place(source: Constant) -> tuple[int, int, int]:
-    """Return a key of the value that a Tensor stands for; the Tensors of batches have no slots."""
+    """Return a key of a captured value, with the `id` of its value because Tensors of batches have no slots."""
     tensor = source.value
     return tensor.recorder.serial, tensor.slot, id(tensor.below)
 
 
 def _with_inputs(expressions: Expressions, captured: list[Any], order: dict[tuple[int, int, int], int]) -> Expressions:
-    """Return a list with inputs for the captured values, after its own."""
+    """Return a list with inputs for the captured Tensors appended."""
     count, first = len(expressions.inputs), len(expressions.specs)
 
     def placed(source: Any) -> Any:
@@ -229,15 +233,22 @@ def extract(
     names: Sequence[str],
     placed: Callable[[Any], Any] | None = None,
 ) -> Expressions:
-    """Return the part of a list that computes some of its values from others, with no equation that is not needed.
+    """Return the part of a list that computes `outputs` from `inputs`, without dead code.
 
-    Its inputs are positional arguments, and its result is a tuple. Each source is replaced by `placed(source)`, if given.
+    The inputs become positional arguments, and the result is a tuple.
+
+    Args:
+        expressions: the list.
+        inputs: the slots of the inputs.
+        outputs: the sources of the results.
+        names: the names of the inputs.
+        placed: a function that replaces each source, or `None`.
     """
     specs, ends = expressions.specs, outputs if placed is None else list(map(placed, outputs))
     given = marks_at(inputs, len(specs))
     needed = marks_at([s for s in ends if type(s) is int and not given[s]], len(specs))
     kept: list[tuple[Equation, tuple[Any, ...]]] = []
-    for e in reversed(expressions.equations):  # written out: lists may have 100,000 equations, and are cut several times
+    for e in reversed(expressions.equations):  # inlined: a list may have 100,000 equations, and is cut several times
         for slot in e.outputs:
             if needed[slot]:
                 break
@@ -254,7 +265,7 @@ def extract(
     def moved(sources: Sequence[Any]) -> tuple[Any, ...]:
         return tuple([source if type(source) is Constant else number[source] for source in sources])
 
-    if all(map(operator.eq, number, number.values())):  # nothing was dropped or captured, as is usual
+    if all(map(operator.eq, number, number.values())):  # the common case: no slot changes
         own = [e for e, _ in kept]
     else:
         own = [Equation(e.primitive, moved(sources), e.params, moved(e.outputs), e.place) for e, sources in kept]
@@ -263,12 +274,12 @@ def extract(
 
 
 def positional_structures(inputs: int, outputs: int) -> tuple[Structure, Structure]:
-    """Return the structures of the inputs and outputs of a list of so many, which are positional and a tuple."""
+    """Return the structures of `inputs` positional arguments and of a tuple of `outputs` results."""
     return _structures(inputs)[1], _structures(outputs)[0]
 
 
 @functools.lru_cache
 def _structures(count: int) -> tuple[Structure, Structure]:
-    """Return the structure of a tuple of so many leaves, and that of positional arguments."""
+    """Return the structure of a tuple of `count` leaves, and the structure of `count` positional arguments."""
     leaves = (0.0,) * count
     return flatten(leaves)[1], flatten((leaves, {}))[1]

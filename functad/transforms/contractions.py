@@ -1,4 +1,4 @@
-"""The primitive `zero_wins`: a contraction in which an exact zero factor wins, as an operation of a list."""
+"""The primitive `zero_wins`: a contraction in which an exact zero factor wins, as an operation of an expression list."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _vjp(g: Any, arrays: tuple[Any, ...], params: Mapping[str, Any]) -> tuple[An
 
 
 def _batch(primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]) -> Any:
-    """Return the contractions of all examples, which are one contraction with a further axis."""
+    """Return the contractions of all examples as one contraction with a batch axis."""
     from functad.transforms.vmap import vmap  # noqa: PLC0415 - few programs batch a careful pass
 
     axes = tuple([0 if flag else None for flag in batched])

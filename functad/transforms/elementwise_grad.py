@@ -1,4 +1,4 @@
-"""`elementwise_grad`: the derivative of a function of arrays that acts on each element by itself."""
+"""`elementwise_grad`: the derivative of an elementwise function of arrays."""
 
 from __future__ import annotations
 
@@ -23,20 +23,19 @@ P = ParamSpec("P")
 def elementwise_grad(
     f: Callable[P, Any], argnums: ArgNums = 0, argnames: ArgNames | None = None, has_aux: bool = False
 ) -> Callable[P, Any]:
-    """Return a function that gives the derivative of each element of the result by the elements of the argument it comes from.
+    """Return a function that computes the elementwise derivative of `f`: `f'(x[i])` for each element of `x`.
 
-    It is the gradient of `sum(f(x))`, which for a function that acts on each element by itself is `f'(x[i])` in each place. If
-    the function does not, the result is the sum of the rows of its Jacobian.
+    The result is the gradient of `sum(f(x))`. If `f` is not elementwise, the result is the sum of the rows of its Jacobian.
 
     Args:
-        f: a function of NumPy code that returns one array; without it a decorator is returned.
+        f: a function of NumPy code that returns one array. Without `f`, the transform returns a decorator.
         argnums, argnames, has_aux: as for `grad`.
 
     Returns:
-        A function with the signature of `f` that returns an array with shape and dtype of the argument, or `(array, aux)`.
+        A function with the signature of `f` that returns an array with the shape and dtype of the argument, or `(array, aux)`.
 
     Raises:
-        OutputError: `f` returned something else than one array or number, or one of integers or booleans.
+        OutputError: the result of `f` is not one real floating-point array or number.
         InputError: an argument cannot be differentiated.
 
     Example:

@@ -1,4 +1,4 @@
-"""`grad`, `value_and_grad` and `vjp`: trace a function on concrete values, then pull cotangents back."""
+"""`grad`, `value_and_grad` and `vjp`: reverse mode on concrete values."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ def value_and_grad(
     holomorphic: bool = False,
     allow_int: bool = False,
 ) -> Callable[P, tuple[R, Any]]:
-    """Return a function that gives the value of `f` and its gradient, from one evaluation: `(f(x), g)`.
+    """Return a function that computes the value and the gradient of `f` in one evaluation: `(f(x), g)`.
 
     `g[i] = d f(x) / d x[i]`.
 
     Args:
-        f: the function; without it a decorator is returned.
+        f: the function. Without `f`, the transform returns a decorator.
         argnums, argnames, has_aux, holomorphic, allow_int: as for `grad`.
 
     Returns:
@@ -85,23 +85,23 @@ def grad(
     holomorphic: bool = False,
     allow_int: bool = False,
 ) -> Callable[P, Any]:
-    """Return a function that gives the gradient of `f`: `g[i] = d f(x) / d x[i]`.
+    """Return a function that computes the gradient of `f`: `g[i] = d f(x) / d x[i]`.
 
     Args:
-        f: a function of NumPy code that returns one real number; without it a decorator is returned.
-        argnums: position, or positions, of the arguments to differentiate: arrays of any shape, numbers, or trees of them.
-        argnames: name, or names, of arguments to differentiate; they take the place of the default `argnums=0`.
-        has_aux: `f` returns a pair `(value, aux)`, of which `aux` is handed through.
-        holomorphic: arguments and value are complex, and the complex derivative is meant.
-        allow_int: integers among the selected arguments, and as the value, are let through; the gradient is zeros.
+        f: a function of NumPy code that returns one real number. Without `f`, the transform returns a decorator.
+        argnums: position, or positions, of the arguments to differentiate with respect to: arrays, numbers, or pytrees of them.
+        argnames: name, or names, of these arguments. If given, the default of `argnums` does not apply.
+        has_aux: `f` returns a pair `(value, aux)`, and `aux` is returned unchanged.
+        holomorphic: arguments and value are complex, and the gradient is the complex derivative.
+        allow_int: accept integers among the selected arguments and as the value; their gradient is zero.
 
     Returns:
         A function with the signature of `f` that returns the gradient, or `(gradient, aux)` with `has_aux`. The gradient has
-        the structure, shapes and dtypes of the argument; it is a tuple if `argnums` is a sequence, a dict if `argnames` is
-        one. For a complex argument it is `du/dx - i du/dy`.
+        the structure, shapes and dtypes of the argument. It is a tuple if `argnums` is a sequence, and a dict if `argnames` is
+        a sequence. For a complex argument the gradient is `du/dx - i du/dy`.
 
     Raises:
-        NonScalarError: `f` returned something else than one real number: an array, an integer or a truth value.
+        NonScalarError: the result of `f` is not one real number, but for example an array, an integer or a boolean.
         InputError: an argument cannot be differentiated.
 
     Example:
@@ -123,7 +123,7 @@ def gradient_function(
     *,
     with_value: bool = False,
 ) -> Callable[..., Any]:
-    """Return a function that gives the gradient, or value and gradient, for a transform with the name that the user called."""
+    """Return the function that computes the gradient, or value and gradient, of the function of `selection`."""
     transform, f = selection.transform, selection.function
 
     @functools.wraps(f)
@@ -135,7 +135,7 @@ def gradient_function(
             out, aux = split_aux(out, True, selection)
         value, found = _pull_scalar(recorder, out, selection, holomorphic, allow_int)
         result = selection.pack(derivatives(inputs, found))
-        if type(value) is np.ndarray:  # of shape (), and perhaps one of the user
+        if type(value) is np.ndarray:  # of shape (), and possibly an array of the user
             value = value.copy()
         if not has_aux:
             return (value, result) if with_value else result
@@ -185,7 +185,7 @@ def _check_scalar(value: Any, selection: Selection, holomorphic: bool, allow_int
         cure = "Return np.abs, .real or .imag of it, or pass holomorphic=True if f is holomorphic."
     else:
         return
-    is_number = is_number and isinstance(dtype_of(value), np.dtype)  # other libraries have dtypes of their own
+    is_number = is_number and isinstance(dtype_of(value), np.dtype)  # other libraries have other dtype classes
     found = spec_of(value) if is_number else f"a {type(value).__name__}"
     raise NonScalarError(
         f"{selection.transform} {needs}, but {name_of(selection.function)}, called at {here()}, returned {found}. {cure}"
@@ -205,16 +205,16 @@ def vjp(f: Callable[..., Any], /, *primals: Any, has_aux: bool) -> Any: ...
 def vjp(  # type: ignore[misc] # mypy does not see that Any takes each of several types
     f: Callable[..., Any], *primals: Any, has_aux: bool = False
 ) -> Any:
-    """Evaluate `f` and return its value and the function that pulls cotangents back: `g -> g^T J`.
+    """Return the value of `f` and its pullback: `g -> g^T J`.
 
     Args:
         f: a function of NumPy code.
-        primals: its arguments, all of which are differentiated: arrays, numbers or trees of them.
+        primals: the arguments of `f`: arrays, numbers or pytrees of them. All are differentiated.
         has_aux: `f` returns a pair `(value, aux)`.
 
     Returns:
-        `(value, pullback)`, or `(value, pullback, aux)`. `pullback(g)`, with `g` of the structure, shapes and dtypes of the
-        value, returns a tuple with one cotangent per argument; it may be called any number of times.
+        `(value, pullback)`, or `(value, pullback, aux)`. `pullback(g)` returns a tuple with one cotangent per argument. The
+        cotangent `g` has the structure, shapes and dtypes of the value. The pullback may be called repeatedly.
 
     Raises:
         InputError: an argument cannot be differentiated.
@@ -230,13 +230,13 @@ def vjp(  # type: ignore[misc] # mypy does not see that Any takes each of severa
 
 
 def pulled_back(transform: str, f: Callable[..., Any], primals: tuple[Any, ...], *, has_aux: bool = False) -> Any:
-    """Evaluate a function and return its value and pullback, for a transform with the name that the user called."""
+    """Return the value, the pullback and, with `has_aux`, the auxiliary result of a function."""
     pull, value, *aux = lasting_pullback(transform, f, primals, has_aux)
     return value, pull, *aux
 
 
 def lasting_pullback(transform: str, f: Callable[..., Any], primals: tuple[Any, ...], has_aux: bool) -> tuple[Any, ...]:
-    """Evaluate a function and return a pullback that may be called at any later time, the value, and what is auxiliary."""
+    """Return a pullback that may be called at any later time, the value and, with `has_aux`, the auxiliary result."""
     selection = Selection(transform, f, range(len(primals)))
     recorder = ReverseRecorder(transform, f)
     recorder.lasting = True
@@ -248,12 +248,12 @@ def lasting_pullback(transform: str, f: Callable[..., Any], primals: tuple[Any, 
 
 
 def _copied_argument(leaf: Any) -> Any:
-    """Return a copy of an argument, so that what the user writes into the original does not reach the pullback."""
+    """Return a copy of an argument, so that later writes to the original do not change the pullback."""
     return copy_alike(leaf) if type(leaf) is np.ndarray else _copied(leaf)
 
 
 def _copied(leaf: Any) -> Any:
-    """Return a result that is the user's own: the pullback does not see what is written into it."""
+    """Return a copy of a result, so that the user's writes to it do not change the pullback."""
     if type(leaf) is np.ndarray:
         return leaf.copy("K")
     return clone(shown(leaf)) if isinstance(leaf, Recorded) else leaf

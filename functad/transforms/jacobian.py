@@ -1,9 +1,9 @@
-"""`jacobian` and its forms: all rows, or all columns, of the derivative of a function that returns arrays.
+"""`jacobian`, `jacrev`, `jacfwd` and `value_and_jacobian`: the Jacobian of a function that returns arrays.
 
-The function runs once, on concrete values; only cotangents or tangents are batched (see `functad.transforms.calling.seeds`), so
-masks and branches on values work inside of it. Reverse mode costs a row for each element of the result, forward mode a column
-for each of the arguments. `mode="auto"` records for reverse mode, and where there are more results than arguments it takes
-columns from that same trace, by pulling back through a backward walk: no second run of the function, whatever the shapes are.
+The function runs once, on concrete values, so masks and branches on values work. Only cotangents or tangents are batched (see
+`functad.transforms.calling.seeds`). Reverse mode computes one row per element of the result, forward mode one column per
+element of the arguments. `mode="auto"` records a reverse trace. If rows outnumber columns, the columns come from the same
+trace by double transposition (`Pushforward`), without a second run of the function.
 """
 
 from __future__ import annotations
@@ -48,29 +48,29 @@ def jacobian(
     mode: Mode = "auto",
     chunk_size: int | None = None,
 ) -> Callable[P, Any]:
-    """Return a function that gives the Jacobian of `f`: `J[i, j] = d f(x)[i] / d x[j]`.
+    """Return a function that computes the Jacobian of `f`: `J[i, j] = d f(x)[i] / d x[j]`.
 
-    The function is run once, on concrete values; many rows or columns are computed at a time.
+    `f` runs once, on concrete values. Many rows or columns are computed at a time.
 
     Args:
-        f: a function of NumPy code that returns an array, or a tree of arrays; without it a decorator is returned.
-        argnums: position, or positions, of the arguments to differentiate: arrays of any shape, numbers, or trees of them.
-        argnames: name, or names, of arguments to differentiate; they take the place of the default `argnums=0`.
-        has_aux: `f` returns a pair `(value, aux)`, of which `aux` is handed through.
-        holomorphic: arguments and values are complex, and the complex derivative is meant.
-        allow_int: integers among the selected arguments and in the result are let through; their derivative is zeros.
-        mode: `"reverse"` computes rows, `"forward"` columns, `"auto"` what there are fewer of.
-        chunk_size: so many rows or columns, at most, are computed at a time; by default as many as take some 100 MB.
+        f: a function of NumPy code that returns an array or a pytree of arrays. Without `f`, the transform returns a decorator.
+        argnums: position, or positions, of the arguments to differentiate with respect to: arrays, numbers, or pytrees of them.
+        argnames: name, or names, of these arguments. If given, the default of `argnums` does not apply.
+        has_aux: `f` returns a pair `(value, aux)`, and `aux` is returned unchanged.
+        holomorphic: arguments and values are complex, and the Jacobian is the complex derivative.
+        allow_int: accept integers among the selected arguments and in the result; their derivative is zero.
+        mode: `"reverse"` computes rows, `"forward"` computes columns, `"auto"` selects the cheaper mode.
+        chunk_size: the maximal number of rows or columns computed at a time. By default, a chunk takes about 100 MB.
 
     Returns:
         A function with the signature of `f`. For an array result and an array argument it returns an array of shape
-        `value.shape + argument.shape`; in general the structure of the result, at each leaf of which is that of the argument.
-        It has the dtype of the argument; for complex results of real arguments the complex one of that precision.
-        With `has_aux` it returns `(jacobian, aux)`.
+        `value.shape + argument.shape`. For pytrees it returns the structure of the result, with the structure of the argument
+        at each leaf. The Jacobian has the dtype of the argument, or the complex dtype of the same precision if the result is
+        complex. With `has_aux` the function returns `(jacobian, aux)`.
 
     Raises:
-        InputError: an argument cannot be differentiated; or arguments and results are complex, and not `holomorphic`.
-        OutputError: `f` returned something that is no tree of real or complex arrays.
+        InputError: an argument cannot be differentiated; or arguments and results are complex without `holomorphic`.
+        OutputError: the result of `f` is not a pytree of real or complex arrays.
 
     Example:
         >>> import numpy as np
@@ -92,17 +92,17 @@ def jacrev(
     allow_int: bool = False,
     chunk_size: int | None = None,
 ) -> Callable[P, Any]:
-    """Return a function that gives the Jacobian of `f` by reverse mode, row by row: `J[i] = e_i^T J`.
+    """Return a function that computes the Jacobian of `f` in reverse mode, row by row: `J[i] = e_i^T J`.
 
-    It is `jacobian` with `mode="reverse"`: it costs a backward pass for each element of the result.
+    `jacrev` is `jacobian` with `mode="reverse"`. It takes one backward pass per element of the result.
 
     Args:
-        f: the function; without it a decorator is returned.
+        f: the function. Without `f`, the transform returns a decorator.
         argnums, argnames, has_aux, holomorphic, allow_int: as for `jacobian`.
-        chunk_size: so many rows, at most, are computed at a time; by default as many as take some 100 MB.
+        chunk_size: the maximal number of rows computed at a time. By default, a chunk takes about 100 MB.
 
     Returns:
-        A function like that of `jacobian`.
+        A function that returns the Jacobian, as for `jacobian`.
 
     Raises:
         InputError, OutputError: as for `jacobian`.
@@ -126,17 +126,17 @@ def jacfwd(
     allow_int: bool = False,
     chunk_size: int | None = None,
 ) -> Callable[P, Any]:
-    """Return a function that gives the Jacobian of `f` by forward mode, column by column: `J[:, j] = J e_j`.
+    """Return a function that computes the Jacobian of `f` in forward mode, column by column: `J[:, j] = J e_j`.
 
-    It is `jacobian` with `mode="forward"`: it costs a forward pass for each element of the arguments.
+    `jacfwd` is `jacobian` with `mode="forward"`. It takes one forward pass per element of the arguments.
 
     Args:
-        f: the function; without it a decorator is returned.
+        f: the function. Without `f`, the transform returns a decorator.
         argnums, argnames, has_aux, holomorphic, allow_int: as for `jacobian`.
-        chunk_size: so many columns, at most, are computed at a time; by default as many as take some 100 MB.
+        chunk_size: the maximal number of columns computed at a time. By default, a chunk takes about 100 MB.
 
     Returns:
-        A function like that of `jacobian`.
+        A function that returns the Jacobian, as for `jacobian`.
 
     Raises:
         InputError, OutputError: as for `jacobian`.
@@ -161,12 +161,12 @@ def value_and_jacobian(
     mode: Mode = "auto",
     chunk_size: int | None = None,
 ) -> Callable[P, tuple[R, Any]]:
-    """Return a function that gives the value of `f` and its Jacobian, from one evaluation: `(f(x), J)`.
+    """Return a function that computes the value and the Jacobian of `f` in one evaluation: `(f(x), J)`.
 
-    `J[i, j] = d f(x)[i] / d x[j]`, as `jacobian` gives it.
+    `J[i, j] = d f(x)[i] / d x[j]`, as for `jacobian`.
 
     Args:
-        f: the function; without it a decorator is returned.
+        f: the function. Without `f`, the transform returns a decorator.
         argnums, argnames, has_aux, holomorphic, allow_int, mode, chunk_size: as for `jacobian`.
 
     Returns:
@@ -186,7 +186,7 @@ def value_and_jacobian(
 
 
 class Options(NamedTuple):
-    """How a Jacobian is computed; `jacobian` says what each means."""
+    """The options of `jacobian`."""
 
     argnums: ArgNums
     argnames: ArgNames | None
@@ -200,7 +200,7 @@ class Options(NamedTuple):
 def jacobian_function(
     transform: str, f: Callable[..., Any], options: Options, *, with_value: bool = False
 ) -> Callable[..., Any]:
-    """Return a function that gives the Jacobian, or value and Jacobian, for a transform with the name that the user called."""
+    """Return the function that computes the Jacobian, or value and Jacobian, for the transform named `transform`."""
     selection = Selection(transform, f, options.argnums, options.argnames)
     has_aux = options.has_aux
     if options.mode not in ("auto", "forward", "reverse"):
@@ -213,7 +213,7 @@ def jacobian_function(
     def derived(*args: Any, **kwargs: Any) -> Any:
         trace = _Trace(selection, options, args, kwargs)
         blocks = trace.columns() if trace.forward else trace.rows()
-        if len(blocks) > 1 or any(len(row) > 1 for row in blocks):  # slices of one walk share memory
+        if len(blocks) > 1 or any(len(row) > 1 for row in blocks):  # slices of one pass share memory
             leaves = iter(own_results([block for row in blocks for block in row], ()))
             blocks = [[next(leaves) for _ in row] for row in blocks]
         result = trace.pull.structure.unflatten([selection.pack(by_argument(trace.inputs, row)) for row in blocks])
@@ -230,10 +230,10 @@ def jacobian_function(
 
 
 class _Trace:
-    """One evaluation of a function, and the blocks of its Jacobian: one for each leaf of the result and of the arguments.
+    """One evaluation of a function, and the blocks of its Jacobian: one per pair of a result leaf and an argument leaf.
 
     Attributes:
-        forward: whether columns are to be computed.
+        forward: compute columns instead of rows.
     """
 
     def __init__(self, selection: Selection, options: Options, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -262,7 +262,7 @@ class _Trace:
             self.chunk_size = 1
 
     def _check_real(self) -> None:
-        """Raise where no one complex number is the derivative."""
+        """Raise `InputError` if no single complex number is the derivative."""
         leaves, structure = self.inputs.primals, self.pull.structure
         complex_leaf = next((leaf for leaf in leaves if dtype_of(leaf).kind == "c"), None)
         if complex_leaf is None:
@@ -277,13 +277,13 @@ class _Trace:
                 )
 
     def rows(self) -> list[list[Any]]:
-        """Return the blocks by reverse mode."""
+        """Return the blocks, computed in reverse mode."""
         width = widest(self.recorder, *self.primals, *self.pull.values)
         blocks = []
         for i, value in enumerate(self.pull.values):
             found = self._rows_of(i, value, 1, width)
             if dtype_of(value).kind == "c" and not any(dtype_of(primal).kind == "c" for primal in self.primals):
-                imaginary = self._rows_of(i, value, -1j, width)  # real arguments get real cotangents
+                imaginary = self._rows_of(i, value, -1j, width)  # cotangents of real arguments are real
                 found = [a if b is None else 1j * b + (0 if a is None else a) for a, b in zip(found, imaginary, strict=True)]
             blocks.append(self._block(value, found))
         return blocks
@@ -295,7 +295,7 @@ class _Trace:
         return found or [None] * len(self.primals)
 
     def columns(self) -> list[list[Any]]:
-        """Return the blocks by forward mode."""
+        """Return the blocks, computed column by column."""
         if self.recorder.pushes:
             push: Callable[[Sequence[Any]], list[Any]] = functools.partial(push_through, self.recorder, outs=self.results)
             width = pushed_size(self.recorder) // 4
@@ -311,7 +311,7 @@ class _Trace:
         return [self._block(value, [columns[i] for columns in found]) for i, value in enumerate(self.pull.values)]
 
     def _block(self, value: Any, found: list[Any]) -> list[Any]:
-        """Return the blocks of the Jacobian for one leaf of the result: an array for each leaf of the arguments."""
+        """Return the blocks of the Jacobian for one leaf of the result: one array per leaf of the arguments."""
         waiting = iter(found)
         blocks = []
         for i, primal in enumerate(self.inputs.primals):
@@ -324,7 +324,7 @@ class _Trace:
                 inner = foreign(primal)
                 blocks.append(np.zeros(shape, dtype)[()] if inner is None else zeros_for(shape, dtype, inner))
                 continue
-            if type(rows) in PLAIN and (inner := foreign(primal)) is not None:  # the identity itself
+            if type(rows) in PLAIN and (inner := foreign(primal)) is not None:  # the seeds themselves, of NumPy
                 rows = zeros_for((), dtype, inner) + rows
             rows = rows.reshape(shape)
             rows = rows if dtype_of(rows) == dtype else rows.astype(dtype)
@@ -335,11 +335,11 @@ class _Trace:
 
 
 def pushed_size(recorder: Recorder) -> int:
-    """Return how many numbers the tangents of all values of a forward trace have together: the walk holds them all."""
+    """Return the number of elements of the tangents of all values of a forward trace, which a pass holds at once."""
     total = 1
     for equation in recorder.equations:
         if equation is not None:
-            if equation[3] is None:  # as large as what it keeps, if it keeps anything
+            if equation[3] is None:  # as large as the residuals, if there are any
                 total += _kept_size(equation[2])
                 continue
             for shape, _ in equation[3][1] if equation[0].primitive.multiple else (equation[3],):

@@ -1,4 +1,4 @@
-"""`jvp`: the value of a function and its derivative in one direction, in one run of the function."""
+"""`jvp`: the value of a function and its directional derivative, in one run of the function."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ def jvp(
 @overload
 def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool) -> Any: ...
 def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any:
-    """Evaluate `f` and push tangents forward: `(f(x), J(x) t)`.
+    """Return the value of `f` and its tangent: `(f(x), J(x) t)`.
 
     Args:
         f: a function of NumPy code.
-        primals: its arguments, all of which are differentiated: arrays, numbers or trees of them.
-        tangents: a direction for each argument, of its structure, shapes and dtypes.
+        primals: the arguments of `f`: arrays, numbers or pytrees of them. All are differentiated.
+        tangents: one tangent per argument, with the structure, shapes and dtypes of the argument.
         has_aux: `f` returns a pair `(value, aux)`.
 
     Returns:
-        `(value, tangent)`, or `(value, tangent, aux)`; the tangent has the structure, shapes and dtypes of the value.
+        `(value, tangent)`, or `(value, tangent, aux)`. The tangent has the structure, shapes and dtypes of the value.
 
     Raises:
         InputError: an argument cannot be differentiated.
@@ -58,7 +58,7 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
 
 
 def check_counts(transform: str, f: Callable[..., Any], primals: Any, tangents: Any) -> None:
-    """Raise unless primals and tangents are tuples of the same length."""
+    """Raise an error unless primals and tangents are tuples or lists of the same length."""
     if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
         raise InputError(
             f"{call_of(transform, f)}: primals and tangents are the tuples of all arguments; write {transform}(f, (x,), (t,)) "
@@ -71,7 +71,7 @@ def check_counts(transform: str, f: Callable[..., Any], primals: Any, tangents: 
 def pushed_along(
     transform: str, f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], *, has_aux: bool = False
 ) -> Any:
-    """Evaluate a function and its tangent, for a transform with the name that the user called."""
+    """Return the value, the tangent and, with `has_aux`, the auxiliary result of a function."""
     check_counts(transform, f, primals, tangents)
     selection = Selection(transform, f, range(len(primals)))
     recorder = ForwardRecorder(transform, f)
@@ -83,7 +83,7 @@ def pushed_along(
     values = [lower(leaf, recorder) for leaf in leaves]
     found = [
         t if t is None or is_inexact(value) else None for t, value in zip(found, values, strict=True)
-    ]  # some rules give zeros
+    ]  # some rules return zeros for integers
     zeros = [number(t) for t in with_zeros(found, values)]
     rest, form = flatten(lower(aux, recorder)) if has_aux else ([], structure)
     known = [*inputs.primals, *given, *foreign_to(recorder, [*leaves, *flatten(aux)[0]] if has_aux else leaves)]

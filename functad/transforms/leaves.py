@@ -1,7 +1,7 @@
-"""Functions from leaves to leaves, and their derivatives: what the rules of calls are made of.
+"""Functions from leaves to leaves, and their derivatives, for the rules of primitives that hold a function.
 
-A rule of a call that holds a function, or its expression list, runs it again on values one level lower, so that the derivative
-is recorded there in turn, and rules of one order give those of all.
+Such a rule runs the function, or its expression list, again on values one level lower. An outer trace records this run, so
+first-order rules give derivatives of every order.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LeafFunction = Callable[..., Sequence[Any]]
 
 
 def replaced(values: Sequence[Any], places: Sequence[int], given: Sequence[Any]) -> list[Any]:
-    """Return a list of values with others at some places."""
+    """Return a list of values with `given` at `places`."""
     result = list(values)
     for i, value in zip(places, given, strict=True):
         result[i] = value
@@ -33,7 +33,7 @@ def replaced(values: Sequence[Any], places: Sequence[int], given: Sequence[Any])
 
 
 def copied(values: Sequence[Any]) -> list[Any]:
-    """Return a list of values with copies of the arrays, so that a function of the user can write into its arguments."""
+    """Return a list of values with copies of writable arrays, so that a user's function may write to its arguments."""
     return [v.copy(order="K") if issubclass(type(v), np.ndarray) and v.flags.writeable else v for v in values]
 
 
@@ -46,18 +46,18 @@ def pulled(
     transform: str = "vjp",
     function: object = None,
 ) -> list[Any]:
-    """Return the cotangents of arguments of `f`; the record of `f` is dropped on the way.
+    """Return the cotangents of arguments of `f`; the backward pass frees the records of `f`.
 
     Args:
         f: the function.
-        primals: its arguments.
-        gs: cotangents of the results, or of those alone that are floating-point.
+        primals: the arguments.
+        gs: the cotangents of the results, or of the floating-point and complex results only.
         wrt: positions of the arguments; by default all.
-        transform: for messages.
-        function: that of the user, for messages.
+        transform: the name of the transform, for messages.
+        function: the function of the user, for messages.
 
     Returns:
-        The cotangents, `None` for zero and for what can have none.
+        The cotangents. `None` means zero, or an argument without a derivative.
     """
     wanted = range(len(primals)) if wrt is None else wrt
     active = [i for i in wanted if is_inexact(primals[i])]
@@ -76,7 +76,7 @@ def pulled_with_results(
     function: object = None,
     results: bool = True,
 ) -> tuple[list[Any], list[Any]]:
-    """Return the results of `f`, if they are asked for, and what `pulled` returns."""
+    """Return the results of `f` (empty unless `results` is set), and the cotangents of the arguments `wrt`."""
     recorder = ReverseRecorder(transform, function or f)
     tensors = replaced(primals, wrt, [recorder.enter(primals[i]) for i in wrt])
     outs = list(traced(recorder, f, tensors, {}))
@@ -88,23 +88,23 @@ def pulled_with_results(
         if isinstance(out, Recorded) and out.recorder is recorder and not _is_zero(g):
             slots.append(out.slot)
             seeds.append(as_dtype(g, dtype_of(out)))
-    del outs, floats  # so that the walk drops what they hold
+    del outs, floats  # so that the backward pass frees their arrays
     cotangents = seeded(recorder, slots, seeds)
     return values, pull_through(recorder, cotangents, consume=True)
 
 
 def _is_zero(g: Any) -> bool:
-    """Say whether a cotangent is known to be zero without a look at all of it."""
+    """Return `True` if a cotangent is zero by construction (`absent`); one element is checked."""
     return is_absent(g) and not g.reshape(-1)[:1].any()
 
 
 def pull_leaves(f: LeafFunction, leaves: Sequence[Any], gs: Sequence[Any], wrt: Sequence[int] | None = None) -> list[Any]:
-    """Pull back as `pulled` does, with zeros for what has no derivative."""
+    """Return the cotangents of leaves like `pulled`, with zeros in place of `None`."""
     return with_zeros(pulled(f, leaves, gs, wrt), leaves if wrt is None else [leaves[i] for i in wrt])
 
 
 def pushed(f: LeafFunction, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """Return the results of a function and their tangents, `None` for what can have none; `None` stands for zero."""
+    """Return the results of a function and their tangents, `None` for results that are not inexact; `None` means zero."""
     moving = [i for i, t in enumerate(tangents) if t is not None and is_inexact(primals[i])]
 
     def along(*given: Any) -> Any:
@@ -115,24 +115,24 @@ def pushed(f: LeafFunction, primals: Sequence[Any], tangents: Sequence[Any]) -> 
 
 
 def pushed_tangents(f: LeafFunction, primals: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
-    """Return the tangents alone that `pushed` gives."""
+    """Return the tangents of the results of a function, as in `pushed`."""
     return pushed(f, primals, tangents)[1]
 
 
 def push_leaves(f: LeafFunction, leaves: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
-    """Return the tangents of what `f` makes of leaves, given those of the leaves, `None` for zero."""
+    """Return the tangents of the results of `f` for tangents `ts` of its leaves, with zeros in place of `None`."""
     values, found = pushed(f, leaves, ts)
     return with_zeros(found, values)
 
 
 class Linearized:
-    """The linear function `t -> J t` of a function of leaves at a point, which runs `f` once and for all.
+    """The pushforward `t -> J t` of a function of leaves at a point; `f` runs once.
 
     Args:
         f: the function.
         leaves: the point.
-        transform: for messages.
-        function: that of the user, for messages.
+        transform: the name of the transform, for messages.
+        function: the function of the user, for messages.
 
     Attributes:
         values: the results at the point.
@@ -141,7 +141,7 @@ class Linearized:
 
     def __init__(self, f: LeafFunction, leaves: Sequence[Any], transform: str = "linearize", function: object = None) -> None:
         self.recorder = recorder = ForwardRecorder(transform, function or f)
-        recorder.lasting = True  # what the user overwrites between two directions does not change them
+        recorder.lasting = True  # copies residuals, which the user may overwrite between two calls
         self._outs = list(traced(recorder, f, [recorder.enter(leaf) for leaf in leaves], {}))
         self.values = lower(self._outs, recorder)
 

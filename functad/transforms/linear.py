@@ -1,4 +1,4 @@
-"""The derivative at a point as a linear function, and its transpose: `linearize` and `linear_transpose`."""
+"""`linearize` and `linear_transpose`: the derivative at a point as a linear function, and transposes of linear functions."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ Args = TypeVarTuple("Args")
 
 
 class Pushforward:
-    """The transpose of a pullback: `t -> J t`, from the same trace, by a walk through the records of one backward walk.
+    """The transpose of a pullback, `t -> J t`, from the same trace.
 
-    A pullback is linear in its cotangent, so it is pulled back itself (as `functad.transforms.walks.forward` does with single
-    primitives). It costs about two forward walks, and no second run of the function.
+    A pullback is linear in its cotangent. The backward pass is recorded once, and a call pulls the tangents back through its
+    records (`push_transposed` in `functad.transforms.walks.forward` does the same for one primitive). A call takes the time of
+    about two forward passes, without a second run of the function.
     """
 
     def __init__(self, pull: Pullback) -> None:
@@ -45,15 +46,15 @@ class Pushforward:
         self.recorder = recorder
 
     def leaves(self, tangents: Sequence[Any]) -> list[Any]:
-        """Return the tangents of the leaves of the result for those of the inputs; `None` stands for zero in both."""
+        """Return the tangents of the leaves of the result for tangents of the inputs; `None` means zero in both."""
         recorder, seeds = self.recorder, transposed_seeds(self.recorder, tangents, self.found)
         return pull_back(recorder.equations, seeds, recorder.inputs, consume=False)
 
 
 class LinearFunction(Generic[R, *Args]):
-    """The derivative of a function at a point: called with tangents it gives `J t`, its `transpose` with a cotangent `g^T J`.
+    """The derivative of a function at a point: `linear(*tangents)` is `J t`, and `linear.transpose(g)` is `g^T J`.
 
-    Made by `functad.linearize`; both may be called any number of times, also with Tensors, under `vmap` and in other traces.
+    `functad.linearize` returns it. Both may be called repeatedly, also with Tensors, under `vmap` and in other traces.
 
     Example:
         >>> linear = linearize(lambda x: x**2, np.array([1.0, 2.0]))[1]
@@ -74,7 +75,7 @@ class LinearFunction(Generic[R, *Args]):
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> LinearFunction[R, *Args]:
-        return self  # as of any function: nothing changes it
+        return self  # immutable, like any function
 
     def __reduce__(self) -> NoReturn:
         refuse_pickling(self, "*tangents", "linearize")
@@ -83,10 +84,10 @@ class LinearFunction(Generic[R, *Args]):
         """Return `J t`.
 
         Args:
-            tangents: one for each primal, of its structure, shapes and dtypes.
+            tangents: one tangent per primal, with the structure, shapes and dtypes of the primal.
 
         Returns:
-            The tangent of the value, of its structure, shapes and dtypes.
+            The tangent of the value, with the structure, shapes and dtypes of the value.
 
         Raises:
             StructureError: the tangents do not match the primals.
@@ -109,7 +110,7 @@ class LinearFunction(Generic[R, *Args]):
             g: a cotangent, with the structure, shapes and dtypes of the value.
 
         Returns:
-            A tuple with one cotangent for each primal, of its structure, shapes and dtypes.
+            A tuple with one cotangent per primal, with the structure, shapes and dtypes of the primal.
 
         Raises:
             StructureError: `g` does not match the value.
@@ -130,16 +131,16 @@ def linearize(f: Callable[..., Any], /, *primals: Any, has_aux: bool) -> Any: ..
 def linearize(  # type: ignore[misc] # mypy does not see that Any takes each of several types
     f: Callable[..., Any], *primals: Any, has_aux: bool = False
 ) -> Any:
-    """Evaluate `f` once and return its value and its derivative there, as a function to be called repeatedly: `t -> J(x) t`.
+    """Return the value of `f` and its derivative at this point as a reusable linear function: `t -> J(x) t`.
 
     Args:
-        f: a function of NumPy code.
-        primals: its arguments, all of which are differentiated: arrays, numbers or trees of them.
+        f: a function of NumPy code, which runs once.
+        primals: the arguments of `f`: arrays, numbers or pytrees of them. All are differentiated.
         has_aux: `f` returns a pair `(value, aux)`.
 
     Returns:
-        `(value, linear)`, or `(value, linear, aux)`. `linear(*tangents)` takes a tangent for each argument and returns that of
-        the value; `linear.transpose(g)` takes a cotangent of the value and returns a tuple with those of the arguments.
+        `(value, linear)`, or `(value, linear, aux)`. `linear(*tangents)` takes one tangent per argument and returns the tangent
+        of the value. `linear.transpose(g)` takes a cotangent of the value and returns a tuple with one cotangent per argument.
 
     Raises:
         InputError: an argument cannot be differentiated.
@@ -160,12 +161,12 @@ def linear_transpose(f: Callable[..., Any], *primals: Any) -> Callable[[Any], tu
     """Return the transpose of a linear function: `g -> g^T A` for `f(x) = A x`.
 
     Args:
-        f: a function of NumPy code that is linear in all its arguments together. Solvers in it, and code that cannot be traced,
-            are taken as linear; `functad.testing.check_rules(f, *primals, linear=True)` tests this with numbers.
-        primals: arrays, numbers, `ArraySpec`s or trees of them: only shapes and dtypes matter.
+        f: a function of NumPy code that is jointly linear in all its arguments. Solvers and code that cannot be traced are
+            assumed to be linear; `functad.testing.check_rules(f, *primals, linear=True)` tests this numerically.
+        primals: arrays, numbers, `ArraySpec`s or pytrees of them. Only shapes and dtypes matter.
 
     Returns:
-        A function from the cotangent of the result to a tuple with those of the arguments.
+        A function that takes the cotangent of the result and returns a tuple with one cotangent per argument.
 
     Raises:
         NotLinearError: `f` is not linear; the message names the operation.
@@ -179,12 +180,12 @@ def linear_transpose(f: Callable[..., Any], *primals: Any) -> Callable[[Any], tu
     """
     selection = Selection("linear_transpose", f, range(len(primals)))
     at_zero = tuple([tree_map(_zeros, primal) for primal in primals])
-    enter(ReverseRecorder("linear_transpose", f), selection, at_zero, {})  # refuses what cannot be differentiated
+    enter(ReverseRecorder("linear_transpose", f), selection, at_zero, {})  # raises if an argument cannot be differentiated
     expressions = _linear_list(f, at_zero)
     recorder = ReverseRecorder("linear_transpose", f)
     recorder.lasting = True
     inputs = enter(recorder, selection, at_zero, {})
-    with np.errstate(all="ignore"):  # what is dropped on the way may be infinite at zero
+    with np.errstate(all="ignore"):  # values that the derivative does not need may be infinite at zero
         out = traced(recorder, expressions, inputs.args, {})
     pull = Pullback(recorder, inputs, out, selection)
     for value, path in zip(pull.values, pull.structure.paths("result"), strict=True):
@@ -201,15 +202,15 @@ def _zeros(leaf: Any) -> Any:
     if isinstance(leaf, ArraySpec):
         return np.zeros(leaf.shape, leaf.dtype)[()]
     if undifferentiable(leaf) is not None:
-        return leaf  # which is refused where arguments enter
+        return leaf  # `enter` raises for this leaf
     return zeros_for(shape_of(leaf), inexact(leaf), leaf)[()]
 
 
 def _linear_list(f: Callable[..., Any], args: tuple[Any, ...]) -> Expressions:
-    """Return a function as a list of what its results need, if it is linear.
+    """Return the expression list of a linear function, without dead code.
 
     Raises:
-        NotLinearError: it is not.
+        NotLinearError: `f` is not linear.
     """
     expressions = linear_list("linear_transpose", f, f, args)
     inputs, outputs = expressions.input_structure, expressions.output_structure

@@ -1,8 +1,8 @@
-"""Whether a function is linear, told from its expression list: equation by equation, with the lists inside of loops and calls.
+"""Linearity analysis of an expression list: equation by equation, including the lists inside loops and calls.
 
-A function that is traced without values cannot branch on them, so what its list says holds everywhere. Each value of the list
-is fixed, or linear in the arguments, or bent; an operation that bends is no harm as long as no result depends on it. A solver,
-and code that cannot be traced, is taken as linear: `functad.testing.check_rules(f, *args, linear=True)` tests it with numbers.
+A function traced without values cannot branch on them, so the analysis is valid for all arguments. Each value of the list is
+fixed, linear in the arguments, or nonlinear. Nonlinear operations are allowed if no result depends on them. Solvers and code
+that cannot be traced are assumed to be linear; `functad.testing.check_rules(f, *args, linear=True)` tests this numerically.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from functad.tracing.traces.abstract import AbstractRecorder
 from functad.transforms.abstract import listed
 
 FIXED, LINEAR = "fixed", "linear"
-"""What a value can be, beside bent: then it is the `Bend`."""
+"""The states of a value: independent of the arguments, or linear in them. The state of a nonlinear value is a `Bend`."""
 
 
 class Bend(NamedTuple):
-    """The operation that is not linear.
+    """A nonlinear operation.
 
     Attributes:
-        name: of its primitive.
-        slot: of its result, in the outermost list.
+        name: the name of its primitive.
+        slot: the slot of its result in the outermost list.
     """
 
     name: str
@@ -38,14 +38,14 @@ State = str | Bend
 
 
 class Placed(AbstractRecorder):
-    """An abstract trace that knows on which line of the user's code each value was made."""
+    """An abstract trace that records the line of user code of each value."""
 
     def __init__(self, transform: str, function: object) -> None:
         super().__init__(transform, function)
         self.places: dict[int, Any] = {}
 
     def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        """Record a call, and its line."""
+        """Record a call and its line."""
         made = super().process(primitive, arrays, params)
         for tensor in made if primitive.multiple else (made,):
             self.places[tensor.slot] = tensor.code, tensor.instruction
@@ -57,16 +57,16 @@ class Placed(AbstractRecorder):
 
 
 def linear_list(transform: str, function: Callable[..., Any], f: Callable[..., Any], args: tuple[Any, ...]) -> Expressions:
-    """Return the list of a function of arguments in all of which together it is linear.
+    """Return the expression list of a function that is jointly linear in all its arguments.
 
     Args:
         transform: the name of the transform, for messages.
         function: the function of the user that `f` calls, for messages.
         f: the function.
-        args: its arguments, of which only shapes and dtypes matter.
+        args: the arguments; only shapes and dtypes matter.
 
     Raises:
-        NotLinearError: it is not linear.
+        NotLinearError: `f` is not linear.
     """
     recorder = Placed(transform, function)
     asked = f"{call_of(transform, function)}:"
@@ -86,12 +86,12 @@ def linear_list(transform: str, function: Callable[..., Any], f: Callable[..., A
 
 
 def _results_of(expressions: Expressions, inputs: Sequence[State], slot: int | None) -> list[State]:
-    """Find the states of the results of a list.
+    """Return the states of the results of a list.
 
     Args:
         expressions: the list.
-        inputs: the same of its inputs.
-        slot: where, in the outermost list, the equation stands that holds this list; `None` if it is the outermost.
+        inputs: the states of its inputs.
+        slot: the slot, in the outermost list, of the equation that holds this list; `None` for the outermost list.
     """
     known: dict[int, State] = dict(enumerate(inputs))
     for equation in expressions.equations:
@@ -102,7 +102,7 @@ def _results_of(expressions: Expressions, inputs: Sequence[State], slot: int | N
 
 
 def _through(equation: Equation, given: list[State], slot: int) -> Sequence[State]:
-    """Find the states of the results of an equation."""
+    """Return the states of the results of an equation."""
     primitive, count = equation.primitive, len(equation.outputs)
     if all(state is FIXED for state in given):
         return [FIXED] * count
@@ -120,7 +120,7 @@ def _through(equation: Equation, given: list[State], slot: int) -> Sequence[Stat
 
 
 def is_linear_in(primitive: Primitive, moving: tuple[int, ...], params: Any) -> bool:
-    """Say whether a primitive is linear in its arguments at some positions together, as its entry tells."""
+    """Return `True` if a primitive is jointly linear in the arguments at positions `moving`, according to its entry."""
     if primitive.linear_by is not None:
         return all(i in primitive.linear_by(params) for i in moving)
     if primitive.kind == "constant" or not (primitive.joint or all(map(primitive.differentiable, moving))):
@@ -129,7 +129,7 @@ def is_linear_in(primitive: Primitive, moving: tuple[int, ...], params: Any) -> 
 
 
 def is_linear(plan: Plan) -> bool:
-    """Say whether the rules of a call read none of its active inputs, nor the result; then it is linear in these together."""
+    """Return `True` if a call is jointly linear in its active inputs: its rules read neither these nor the result."""
     primitive = plan.primitive
     if primitive.kind == "linear":
         return True
@@ -139,7 +139,7 @@ def is_linear(plan: Plan) -> bool:
 
 
 def _in_branches(equation: Equation, given: list[State], slot: int) -> Sequence[State]:
-    """Look into the branches of which one is chosen by the first input."""
+    """Return the states of the results of a `cond` or `switch`; the first input selects the branch."""
     if given[0] is not FIXED:
         return [Bend(equation.primitive.name, slot)] * len(equation.outputs)
     found = [_results_of(branch, given[1:], slot) for branch in equation.params["branches"]]
@@ -147,10 +147,10 @@ def _in_branches(equation: Equation, given: list[State], slot: int) -> Sequence[
 
 
 def _in_rows(equation: Equation, given: list[State], slot: int) -> Sequence[State]:
-    """Look into the body of a scan, as often as another carry turns out to depend on the arguments."""
+    """Return the states of the results of a scan: repeat its body until the states of the carries stop changing."""
     count = equation.params["carries"]
     carries = given[:count]
-    while True:  # each turn another carry may move, or bend
+    while True:  # in each iteration the state of another carry may change
         found = _results_of(equation.params["body"], [*carries, *given[count:]], slot)
         before, carries = carries, [_joined(pair) for pair in zip(carries, found, strict=False)]
         if carries == before:
@@ -158,7 +158,7 @@ def _in_rows(equation: Equation, given: list[State], slot: int) -> Sequence[Stat
 
 
 def _in_turns(equation: Equation, given: list[State], slot: int) -> Sequence[State]:
-    """Look into the body and the condition of a loop."""
+    """Return the states of the results of a loop; the condition must not depend on the arguments."""
     carries = _in_rows(equation, given, slot)
     test = _results_of(equation.params["cond"], [*carries, *given[len(carries) :]], slot)
     return carries if test[0] is FIXED else [Bend(equation.primitive.name, slot)] * len(carries)
@@ -168,6 +168,6 @@ _THROUGH = {"branches": _in_branches, "scan": _in_rows, "loop": _in_turns}
 
 
 def _joined(states: Sequence[State]) -> State:
-    """Join the states of a value that may be any of several."""
+    """Return the state of a value with several possible states: a `Bend` if there is one, else `LINEAR` before `FIXED`."""
     bend = next((state for state in states if isinstance(state, Bend)), None)
     return bend or (LINEAR if LINEAR in states else FIXED)

@@ -1,12 +1,12 @@
 """State outside of a function that may hold a Tensor: closures, globals, attributes, items of containers, static arguments.
 
 A compiled function keeps the plain values that it read while it was traced. A later call under a transform or a tape may find
-a Tensor in the same place, and its derivative must not be lost. `Outside` therefore follows references from the function to
-everything that its code can reach, as the garbage collector does, and looks for Tensors that a trace follows. Code is followed
-by the names that it reads. Code of Python, NumPy, SciPy and functad reads no state of the user, except what it is given.
+a Tensor in the same place, and its derivative must not be lost. `Outside` therefore follows all references that the function's
+code can reach, like a garbage collector, and searches for Tensors of active traces. The search follows the names that code
+reads. It assumes that code of Python, NumPy, SciPy and functad reads user state only through its arguments.
 
-`Outside` also remembers every reference that it followed. As long as all of them are the same, its answer holds; to compare
-them takes about 40 ns for each.
+`Outside` also stores every reference that it followed. Its answer is valid while all references are the same. The comparison
+takes about 40 ns per reference.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from functad.tracing.traces.base import Recorded, resolve
 from functad.transforms.calling.transform import Transformed
 
 MOST = 20_000
-"""Objects that are looked at. A function that reaches more of them counts as one that may read a Tensor."""
+"""Maximal number of visited objects. A function that reaches more objects is treated as one that may read a Tensor."""
 
 _MISSING = object()
 
@@ -51,14 +51,14 @@ _ANY_ATTRIBUTE = frozenset(
 
 
 class Outside:
-    """What can be reached from a function, at one time.
+    """The objects that are reachable from a function at one time.
 
     Args:
-        roots: the function, and the static arguments that it was traced with.
+        roots: the function, and the static arguments of its trace.
 
     Attributes:
-        holds_tensor: a Tensor that a trace follows is reachable.
-        is_known: the search came to an end.
+        holds_tensor: a Tensor of an active trace is reachable.
+        is_known: the search was complete, or found a Tensor.
     """
 
     def __init__(self, roots: Iterable[Any]) -> None:
@@ -69,13 +69,13 @@ class Outside:
         self._idle: list[Any] = []
         self._content: list[Any] = []
         _Search(self).run(roots)
-        if self.holds_tensor or not self.is_known:  # nothing is remembered, so no trace is kept alive
+        if self.holds_tensor or not self.is_known:  # drop all references, which could keep a trace alive
             self._containers, self._globals, self._asked, self._idle = {}, {}, [], []
         else:
             self._content = self._now()
 
     def changed(self) -> bool:
-        """Return `True` if a reference that was followed is another one now, or a Tensor has come under a trace."""
+        """Return `True` if a followed reference has changed, or an inactive Tensor has become active."""
         if not self.is_known:
             return False
         if self.holds_tensor:
@@ -86,7 +86,7 @@ class Outside:
         return any(isinstance(resolve(tensor), Recorded) for tensor in self._idle)
 
     def _now(self) -> list[Any]:
-        """Return all references, in order."""
+        """Return the current references, in a fixed order."""
         found = gc.get_referents(*self._containers.values())
         found += [space.get(name, _MISSING) for space, name in self._globals.values()]
         for ask in self._asked:
@@ -95,7 +95,7 @@ class Outside:
 
 
 class _Search:
-    """The search for Tensors, object by object."""
+    """The search for Tensors through an object graph."""
 
     def __init__(self, outside: Outside) -> None:
         self.outside = outside
@@ -106,7 +106,7 @@ class _Search:
         self.codes: set[tuple[int, int]] = set()
 
     def run(self, roots: Iterable[Any], most: int | None = None) -> None:
-        """Follow references until a Tensor is found, nothing is left, or more than `most` objects were visited."""
+        """Follow references until a Tensor is found, no object is left, or more than `most` objects were visited."""
         most = MOST if most is None else most
         self.stack += roots
         while self.stack or self._from_modules():
@@ -124,7 +124,7 @@ class _Search:
                 return
 
     def _is_followed(self, value: Any) -> bool:
-        """Return `True` if a value is a Tensor that a trace follows; otherwise add to the stack what the value refers to."""
+        """Return `True` if a value is a Tensor of an active trace; otherwise push the referents of the value."""
         kind = type(value)
         if issubclass(kind, Recorded):
             if isinstance_of(resolve(value), Recorded):
@@ -184,7 +184,7 @@ class _Search:
         self.stack += ask()
 
     def _add_function(self, f: FunctionType) -> None:
-        """Add the closure, the defaults and the attributes of a function, and what its code reads."""
+        """Add the closure, the defaults and the attributes of a function, and the names that its code reads."""
         self.stack += [*(f.__closure__ or ()), f.__defaults__, f.__kwdefaults__, vars(f)]
         self.outside._containers[id(f)] = f
         if not is_internal(f.__code__.co_filename):
@@ -217,7 +217,7 @@ class _Search:
             self.modules[id(module)] = module
 
     def _from_modules(self) -> bool:
-        """Add the attributes of modules that code reads by name; return `True` if there are any."""
+        """Add the attributes of modules that code reads by name; return `True` if the stack is not empty."""
         anything = not self.names.isdisjoint(_ANY_ATTRIBUTE)
         for module in list(self.modules.values()):
             space = vars(module)
@@ -238,7 +238,7 @@ class _Search:
 
 
 class _SearchOfTypes(_Search):
-    """The search for objects of some types; Tensors do not end it."""
+    """The search for objects of some types, which does not end at Tensors."""
 
     def __init__(self, kinds: tuple[type, ...]) -> None:
         super().__init__(Outside(()))
@@ -261,14 +261,14 @@ def reachable(roots: Iterable[Any], kinds: tuple[type, ...], most: int | None = 
 
 
 class _Reads(NamedTuple):
-    """What code reads by name.
+    """The names that a code object reads.
 
     Attributes:
         globals: names of globals.
         names: all names, and strings that may be names.
         imports: names that may be modules.
-        any_global: globals may be read in another way than by name.
-        inner: the code of functions that are defined in it.
+        any_global: the code may read any global, for example with `eval`.
+        inner: the code objects of nested functions.
     """
 
     globals: frozenset[str]
@@ -280,10 +280,10 @@ class _Reads(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def _reads_of(code: CodeType) -> _Reads:
-    """Return the reads of outside values by name in a code object.
+    """Return the names that a code object reads.
 
-    An assertion that pytest has rewritten reads `@py_builtins.locals` and functions of `@pytest_ar` for its message. They are
-    left out: a search through them would visit the session and all tests.
+    Names that start with `@`, such as `@py_builtins`, are skipped. Assertions rewritten by pytest read them, and a search
+    through them would visit the test session and all tests.
     """
     steps = list(dis.get_instructions(code))
     globals_read = [i.argval if i.opname in ("LOAD_GLOBAL", "LOAD_NAME") else "" for i in steps]
@@ -299,7 +299,7 @@ def _reads_of(code: CodeType) -> _Reads:
 
 
 def isinstance_of(value: Any, kinds: Any) -> bool:
-    """Return `isinstance(value, kinds)` by the type alone: a Tensor answers type tests as its value would."""
+    """Return `isinstance(value, kinds)` by `type(value)`: `isinstance` treats a Tensor as its value."""
     return issubclass(type(value), kinds)
 
 

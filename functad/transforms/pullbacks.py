@@ -1,4 +1,4 @@
-"""The pullback of a traced function: `vjp` and other transforms return it."""
+"""`Pullback`: the pullback of a traced function, which `vjp` and other transforms return."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Pullback:
         values: the leaves of the result.
         structure: the structure of the result.
         recorder: the trace.
-        slots: for each leaf of the result its slot in the trace, or `None` if it depends on no argument.
+        slots: the slot of each leaf of the result in the trace, or `None` if the leaf depends on no argument.
     """
 
     def __init__(self, recorder: Recorder, inputs: Inputs, out: Any, selection: Selection) -> None:
@@ -39,7 +39,7 @@ class Pullback:
             recorder.watch.check_values(self.slots)
 
     def __call__(self, g: Any) -> tuple[Any, ...]:
-        """Return the cotangents of the selected arguments, for a cotangent of the result, which must match the result."""
+        """Return the cotangents of the selected arguments for a cotangent `g` of the result, which must match the result."""
         seeds = check_like(g, self.structure, self.values, "g", "value")
         return tuple(derivatives(self.inputs, self.leaves(seeds), seeds))
 

@@ -1,18 +1,17 @@
-"""Random numbers that a function draws while it is traced.
+"""Detection of random numbers that a function draws during a trace.
 
-A traced function runs once, so a number that it draws becomes a constant of the expression list: each evaluation of the list,
-and each step of a traced loop, uses the same number. Eager execution draws anew each time. NumPy's functions of random numbers
-take no Tensors, so the trace never sees the draw. Generators have a state, however, and each draw changes it. `RandomStates`
-compares the states before and after a trace:
+A traced function runs once, so a random number becomes a constant of the expression list. Each evaluation of the list, and each
+step of a traced loop, uses the same number, whereas eager execution draws a new number each time. NumPy's random functions take
+no Tensors, so the trace does not record the draw. But each draw changes the state of a generator. `RandomStates` compares these
+states before and after a trace:
 
-- NumPy's global generator, the one of Python's module `random`, and further global ones in `GLOBAL`;
+- the global generators: NumPy's, the generator of Python's module `random`, and those registered in `GLOBAL`;
 - every generator that the function can reach: closures, globals, attributes, items, static arguments.
 
-A generator that the function creates itself is not among these. With a seed of its own it gives the same numbers in eager
-execution too.
+Generators that the function creates itself are not included. With a fixed seed they return the same numbers in eager execution.
 
-Limitation: draws that no state shows, as from `os.urandom`, `secrets` and `np.random.default_rng()` inside of the function, are
-not detected.
+Limitation: draws without a visible state are not detected, such as `os.urandom`, `secrets`, or `np.random.default_rng()` in the
+function.
 """
 
 from __future__ import annotations
@@ -31,20 +30,20 @@ from functad.settings import context_variable, setting
 from functad.transforms.outside import reachable
 
 GLOBAL: list[Callable[[], Any]] = [lambda: np.random.mtrand._rand, lambda: random.getstate.__self__]  # type: ignore[attr-defined]
-"""Functions that return the global generators: NumPy's, Python's, and those of modules that register theirs here."""
+"""Functions that return the global generators: NumPy's, Python's, and generators that modules register here."""
 
 _MOST_IN_BODY = 2000
-"""Objects that are visited from the body of a loop or a branch, which is traced inside of another trace."""
+"""Maximal number of objects visited from the body of a loop or a branch inside another trace."""
 
 _WATCHED: ContextVar[dict[int, Any] | None] = context_variable("watched_generators", default=None)
-"""The generators that the traces around this one compare, by identity; `None` if no trace around this one compares any."""
+"""The generators that enclosing traces compare, by `id`; `None` if no enclosing trace compares states."""
 
 
 def refuse_generator(function: object, argument: Any) -> None:
-    """Refuse a random generator as an argument of a compiled function.
+    """Check that an argument of a compiled function is no random generator.
 
     Raises:
-        InputError: it is one. The function is traced once, so all calls would use the same numbers.
+        InputError: the argument is a random generator. The function is traced once, so all calls would use the same numbers.
     """
     if issubclass(type(argument), _generator_types()):
         raise InputError(
@@ -62,11 +61,11 @@ class RandomStates:
     """The states of random generators, at one time.
 
     Args:
-        roots: objects from which generators are searched; the search includes the global generators unless `known` is given.
-        known: generators to leave out, by identity.
+        roots: objects where the search for generators starts. The global generators are included unless `known` is given.
+        known: generators to exclude, by `id`.
 
     Attributes:
-        generators: the generators that were found, by identity.
+        generators: the generators found, by `id`.
     """
 
     def __init__(self, roots: Iterable[Any], known: dict[int, Any] | None = None) -> None:
@@ -77,7 +76,7 @@ class RandomStates:
         self._before = [(g, _state_of(g)) for g in self.generators.values()]
 
     def drawn(self) -> list[str]:
-        """Return the names of the generators whose state is another one now."""
+        """Return the names of the generators with a changed state."""
         return list(dict.fromkeys([_name_of(g) for g, before in self._before if _state_of(g) != before]))
 
 
@@ -85,7 +84,7 @@ class RandomStates:
 def frozen_in(transform: str, function: object, roots: Iterable[Any]) -> Iterator[None]:
     """Warn if a function draws random numbers while the `with` block traces it for later evaluations.
 
-    A trace around the block reports the generators that it compares itself.
+    Generators that an enclosing trace compares are excluded; that trace warns about them.
     """
     with _compared(roots, _WATCHED.get()) as states:
         yield
@@ -99,9 +98,10 @@ def frozen_in(transform: str, function: object, roots: Iterable[Any]) -> Iterato
 
 @contextmanager
 def frozen_in_bodies(transform: str, bodies: Sequence[Callable[..., Any]]) -> Iterator[None]:
-    """Warn if the body of a loop or a branch draws from a generator that the function around it created.
+    """Warn if the body of a loop or a branch draws from a generator that the enclosing function created.
 
-    The trace around the block reports the other generators. If there is none, nothing evaluates its result.
+    The enclosing trace warns about other generators. Without an enclosing trace that compares states there is no warning,
+    because the body is not evaluated again later.
     """
     around = _WATCHED.get()
     if around is None:
@@ -125,7 +125,7 @@ _STEPS = (
 
 @contextmanager
 def _compared(roots: Iterable[Any], around: dict[int, Any] | None) -> Iterator[RandomStates]:
-    """Return the states before the `with` block, in which traces inside leave out these generators."""
+    """Return the states before the `with` block; traces inside the block exclude these generators."""
     states = RandomStates(roots, around)
     with setting(_WATCHED, {**(around or {}), **states.generators}):
         yield states
@@ -133,9 +133,10 @@ def _compared(roots: Iterable[Any], around: dict[int, Any] | None) -> Iterator[R
 
 @contextmanager
 def trial() -> Iterator[None]:
-    """Run a function of the user on arrays of ones, for the shape of its result, without effect on the generators.
+    """Restore the states of the compared generators after the `with` block.
 
-    The compiled function calls the function again in each evaluation, so nothing that it draws is frozen.
+    The block calls a function whose random numbers do not become constants, because each evaluation calls it again: for example
+    a user's function on arrays of ones, to find the shape of its result.
     """
     before = [(g, _raw_state_of(g)) for g in (_WATCHED.get() or {}).values()]
     try:
@@ -151,13 +152,13 @@ def _warn(message: str) -> None:
 
 
 def _state_of(generator: Any) -> Any:
-    """Return a value that is equal as long as the state of a generator is the same."""
+    """Return the state of a generator as a value for `==`, with the number of spawned children."""
     seeds = getattr(getattr(generator, "bit_generator", generator), "seed_seq", generator)
     return _comparable(_raw_state_of(generator)), getattr(seeds, "n_children_spawned", 0)
 
 
 def _raw_state_of(generator: Any) -> Any:
-    """Return the state of a generator, as the generator gives it; `None` if it does not show its state."""
+    """Return the state of a generator in its own format; `None` if the state is not accessible."""
     kind = type(generator)
     try:
         if issubclass(kind, random.Random):
@@ -181,7 +182,7 @@ def _restore(generator: Any, state: Any) -> None:
 
 
 def _comparable(state: Any) -> Any:
-    """Return a state, nested dictionaries of numbers and arrays, as a value that `==` compares."""
+    """Return a state with arrays in nested dictionaries replaced by bytes, for comparison by `==`."""
     if isinstance(state, dict):
         return {name: _comparable(value) for name, value in state.items()}
     return state.tobytes() if type(state) is np.ndarray else state

@@ -1,4 +1,4 @@
-"""`ravel`: a tree of arrays as one flat array, and back."""
+"""`ravel`: flatten a pytree of arrays into one array, and back."""
 
 from __future__ import annotations
 
@@ -20,21 +20,20 @@ from functad.trees.structure import Structure, flatten
 
 
 def ravel(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
-    """Return all numbers of a tree as one flat array, and the function that makes a tree of such an array.
+    """Return all elements of a pytree as one flat array, and the inverse function.
 
-    Both directions are linear and made of NumPy calls, so they can be differentiated, batched and traced.
+    Both directions are linear and use only NumPy calls, so they can be differentiated, batched and traced.
 
     Args:
-        tree: an array, number, or tree of them, of any dtypes.
+        tree: an array, number, or pytree of them, of any numeric dtypes.
 
     Returns:
-        `(flat, unravel)`. `flat` has shape `(n,)` and the dtype that NumPy promotes those of the leaves to; the leaves follow
-        each other from left to right. `unravel(flat)` returns a tree with the structure, shapes and dtypes of the given one,
-        in memory of its own.
+        `(flat, unravel)`. `flat` has shape `(n,)` and the promoted dtype of the leaves; it holds the leaves from left to right.
+        `unravel(flat)` returns a pytree with the structure, shapes and dtypes of `tree`, without memory shared with `flat`.
 
     Raises:
-        InputError: a leaf is no array and no number, or a large integer that the common dtype cannot hold.
-        StructureError: (by `unravel`) the array has another shape, or is complex where the tree is real.
+        InputError: a leaf is neither an array of numbers nor a number, or a large integer that the promoted dtype cannot hold.
+        StructureError: (by `unravel`) the array has another shape, or is complex although the leaves are real.
 
     Example:
         >>> import numpy as np
@@ -87,10 +86,10 @@ def _flat(leaf: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def _loses(leaf: Any, part: Any) -> bool:
-    """Say whether integers have changed on their way to another dtype; of a trace without values this is not known."""
+    """Return `True` if integers changed in the cast to another dtype; `False` for Tensors, which are not checked."""
     if isinstance(leaf, Recorded):
         return False
-    with np.errstate(invalid="ignore"):  # 2**63 as a float is out of range on its way back
+    with np.errstate(invalid="ignore"):  # 2**63 as a float is out of range for int64
         back = part.real.astype(dtype_of(leaf))
     return bool(np.any(back != np.reshape(leaf, (-1,))))
 
@@ -98,7 +97,7 @@ def _loses(leaf: Any, part: Any) -> bool:
 def _unravelled(
     structure: Structure, specs: list[tuple[tuple[int, ...], np.dtype[Any], bool]], dtype: np.dtype[Any], flat: Any
 ) -> Any:
-    """Return the tree that a flat array stands for."""
+    """Return the pytree of a flat array."""
     ends = list(accumulate(int(np.prod(shape)) for shape, _, _ in specs))
     size = ends[-1] if ends else 0
     flat = value_of(flat)
@@ -116,7 +115,7 @@ def _unravelled(
 
 
 def _cast(leaf: Any, dtype: np.dtype[Any]) -> Any:
-    """Return a part of a flat array in its own dtype, and in memory of its own."""
+    """Return a copy of a part of a flat array, cast to the dtype of the leaf."""
     own = dtype_of(leaf)
     if own == dtype:
         return leaf.copy() if type(leaf) is np.ndarray else leaf

@@ -1,7 +1,7 @@
 """Second derivatives: the Hessian, its products, its diagonal and trace; and the divergence of a vector field.
 
-All are forward mode over reverse mode: the gradient is recorded once, on concrete values, and tangents are pushed through the
-records, many at a time (see `functad.transforms.calling.seeds`).
+Second derivatives use forward mode over reverse mode. The gradient is recorded once, on concrete values. Tangents are pushed
+through the records in batches (see `functad.transforms.calling.seeds`).
 """
 
 from __future__ import annotations
@@ -51,20 +51,20 @@ def hessian(
     holomorphic: bool = False,
     chunk_size: int | None = None,
 ) -> Callable[P, Any]:
-    """Return a function that gives the Hessian of `f`: `H[i, j] = d^2 f(x) / d x[i] d x[j]`.
+    """Return a function that computes the Hessian of `f`: `H[i, j] = d^2 f(x) / d x[i] d x[j]`.
 
     Args:
-        f: a function of NumPy code that returns one number; without it a decorator is returned.
+        f: a function of NumPy code that returns one number. Without `f`, the transform returns a decorator.
         argnums, argnames, has_aux, holomorphic: as for `grad`.
-        chunk_size: so many columns, at most, are computed at a time; by default as many as take some 100 MB.
+        chunk_size: the maximal number of columns computed at a time. By default, a chunk takes about 100 MB.
 
     Returns:
         A function with the signature of `f`. For an array argument it returns an array of shape
-        `argument.shape + argument.shape` and of its dtype; in general the structure of the arguments, at each leaf of which is
-        that structure again. With `has_aux` it returns `(hessian, aux)`.
+        `argument.shape + argument.shape` with the dtype of the argument. For pytrees it returns the structure of the arguments,
+        with this structure again at each leaf. With `has_aux` it returns `(hessian, aux)`.
 
     Raises:
-        NonScalarError: `f` returned something else than one real number.
+        NonScalarError: the result of `f` is not one real number.
         InputError: an argument cannot be differentiated.
 
     Example:
@@ -87,17 +87,17 @@ def value_grad_and_hessian(
     holomorphic: bool = False,
     chunk_size: int | None = None,
 ) -> Callable[P, tuple[R, Any, Any]]:
-    """Return a function that gives the value of `f`, its gradient and its Hessian, from one evaluation: `(f(x), g, H)`.
+    """Return a function that computes the value, gradient and Hessian of `f` in one evaluation: `(f(x), g, H)`.
 
-    `g[i] = d f(x) / d x[i]` and `H[i, j] = d^2 f(x) / d x[i] d x[j]`, as `grad` and `hessian` give them.
+    `g[i] = d f(x) / d x[i]` and `H[i, j] = d^2 f(x) / d x[i] d x[j]`, as for `grad` and `hessian`.
 
     Args:
-        f: the function; without it a decorator is returned.
+        f: the function. Without `f`, the transform returns a decorator.
         argnums, argnames, has_aux, holomorphic, chunk_size: as for `hessian`.
 
     Returns:
-        A function with the signature of `f` that returns `(value, gradient, hessian)`, or `((value, aux), gradient, hessian)`,
-        each as that of `grad` and `hessian`.
+        A function with the signature of `f` that returns `(value, gradient, hessian)`, or `((value, aux), gradient, hessian)`.
+        Gradient and Hessian have the forms that `grad` and `hessian` return.
 
     Raises:
         NonScalarError, InputError: as for `grad`.
@@ -137,20 +137,20 @@ def hvp(
 @overload
 def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool) -> Any: ...
 def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any:
-    """Return the product of the Hessian of `f` with a direction, `H(x) t`, at the cost of a few evaluations of `f`.
+    """Return the Hessian-vector product `H(x) t`, at the cost of a few evaluations of `f`.
 
     Args:
         f: a function of NumPy code that returns one number.
-        primals: the tuple of its arguments, all of which are differentiated: arrays, numbers or trees of them.
-        tangents: the tuple of directions, of the structures, shapes and dtypes of the arguments.
-        has_aux: `f` returns a pair `(value, aux)`, of which `aux` is handed through.
+        primals: the tuple of the arguments of `f`: arrays, numbers or pytrees of them. All are differentiated.
+        tangents: the tuple of tangents, with the structures, shapes and dtypes of the arguments.
+        has_aux: `f` returns a pair `(value, aux)`, and `aux` is returned unchanged.
 
     Returns:
-        The product, like the only argument; for several arguments a tuple with one for each. With `has_aux` it is
-        `(product, aux)`.
+        The product, with the structure of the argument; a tuple of products if there are several arguments. With `has_aux` the
+        result is `(product, aux)`.
 
     Raises:
-        NonScalarError: `f` returned something else than one real number.
+        NonScalarError: the result of `f` is not one real number.
         StructureError: the tangents do not match the arguments.
         InputError: an argument cannot be differentiated.
 
@@ -170,7 +170,7 @@ def _hessian_product(transform: str, f: Callable[..., Any], primals: Any, tangen
 
 
 def _of_arguments(products: Any, aux: Sequence[Any]) -> Any:
-    """Return products, one for each argument, as they are handed out: one alone without a tuple around it."""
+    """Return the products of all arguments as a tuple, or the product of a single argument alone."""
     result = products[0] if len(products) == 1 else products
     return (result, *aux) if aux else result
 
@@ -199,25 +199,25 @@ def gauss_newton_product(
     loss: Callable[[Any], Any] | None = None,
     has_aux: bool = False,
 ) -> Any:
-    """Return the product of the Gauss-Newton matrix of `loss(f(x))` with a direction: `J^T H J t`.
+    """Return the product of the Gauss-Newton matrix of `loss(f(x))` with a tangent: `J^T H J t`.
 
-    `J` is the Jacobian of `f` and `H` the Hessian of `loss` at `f(x)`. The matrix is positive semidefinite if `loss` is convex,
-    and the Hessian where `f` is linear (Schraudolph, Neural Computation 14, 2002).
+    `J` is the Jacobian of `f`, and `H` is the Hessian of `loss` at `f(x)`. The matrix is positive semidefinite if `loss` is
+    convex. It equals the Hessian of `loss(f(x))` if `f` is linear (Schraudolph, Neural Computation 14, 2002).
 
     Args:
-        f: a function of NumPy code that returns an array or a tree of arrays: residuals, or the outputs of a model.
-        primals: the tuple of its arguments, all of which are differentiated: arrays, numbers or trees of them.
-        tangents: the tuple of directions, of the structures, shapes and dtypes of the arguments.
-        loss: a function from the result of `f` to one number; by default half the sum of squares, so that `H` is the identity.
-        has_aux: `f` returns a pair `(value, aux)`; `aux` is handed through, and `loss` gets the value alone.
+        f: a function of NumPy code that returns an array or a pytree of arrays: residuals, or the outputs of a model.
+        primals: the tuple of the arguments of `f`: arrays, numbers or pytrees of them. All are differentiated.
+        tangents: the tuple of tangents, with the structures, shapes and dtypes of the arguments.
+        loss: a function from the result of `f` to one number. The default is half the sum of squares: `H` is the identity.
+        has_aux: `f` returns a pair `(value, aux)`; `aux` is returned unchanged, and `loss` takes only the value.
 
     Returns:
-        The product, like the only argument; for several arguments a tuple with one for each. With `has_aux` it is
-        `(product, aux)`.
+        The product, with the structure of the argument; a tuple of products if there are several arguments. With `has_aux` the
+        result is `(product, aux)`.
 
     Raises:
         StructureError: the tangents do not match the arguments.
-        NonScalarError: `loss` returned something else than one number.
+        NonScalarError: the result of `loss` is not one number.
         InputError: an argument cannot be differentiated.
 
     Example:
@@ -243,21 +243,21 @@ def hessian_diagonal(
     has_aux: bool = False,
     chunk_size: int | None = None,
 ) -> Callable[P, Any]:
-    """Return a function that gives the diagonal of the Hessian of `f`: `d^2 f(x) / d x[i]^2`.
+    """Return a function that computes the diagonal of the Hessian of `f`: `d^2 f(x) / d x[i]^2`.
 
-    It is exact, and takes a product with the Hessian for each element; the Hessian itself is never held as a whole.
+    The diagonal is exact. It takes one Hessian-vector product per element, and the full Hessian is never in memory.
 
     Args:
-        f: a function of NumPy code that returns one number; without it a decorator is returned.
+        f: a function of NumPy code that returns one number. Without `f`, the transform returns a decorator.
         argnums, argnames, has_aux: as for `grad`.
-        chunk_size: so many products, at most, are computed at a time; by default as many as take some 100 MB.
+        chunk_size: the maximal number of products computed at a time. By default, a chunk takes about 100 MB.
 
     Returns:
-        A function with the signature of `f` that returns the diagonal, with structure, shapes and dtypes of the argument; or
-        `(diagonal, aux)`.
+        A function with the signature of `f` that returns the diagonal, or `(diagonal, aux)`. The diagonal has the structure,
+        shapes and dtypes of the argument.
 
     Raises:
-        NonScalarError: `f` returned something else than one real number.
+        NonScalarError: the result of `f` is not one real number.
         InputError: an argument cannot be differentiated.
 
     Example:
@@ -277,19 +277,19 @@ def laplacian(
     has_aux: bool = False,
     chunk_size: int | None = None,
 ) -> Callable[P, Any]:
-    """Return a function that gives the Laplacian of `f`: `sum_i d^2 f(x) / d x[i]^2`, the trace of the Hessian.
+    """Return a function that computes the Laplacian of `f`: `sum_i d^2 f(x) / d x[i]^2`, the trace of the Hessian.
 
     Args:
-        f: a function of NumPy code that returns one number; without it a decorator is returned.
+        f: a function of NumPy code that returns one number. Without `f`, the transform returns a decorator.
         argnums, argnames, has_aux: as for `grad`.
-        chunk_size: so many elements, at most, are taken at a time; by default as many as take some 100 MB.
+        chunk_size: the maximal number of Hessian-vector products computed at a time. By default, a chunk takes about 100 MB.
 
     Returns:
-        A function with the signature of `f` that returns one number, the sum over all elements of the selected arguments; or
-        `(number, aux)`.
+        A function with the signature of `f` that returns one number, or `(number, aux)`. The sum runs over all elements of the
+        selected arguments.
 
     Raises:
-        NonScalarError: `f` returned something else than one real number.
+        NonScalarError: the result of `f` is not one real number.
         InputError: an argument cannot be differentiated.
 
     Example:
@@ -309,19 +309,19 @@ def divergence(
     has_aux: bool = False,
     chunk_size: int | None = None,
 ) -> Callable[P, Any]:
-    """Return a function that gives the divergence of a vector field: `sum_i d f(x)[i] / d x[i]`, the trace of its Jacobian.
+    """Return a function that computes the divergence of a vector field: `sum_i d f(x)[i] / d x[i]`, the trace of its Jacobian.
 
     Args:
-        f: a function of NumPy code whose result has structure and shapes of the selected argument; without it a decorator is
-            returned.
+        f: a function of NumPy code. Its result has the structure and shapes of the selected argument. Without `f`, the
+            transform returns a decorator.
         argnums, argnames, has_aux: as for `grad`.
-        chunk_size: so many columns, at most, are computed at a time; by default as many as take some 100 MB.
+        chunk_size: the maximal number of columns computed at a time. By default, a chunk takes about 100 MB.
 
     Returns:
         A function with the signature of `f` that returns one number, or `(number, aux)`.
 
     Raises:
-        InputError: an argument cannot be differentiated, or the result has other shapes.
+        InputError: an argument cannot be differentiated, or the result has other shapes than the argument.
 
     Example:
         >>> import numpy as np
@@ -339,7 +339,7 @@ def _sum(diagonals: list[Any]) -> Any:
 def _of_diagonals(
     make: Callable[[list[Any]], Any], selection: Selection, field: Callable[..., Any], has_aux: bool, chunk_size: int | None
 ) -> Callable[..., Any]:
-    """Return a function that gives what `make` makes of the diagonals of the Jacobian of a vector field by each argument."""
+    """Return a function that computes `make(diagonals)`, with one diagonal of the Jacobian of a vector field per argument."""
     check_chunk_size(selection.transform, selection.function, chunk_size)
 
     @functools.wraps(selection.function)
@@ -357,7 +357,7 @@ def _of_diagonals(
 def _diagonals(
     selection: Selection, recorder: Recorder, inputs: Inputs, leaves: list[Any], chunk_size: int | None
 ) -> list[Any]:
-    """Return the diagonal of the Jacobian of a vector field, whose leaves are given, for each selected argument."""
+    """Return the diagonals of the Jacobian of a vector field with result leaves `leaves`, one per selected argument."""
     width = max(pushed_size(recorder) // 4, 1)
     found = []
     for j, (primal, leaf) in enumerate(zip(inputs.primals, leaves, strict=True)):
@@ -388,7 +388,7 @@ def _part_of_diagonal(selection: Selection, recorder: Recorder, j: int, leaf: An
 
 
 def _check_field(selection: Selection, inputs: Inputs, out: Any) -> list[Any]:
-    """Return the leaves of the result of a vector field; raise unless they look like its arguments."""
+    """Return the leaves of the result of a vector field; raise an error unless their shapes match the arguments."""
     leaves, structure = checked_leaves(out, selection.transform, selection.function)
     for leaf, path in zip(leaves, structure.paths("result"), strict=True):
         check_slope(leaf, path, selection)

@@ -1,8 +1,8 @@
-"""The lines of the user's code that the equations of a list come from, read from the frames of a trace without values.
+"""The lines of user code of the equations in a list, read from the stack frames during an abstract trace.
 
-Only lists that are made to be looked at ask for them; an eager gradient pays nothing. An equation that a walk makes has no line
-of its own: it belongs to the line of the operation whose derivative it is part of. Which one that is, is known from where the
-trace of a transform stood when the operation was recorded, and from where the walk stands now.
+Only lists for display need these lines; an eager gradient does not pay for them. The equations of a derivative have the line of
+the differentiated operation. `SourceLines` notes the place of each operation by its index in the records of each open trace.
+In a backward or forward pass, it looks up the index of the current record.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _BACK, _AFTER, _PUSH, _RUN, _TRACE, _LIST = range(6)
 
 
 def _codes(function: Any) -> Iterator[CodeType]:
-    """Yield the code of a function, and of that in it which a decorator wraps or it defines."""
+    """Yield the code of a function without its decorator, and of a nested function `run`."""
     function = getattr(function, "__wrapped__", function)
     yield function.__code__
     yield from [part for part in function.__code__.co_consts if isinstance(part, CodeType) and part.co_name == "run"]
 
 
-# By the identity of code objects, which live as long as their modules: their hash would be computed anew each time.
+# Keys are ids of code objects, which live as long as their modules. Python does not cache the hash of a code object.
 _KINDS = {
     id(code): kind
     for function, kind in (
@@ -50,7 +50,7 @@ _KINDS = {
 
 
 def _of_tapes() -> list[list[Any]]:
-    """Return the records of the tapes that record now."""
+    """Return the records of all active tapes."""
     found: list[list[Any]] = []
     recorder: Any = TAPING.get()
     while recorder is not None:
@@ -65,34 +65,34 @@ def _name_of(qualname: str) -> str:
 
 
 class SourceLines:
-    """What is noted during one trace.
+    """The places of the operations of one trace.
 
     Attributes:
-        top: the frame outside of which nobody's lines count.
+        top: the frame where the search for user code ends.
     """
 
     def __init__(self, top: FrameType) -> None:
         self.top: FrameType | None = top
-        self._running: list[tuple[FrameType, int]] = []  # held, so that no other call takes the place of one in memory
+        self._running: list[tuple[FrameType, int]] = []  # kept alive, so that frame identity is unambiguous
         self._count = 0
         self._noted: dict[int, tuple[Any, dict[int, Place]]] = {}
         self._lists: dict[int, tuple[Expressions, dict[tuple[int, ...], Place | None]]] = {}
 
     def close(self) -> None:
-        """Let go of all frames, traces and lists."""
+        """Drop all references to frames, traces and lists."""
         self.top = None
         self._running.clear()
         self._noted.clear()
         self._lists.clear()
 
     def note(self) -> Place:
-        """Return the place of the operation that is being recorded, and note it for the traces that record it too."""
+        """Return the place of the current operation, and note it for each open trace and tape."""
         users: list[FrameType] = []
-        inner: int | None = None  # so many of them run within what has a known place
+        inner: int | None = None  # the number of frames of `users` inside the operation with a known place
         records: list[Any] = _of_tapes()
         known: Place | None = None
         phase = FORWARD
-        run: int | None = None  # where a walk forward stands, if it does not say that itself
+        run: int | None = None  # the current index of a forward pass inside `_push_run`
         frame: FrameType | None = sys._getframe(2)
         while frame is not None and frame is not self.top:
             kind = _KINDS.get(id(frame.f_code))
@@ -122,12 +122,12 @@ class SourceLines:
         return place
 
     def copied(self, equations: list[Any], copy: list[Any]) -> None:
-        """Take note that a walk goes through a copy of the records of a trace."""
+        """Use the places of the records of a trace for a copy of these records."""
         if id(equations) in self._noted:
             self._noted[id(copy)] = copy, self._noted[id(equations)][1]
 
     def _called(self, frames: list[FrameType]) -> tuple[Call, ...]:
-        """Return the calls that some frames run, numbered."""
+        """Return frames as numbered calls; a frame keeps its number while it runs."""
         running = self._running
         same = 0
         while same < min(len(frames), len(running)) and running[same][0] is frames[same]:
@@ -141,7 +141,7 @@ class SourceLines:
         )
 
     def _of_walk(self, variables: dict[str, Any], index: int | None) -> Place | None:
-        """Return the place of the operation that a walk stands at; its index, if the walk itself does not know it."""
+        """Return the place of the current record of a pass; `index` is `None` if the variables of the pass hold it."""
         _, noted = self._noted.get(id(variables["equations" if "equations" in variables else "records"]), (None, {}))
         if index is None:
             index = variables.get("index", -1)
@@ -149,11 +149,11 @@ class SourceLines:
             return noted[index]
         equation = variables.get(
             "equation", variables.get("record")
-        )  # of several results, the first was noted and the last has the record
+        )  # for several results, the place is noted at the first slot, and the record has the last slot
         return None if equation is None else noted.get(results_of(equation, index)[0])
 
     def _of_list(self, variables: dict[str, Any]) -> Place | None:
-        """Return the place of the equation that the evaluation of a list stands at."""
+        """Return the place of the current equation in the evaluation of a list."""
         expressions = variables["source"]
         if id(expressions) not in self._lists:
             self._lists[id(expressions)] = expressions, {e.outputs: e.place for e in expressions.equations}
@@ -162,9 +162,9 @@ class SourceLines:
 
 @contextmanager
 def noted_lines() -> Iterator[None]:
-    """Return a context in which the equations of traces without values know their places in the user's code.
+    """Return a context in which abstract traces record the place in user code of each equation.
 
-    What called the function that opens it is outside: its lines made no equation.
+    Only frames called from the function that opens the context count.
     """
     top = sys._getframe(2)
     lines = SourceLines(top)

@@ -1,4 +1,4 @@
-"""`stop_gradient`: a value without its history."""
+"""`stop_gradient`: the value of a Tensor as a constant."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def _identity(x: Any) -> Any:
-    return x.copy() if type(x) is np.ndarray else x  # the user may write into what is returned
+    return x.copy() if type(x) is np.ndarray else x  # the user may write to the result
 
 
 STOP = constant(
@@ -32,10 +32,10 @@ def stop_gradient(x: T) -> T:
     """Return the value of `x` as a constant: no derivative flows through it, in any mode and of any order.
 
     Args:
-        x: an array, number, or tree of them.
+        x: an array, number, or pytree of them.
 
     Returns:
-        The same tree of plain values; under an abstract trace, Tensors whose derivative is zero.
+        The same pytree with plain values. In an abstract trace, the leaves are Tensors with a zero derivative.
 
     Example:
         >>> import numpy as np, functad
@@ -46,5 +46,5 @@ def stop_gradient(x: T) -> T:
 
 
 def _stopped(leaf: Any) -> Any:
-    read = getattr(type(leaf), "__functad_read__", None)  # a Variable stands for its value
+    read = getattr(type(leaf), "__functad_read__", None)  # read a Variable
     return STOP(leaf if read is None else read(leaf))

@@ -1,10 +1,10 @@
-"""Derivatives of high order along a path: truncated power series pushed through a function.
+"""Taylor mode: truncated power series pushed forward through a function.
 
-A Tensor of such a trace has a value and the further coefficients of its power series in one number t. Calls that are linear
-in what they are given act on each coefficient, products convolve them, quotients are a recurrence. Everything else follows from
-its JVP rule: `y = f(x(t))` has `y' = J(x(t)) x'(t)`, so the coefficients of order k of y are those of order k - 1 of the right
-side, over k, and the right side is the rule itself, run on series that are one term shorter (Griewank and Walther, Evaluating
-Derivatives, 2008, section 13.2). So every primitive has a series rule without one being written.
+A Tensor of such a trace has a value and the higher coefficients of its power series in a scalar t. Linear calls act on each
+coefficient, products convolve the coefficients, and quotients use a recurrence. The series of every other primitive follows
+from its JVP rule: `y = f(x(t))` has the derivative `y' = J(x(t)) x'(t)`. The coefficient of order k of `y` is the coefficient
+of order k - 1 of the right side, divided by k. The right side is the JVP rule, applied to series that are one term shorter
+(Griewank and Walther, Evaluating Derivatives, 2008, section 13.2). No primitive needs a series rule of its own.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from functad.primitives.entry import Primitive
 from functad.primitives.kinds import forward_plan
 from functad.primitives.plan import Plan
 from functad.primitives.safe import PRODUCT, QUOTIENT
-from functad.tracing.fitting import forward_specs
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import Recorded, Recorder, alike, bare
+from functad.tracing.traces.concrete import forward_specs
 from functad.tracing.views import clone, note_if_view
 from functad.transforms.calling.arguments import (
     check_like,
@@ -52,14 +52,14 @@ P = ParamSpec("P")
 R = TypeVar("R")
 A = TypeVar("A")
 Coefficients = list[Any]
-"""What a series has beside its value, from order 1 on; `None` is zero."""
+"""The coefficients of a series from order 1 on; `None` means zero."""
 
 
 class SeriesRecorder(Recorder):
-    """A trace on concrete values whose Tensors carry power series.
+    """A trace on concrete values with power series as Tensors.
 
     Attributes:
-        order: the highest order that is kept.
+        order: the order of the truncation.
         series: by slot, the coefficients from order 1 on.
     """
 
@@ -77,18 +77,18 @@ class SeriesRecorder(Recorder):
         return bare(Tensor, self, value, len(self.series) - 1)  # type: ignore[no-any-return]
 
     def results(self, primitive: Primitive, out: Any, coefficients: Coefficients) -> Any:
-        """Return the Tensor of what a primitive gave, or those of several results, whose coefficients stand in tuples."""
+        """Return the Tensor of a result, or the Tensors of several results, with tuples as `coefficients`."""
         if not primitive.multiple:
             return self.tensor(out, coefficients)
         columns = list(zip(*coefficients, strict=True)) or [()] * len(out)
         return alike(out, [self.tensor(value, list(column)) for value, column in zip(out, columns, strict=True)])
 
     def buffer(self, value: Any) -> Tensor:
-        """Return a new array as a Tensor, into which others can be written."""
+        """Return a Tensor with the array `value` and zero coefficients, for writes in place."""
         return self.tensor(value, [None] * self.order)
 
     def coefficients(self, value: Any, order: int) -> Coefficients:
-        """Return the coefficients of a Tensor from order 1 up to an order; those of anything else are zero."""
+        """Return the coefficients of a Tensor from order 1 to `order`; zeros for other values."""
         if isinstance(value, Recorded) and value.recorder is self:
             return self.series[value.slot][:order]
         return [None] * order
@@ -116,9 +116,9 @@ class _Call(NamedTuple):
     Attributes:
         arrays: the arguments: Tensors of this trace, and others.
         values: the arguments one level lower.
-        active: positions of those with a series.
+        active: positions of the arguments with a series.
         out: the value of the result.
-        plan: the rules that give its tangent, or the VJP rules if these are to be transposed.
+        plan: the JVP rules, or VJP rules for transposition if there are no JVP rules.
     """
 
     recorder: SeriesRecorder
@@ -131,7 +131,7 @@ class _Call(NamedTuple):
     plan: Plan
 
     def coefficients(self, order: int) -> Coefficients:
-        """Return the coefficients of the result from order 1 up to an order; tuples if there are several results."""
+        """Return the coefficients of the result from order 1 to `order`; tuples if there are several results."""
         if not order:
             return []
         if is_linear(self.plan) and self.plan.push is not None:
@@ -154,7 +154,7 @@ class _Call(NamedTuple):
         return push_record(self.plan, ts, saved, forward_specs(self.primitive, self.values, self.active, self.out))
 
     def _product(self, order: int) -> Coefficients:
-        """Convolve: `c_k` is the sum of the products of coefficients whose orders add up to k."""
+        """Return the convolution: `c_k` is the sum of all products of coefficients with total order k."""
         series = [
             [value, *(self.recorder.coefficients(a, order) if i in self.active else [None] * order)]
             for i, (a, value) in enumerate(zip(self.arrays, self.values, strict=True))
@@ -166,7 +166,7 @@ class _Call(NamedTuple):
         return result
 
     def _quotient(self, order: int) -> Coefficients:
-        """Solve `c b = a` for c: `c_k = (a_k - sum_j b_j c_(k-j)) / b_0`."""
+        """Return the solution c of `c b = a`: `c_k = (a_k - sum_j b_j c_(k-j)) / b_0`."""
         tops, bottoms = [
             self.recorder.coefficients(a, order) if i in self.active else [None] * order for i, a in enumerate(self.arrays)
         ]
@@ -181,7 +181,7 @@ class _Call(NamedTuple):
         return found[1:]
 
     def _by_rule(self, order: int) -> Coefficients:
-        """Run the JVP rule on series that are one term shorter."""
+        """Return the coefficients from the JVP rule, applied to series that are one term shorter."""
         recorder = self.recorder
         values, slopes = list(self.values), []
         for i in self.active:
@@ -199,7 +199,7 @@ class _Call(NamedTuple):
         return list(zip(*[self._integrated(part, order) for part in found], strict=True))
 
     def _integrated(self, slope: Any, order: int) -> Coefficients:
-        """Return the coefficients from order 1 on of a series with the given derivative."""
+        """Return the coefficients, from order 1 on, of the series with derivative `slope`."""
         if not isinstance(slope, Recorded) or slope.recorder is not self.recorder:
             return [slope, *[None] * (order - 1)]
         terms = [slope.below, *self.recorder.coefficients(slope, order - 1)]
@@ -207,7 +207,7 @@ class _Call(NamedTuple):
 
 
 def _factors(series: Sequence[Sequence[Any]], k: int) -> list[list[Any]]:
-    """Return the factors, none of which is zero, of all products whose orders add up to k."""
+    """Return the factors of all nonzero products of coefficients with total order k."""
     found = []
     for orders in itertools.product(range(k + 1), repeat=len(series) - 1):
         last = k - sum(orders)
@@ -244,23 +244,24 @@ def taylor(
 ) -> Any:
     """Return the Taylor coefficients of `f` along a path: `f(x(t)) = c_0 + c_1 t + c_2 t^2 + ...`.
 
-    The path is `x(t) = x_0 + x_1 t + x_2 t^2 + ...`; a straight line through `x_0` has the one coefficient `x_1`. The function
-    is run once, on concrete values; the cost of products grows with the square of the order.
+    The path is `x(t) = x_0 + x_1 t + x_2 t^2 + ...`. A straight line through `x_0` has the single coefficient `x_1`. `f` runs
+    once, on concrete values. The cost of products grows with the square of the order.
 
     Args:
         f: a function of NumPy code.
-        primals: the tuple of its arguments `x_0`: floating-point arrays, numbers or trees of them.
-        series: for each argument the sequence of coefficients `x_1, x_2, ...` of its path, each like the argument.
-        order: the order of the last coefficient wanted; by default that of the longest path.
-        has_aux: `f` returns a pair `(value, aux)`, of which `aux` is handed through.
+        primals: the tuple of the arguments `x_0` of `f`: floating-point arrays, numbers or pytrees of them.
+        series: for each argument, the sequence of coefficients `x_1, x_2, ...` of its path. Each coefficient has the structure
+            and shapes of the argument.
+        order: the order of the last coefficient. By default, the order of the longest path.
+        has_aux: `f` returns a pair `(value, aux)`, and `aux` is returned unchanged.
 
     Returns:
-        The list `[c_0, c_1, ..., c_order]`, each like the result of `f`; or `(list, aux)`. The k-th derivative by t at 0 is
-        `k! c_k`.
+        The list `[c_0, c_1, ..., c_order]`, or `(list, aux)`. Each coefficient has the structure and shapes of the result of
+        `f`. The k-th derivative with respect to t at 0 is `k! c_k`.
 
     Raises:
         InputError: an argument cannot be differentiated, or the order is not positive.
-        StructureError: coefficients do not match the argument.
+        StructureError: the coefficients do not match the argument.
 
     Example:
         >>> import numpy as np
@@ -280,7 +281,7 @@ def coefficients(
     *,
     has_aux: bool = False,
 ) -> tuple[Any, ...]:
-    """Return the list that `taylor` does, and with `has_aux` what `f` returned beside, under the name of another transform."""
+    """Return the list of coefficients as `taylor`, and with `has_aux` the auxiliary result, in a tuple."""
     if not isinstance(primals, (tuple, list)) or not isinstance(series, (tuple, list)) or len(primals) != len(series):
         raise InputError(
             f"{call_of(transform, f)}: primals is the tuple of all arguments, series that of the sequences of their "
@@ -302,7 +303,7 @@ def coefficients(
 
 
 def _entered(recorder: SeriesRecorder, f: Callable[..., Any], position: int, primal: Any, path: Sequence[Any]) -> Any:
-    """Return an argument with Tensors of power series in place of its leaves."""
+    """Return an argument with power series as its leaves."""
     leaves, structure = flatten(primal)
     leaves = [value_of(leaf) for leaf in leaves]
     for leaf, place in zip(leaves, structure.paths(f"primals[{position}]"), strict=True):
@@ -332,25 +333,24 @@ def _terms(recorder: SeriesRecorder, leaf: Any, order: int) -> list[Any]:
 def deriv(
     f: Callable[P, R], n: int = 1, argnums: int = 0, argnames: str | None = None, has_aux: bool = False
 ) -> Callable[P, R]:
-    """Return a function that gives the n-th derivative of a function of one number: `d^n f(x) / dx^n`.
+    """Return a function that computes the n-th derivative of `f` with respect to one number: `d^n f(x) / dx^n`.
 
-    It is found from a Taylor series, whose cost grows far slower with n than that of nested gradients.
+    The derivative comes from a Taylor series. Its cost grows far slower with n than the cost of nested gradients.
 
     Args:
-        f: a function of NumPy code, one of whose arguments is a real number; it may return arrays or trees. Without it a
-            decorator is returned.
-        n: the order; 0 gives the value.
-        argnums: position of the argument to differentiate, of shape `()`.
-        argnames: its name; it takes the place of the default `argnums=0`.
-        has_aux: `f` returns a pair `(value, aux)`, of which `aux` is handed through.
+        f: a function of NumPy code that returns an array or a pytree of arrays. Without `f`, the transform returns a decorator.
+        n: the order of the derivative; 0 gives the value.
+        argnums: position of the argument to differentiate with respect to, a number or an array of shape `()`.
+        argnames: name of this argument. If given, the default of `argnums` does not apply.
+        has_aux: `f` returns a pair `(value, aux)`, and `aux` is returned unchanged.
 
     Returns:
-        A function with the signature of `f`; its result has structure, shapes and dtypes of that of `f`, or is
-        `(derivative, aux)`.
+        A function with the signature of `f` that returns the derivative, or `(derivative, aux)`. The derivative has the
+        structure, shapes and dtypes of the result of `f`.
 
     Raises:
         InputError: the argument is not one number, or n is negative.
-        OutputError: `f` returned something that is no tree of arrays.
+        OutputError: the result of `f` is not a pytree of arrays.
 
     Example:
         >>> import numpy as np
@@ -392,7 +392,7 @@ def deriv(
 
 
 def _check_number(x: Any, key: int | str, f: Callable[..., Any]) -> None:
-    """Raise unless an argument is one number that can be differentiated."""
+    """Raise `InputError` unless an argument is one differentiable number."""
     where = f"args[{key}]" if isinstance(key, int) else f"kwargs[{key!r}]"
     reason = undifferentiable(x)
     if reason is None and shape_of(x) != ():

@@ -1,4 +1,4 @@
-"""`vmap`: a function of one example becomes a function of a batch of them."""
+"""`vmap`: turn a function of one example into a function of a batch of examples."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 Axes = Any
-"""An axis, `None`, or a tree of them that begins like the tree of the arguments or results."""
+"""An axis, `None`, or a pytree prefix of the arguments or results with axes and `None` as leaves."""
 
 
 @transform
@@ -43,27 +43,27 @@ def vmap(
 ) -> Callable[P, R]:
     """Return a function that applies `f` to all examples of a batch at once: `vmap(f)(x)[i] = f(x[i])`.
 
-    Inside `f` an array has the shape of one example. An `if` on a batched value has no single answer and raises; one on an
-    argument that is not batched works as always, and such an array may be read at batched places, `table[i]`.
+    Inside `f`, a batched array has the shape of one example. An `if` on a batched value raises an error. An `if` on an argument
+    that is not batched works, and such an array may be indexed by a batched index: `table[i]`.
 
     Args:
-        f: a function of NumPy code, of one example; without it a decorator is returned.
-        in_axes: the axis of each positional argument along which the examples lie, `None` for an argument that is the same
-            for all; one value for all arguments, or a tuple with one for each, which may be a tree that begins like the
-            argument. Axes may be negative. Keyword arguments are batched along axis 0.
-        out_axes: the axis of each result along which the examples are to lie; a value, or a tree that begins like the result.
-            `None` for a result that is the same for all examples.
+        f: a function of NumPy code, of one example. Without `f`, the transform returns a decorator.
+        in_axes: the batch axis of the positional arguments: one value for all, or a tuple with one entry per argument. `None`
+            means "not batched". An entry may be a pytree prefix of the argument. Axes may be negative. Keyword arguments are
+            batched along axis 0.
+        out_axes: the batch axis of the results: one value, or a pytree prefix of the result. `None` means "not batched".
         axis_size: the number of examples, needed only if no argument is batched.
-        chunk_size: so many examples at most are computed at a time, which bounds the memory.
+        chunk_size: the maximal number of examples computed at a time, which limits the memory.
 
     Returns:
         A function with the signature of `f`.
 
     Raises:
-        InputError: an axis is not there, the lengths of the axes differ, or no argument is batched.
-        StructureError: `in_axes` or `out_axes` does not begin like the arguments or the result.
-        AbstractValueError: `f` asked for the value of a batched Tensor.
-        OutputError: `f` returned something that is no tree of arrays, or `None` is the axis of a result that is batched.
+        InputError: an array has no such axis, the numbers of examples differ, or no argument is batched.
+        StructureError: `in_axes` or `out_axes` is not a pytree prefix of the arguments or the result, or is `None` for a result
+            that is batched.
+        AbstractValueError: `f` needs the value of a batched Tensor.
+        OutputError: the result of `f` is not a pytree of arrays.
 
     Example:
         >>> import numpy as np, functad
@@ -94,8 +94,8 @@ class _Batch:
 
     Attributes:
         size: the number of examples.
-        leaves: the leaves of the arguments; those that are batched with the batch axis in front.
-        batched: which these are.
+        leaves: the leaves of the arguments; batched leaves have the batch axis first.
+        batched: for each leaf, `True` if the leaf is batched.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class _Batch:
         axes = _axes_of_arguments(f, in_axes, args, kwargs)
         self.leaves = []
         self.batched = [axis is not None for axis in axes]
-        sizes: dict[int, int | None] = {} if axis_size is None else {axis_size: None}  # and which leaf says so
+        sizes: dict[int, int | None] = {} if axis_size is None else {axis_size: None}  # size -> first leaf with this size
         for place, (leaf, axis) in enumerate(zip(leaves, axes, strict=True)):
             if axis is not None:
                 leaf = self._checked(value_of(leaf), axis, place)
@@ -127,14 +127,14 @@ class _Batch:
         (self.size,) = sizes
 
     def _name(self, place: int | None) -> str:
-        """Return the name of an argument, or of a leaf of it, for messages; making it takes longer than all the rest."""
+        """Return the name of an argument or of its leaf, for messages only: this takes longer than the rest of `__init__`."""
         if place is None:
             return "axis_size"
         path = self.structure.paths("")[place]
         return path.replace("[0]", "args", 1) if path.startswith("[0]") else f"argument {path.removeprefix('[1]')}"
 
     def _checked(self, leaf: Any, axis: Any, place: int) -> Any:
-        """Return a leaf with its batch axis in front."""
+        """Return a leaf with its batch axis first; raise `InputError` if it has no such axis."""
         if axis == 0 and type(leaf) is np.ndarray and leaf.ndim:
             return leaf
         if type(leaf) is not Tensor and (reason := foreign_rules(leaf)) is not None:
@@ -155,7 +155,7 @@ class _Batch:
         return np.moveaxis(leaf, axis, 0) if axis else leaf
 
     def run(self, part: slice, size: int) -> Any:
-        """Return the results for some of the examples."""
+        """Return the results for the slice `part` of the examples."""
         recorder = BatchRecorder("vmap", self.f, size)
         whole = part == slice(None)
         given = [
@@ -178,7 +178,7 @@ class _Batch:
         return structure.unflatten(own_results(results, (*self.leaves, *foreign_to(recorder, leaves))))
 
     def _result(self, leaf: Any, axis: Any, recorder: BatchRecorder, structure: Structure, place: int) -> Any:
-        """Return a result with the batch axis where it is wanted."""
+        """Return a result with the batch axis at `axis`."""
         if type(leaf) is not Tensor or leaf.dtype.kind not in "fcib":
             check_result(leaf, structure.paths("result")[place], "vmap", self.f)
         array = recorder.array(leaf)
@@ -202,7 +202,7 @@ class _Batch:
         return np.moveaxis(array, 0, axis) if axis else array
 
     def joined(self, parts: Sequence[Any]) -> Any:
-        """Return the results of several chunks as one."""
+        """Return the concatenated results of several chunks."""
         columns, structure = zip(*[flatten(part)[0] for part in parts], strict=True), flatten(parts[0])[1]
         axes = _axes_like(self.out_axes, structure, f"vmap of {name_of(self.f)}: out_axes", "the result")
         joined = [
@@ -234,10 +234,11 @@ def _axes_of_arguments(f: Callable[..., Any], in_axes: Axes, args: tuple[Any, ..
 
 
 def _axes_like(axes: Axes, structure: Structure, what: str, of: str) -> list[Any]:
-    """Return the axis of each leaf of a tree.
+    """Return the batch axis of each leaf of a pytree.
 
     Raises:
-        StructureError: the tree of axes does not begin like the tree.
+        StructureError: `axes` is not a pytree prefix of the pytree.
+        InputError: an axis is not an integer or `None`.
     """
     if axes is None or isinstance(axes, (int, np.integer)):
         return [axes] * structure.leaves

@@ -42,8 +42,9 @@ def unchanged(g: Any) -> Any:
     return g
 
 
-ADD = elementwise(np.add, unchanged, unchanged, operator=operator.add, doc="d(x + y) = dx + dy", curvature="none")
-SUBTRACT = elementwise(np.subtract, unchanged, lambda g: -g, operator=operator.sub, doc="d(x - y) = dx - dy", curvature="none")
+_BOTH = {"curvature": "none", "passes_nan": (0, 1)}
+ADD = elementwise(np.add, unchanged, unchanged, operator=operator.add, doc="d(x + y) = dx + dy", **_BOTH)
+SUBTRACT = elementwise(np.subtract, unchanged, lambda g: -g, operator=operator.sub, doc="d(x - y) = dx - dy", **_BOTH)
 MULTIPLY = elementwise(
     np.multiply,
     lambda g, y: g * y,
@@ -51,6 +52,7 @@ MULTIPLY = elementwise(
     operator=operator.mul,
     doc="d(x y) = y dx + x dy",
     curvature="product",
+    passes_nan=(0, 1),
 )
 INLINE[unchanged] = "{0}"
 INLINE.update({rule: "{0} * {1}" for rule in MULTIPLY.vjps if callable(rule)})
@@ -62,6 +64,7 @@ DIVIDE = elementwise(
     domain=((-2.0, 2.0), _AWAY_FROM_ZERO),
     doc="d(x / y) = dx / y - x / y^2 dy; zero where the cotangent is exactly zero",
     curvature="quotient",
+    passes_nan=(0, 1),
 )
 NEGATIVE = elementwise(np.negative, lambda g: -g, operator=operator.neg, doc="d(-x) = -dx", curvature="none")
 POSITIVE = elementwise(np.positive, lambda g: g, operator=operator.pos, doc="d(+x) = dx", curvature="none")

@@ -74,6 +74,7 @@ def _enter_extremum(function: np.ufunc, x_lost: Any, y_lost: Any, doc: str) -> P
         derived={"x_lost": x_lost, "y_lost": y_lost, "ties": _ties},
         doc=doc,
         curvature="none",
+        passes_nan=(0, 1) if function in (np.maximum, np.minimum) else (),
     )
 
 

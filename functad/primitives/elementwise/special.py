@@ -51,6 +51,8 @@ SOFTMAX_FIRST = elementwise(
     complex=False,
     internal=True,
     doc="ds = s (1 - s) (dx - dy); x and y equal and infinite count as equal",
+    passes_nan=(0, 1),
+    plain=lambda x, y: np.reciprocal(np.exp(y - x) + 1.0),
 )
 
 
@@ -75,6 +77,7 @@ LOGADDEXP = elementwise(
     lambda g, x, y: _weighed(g, y, x),
     complex=False,
     doc="d log(e^x + e^y) = (e^x dx + e^y dy) / (e^x + e^y); half each where both are the same infinity",
+    passes_nan=(0, 1),
 )
 LOGADDEXP2 = elementwise(
     np.logaddexp2,
@@ -82,6 +85,7 @@ LOGADDEXP2 = elementwise(
     lambda g, x, y: g * softmax_first(y * _LOG_2, x * _LOG_2),
     complex=False,
     doc="d log2(2^x + 2^y) = (2^x dx + 2^y dy) / (2^x + 2^y); half each where both are the same infinity",
+    passes_nan=(0, 1),
 )
 HYPOT = elementwise(
     np.hypot,
@@ -104,6 +108,7 @@ ARCTAN2 = elementwise(
     lambda g, x, y: -(g * _over_squared_radius(x, x, y)),
     complex=False,
     doc="d arctan2(x, y) = (y dx - x dy) / (x^2 + y^2); 0 at (0, 0)",
+    passes_nan=(0, 1),
 )
 COPYSIGN = elementwise(
     np.copysign,

@@ -87,7 +87,7 @@ def _kept_samples(array: Any) -> Calls:
     ]
 
 
-def _enter_mask(function: Any, compute: Any, doc: str) -> Primitive:
+def _enter_mask(function: Any, compute: Any, plain: Any, doc: str) -> Primitive:
     return elementwise(
         function,
         lambda g, mask: function(g, mask),
@@ -99,11 +99,16 @@ def _enter_mask(function: Any, compute: Any, doc: str) -> Primitive:
         internal=True,
         doc=doc,
         curvature="none",
+        passes_nan=(0,),
+        reads_all=False,
+        plain=plain,
     )
 
 
-KEPT = _enter_mask(kept, _kept, "linear: the cotangent where the mask is true")
-DROPPED = _enter_mask(dropped, _dropped, "linear: the cotangent where the mask is false")
+KEPT = _enter_mask(kept, _kept, lambda g, mask: g * mask, "linear: the cotangent where the mask is true")
+DROPPED = _enter_mask(
+    dropped, _dropped, lambda g, mask: g * np.logical_not(mask), "linear: the cotangent where the mask is false"
+)
 
 
 def _where_samples(array: Any) -> Calls:
@@ -138,6 +143,8 @@ WHERE = elementwise(
     doc="d where(c, x, y) = where(c, dx, dy); what is not chosen gets zero",
     front=where,
     curvature="none",
+    passes_nan=(1, 2),
+    reads_all=False,
 )
 
 

@@ -294,6 +294,8 @@ GATHER: Primitive = general(
     raises=lambda specs, params: (range(1, len(specs)), (specs[0].shape, params["template"])),
     curvature="none",
     dependence="moved",
+    passes_nan=(0,),
+    reads_all=False,
 )
 
 
@@ -346,4 +348,6 @@ ADD_PIECE: Primitive = general(
     raises=lambda specs, params: (range(1, len(specs)), (params["shape"], params["template"])),
     curvature="none",
     dependence="piece",
+    passes_nan=(0,),
+    reads_all=False,
 )

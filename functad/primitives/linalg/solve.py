@@ -172,6 +172,7 @@ SOLVE: Primitive = general(
     batch=on_last_axes(2, 2),
     front=solve,
     dependence="solve",
+    passes_nan=(1,),
 )
 
 

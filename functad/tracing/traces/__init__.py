@@ -1,1 +1,1 @@
-"""What a trace does with an operation: one class for each meaning."""
+"""Recorders: one class for each kind of trace."""

@@ -1,4 +1,4 @@
-"""Traces without values: of a Tensor only shape and dtype are known, and the list holds whole equations."""
+"""Traces without values: a Tensor has a shape and a dtype only, and the list holds complete equations."""
 
 from __future__ import annotations
 
@@ -27,35 +27,35 @@ from functad.tracing.views import clone
 _ndarray = np.ndarray
 
 _COUNTING = frozenset({np.add, np.subtract, np.multiply, np.negative, np.positive, np.absolute, np.invert})
-"""Operations by which truth values of Python are counted, `True + True == 2`, and those of NumPy are not."""
+"""Operations that treat Python's truth values as integers, `True + True == 2`, but not NumPy's."""
 
 
 def _is_pythons(value: Any) -> bool:
-    """Say whether a value is a truth value of Python, or a Tensor of one."""
+    """Return `True` if a value is a Python `bool` or a Tensor of one."""
     spec = spec_of(value)
     return spec.weak and spec.dtype == np.bool_
 
 
 class Lines(Protocol):
-    """Knows where in the user's code an equation is made."""
+    """The protocol of objects that find the user's line of each equation."""
 
     def note(self) -> Place:
         """Return the place of the operation that is being recorded."""
 
     def copied(self, equations: list[Any], copy: list[Any]) -> None:
-        """Take note that a walk goes through a copy of the records of a trace."""
+        """Register a copy of the records of a trace for a derivative pass."""
 
 
 LINES: ContextVar[Lines | None] = context_variable("lines", default=None)
-"""Tells the traces that begin now of each equation where it was made; they do without it where nobody looks at the list."""
+"""Finds the user's lines of equations in new traces; `None` if no list is shown to the user."""
 
 
 DERIVATIVES: ContextVar[list[tuple[Any, list[int]]] | None] = context_variable("derivatives", default=None)
-"""Takes, for each list that is traced, the list and the slots of the derivatives in it; `None` where nothing asks for them."""
+"""Collects each traced list with the slots of its derivatives; `None` if they are not needed."""
 
 
 def may_be_infinite(value: Any) -> bool:
-    """Return `True` if a value may be infinite or NaN where all inputs of the list that holds it are finite."""
+    """Return `True` if a value may be infinite or NaN although all inputs of its list are finite."""
     while isinstance(value, Recorded):
         singular, slot = getattr(value.recorder, "singular", None), value.slot
         if singular is not None:
@@ -71,10 +71,10 @@ class AbstractRecorder(Recorder):
 
     Attributes:
         specs: the spec of each slot.
-        derivatives: slots of the derivatives that a quick pass found; NaN among them asks for a careful pass.
-        singular: in a list for finite inputs, by slot whether the value may be infinite or NaN; otherwise `None`.
-        inner: it is the trace of a body within another trace, whose inputs may be infinite or NaN.
-        lines: tells where equations are made, if that is wanted.
+        derivatives: slots of the derivatives from a quick pass; a NaN among them requires a careful pass.
+        singular: by slot, `True` if the value may be infinite or NaN for finite inputs; `None` outside `SINGULAR` passes.
+        inner: the trace of a body within another trace; its inputs may be infinite or NaN.
+        lines: finds the user's line of each equation, or `None`.
     """
 
     has_values = False
@@ -88,7 +88,7 @@ class AbstractRecorder(Recorder):
         self.lines = LINES.get()
 
     def enter(self, spec: ArraySpec) -> Any:
-        """Add an input and return its Tensor. Compiled code converts byte-swapped arguments."""
+        """Append an input in native byte order and return its Tensor; compiled code converts byte-swapped arguments."""
         spec = in_native_order(spec)
         self.specs.append(spec)
         if self.singular is not None:
@@ -96,7 +96,7 @@ class AbstractRecorder(Recorder):
         return super().enter(spec)
 
     def enter_later(self, spec: ArraySpec) -> Any:
-        """Return the Tensor of an input that is found while the function runs: its slot is not among the first."""
+        """Return the Tensor of an input that appears while the function runs; its slot is not among the first."""
         spec = in_native_order(spec)
         self.specs.append(spec)
         if self.singular is not None:
@@ -104,8 +104,8 @@ class AbstractRecorder(Recorder):
         return self.append(None, spec)
 
     def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        """Record a call: every input is kept, and the shape rule gives the result."""
-        function = primitive.function  # one of a C library cannot be hashed
+        """Record a call with all of its inputs; the shape rule gives the specs of the results."""
+        function = primitive.function  # functions of C libraries are not hashable
         if type(function) is np.ufunc and function in _COUNTING and all(map(_is_pythons, arrays)):
             arrays = (ADD(arrays[0], 0), *arrays[1:])
         known: list[Any] = []
@@ -135,12 +135,12 @@ class AbstractRecorder(Recorder):
                 note_result(tensor, primitive, arrays, params)
             return made
         tensor = self.append(equation, out, *user_place())
-        if primitive.views or len(out.shape) > 1:  # what has one axis has one order
+        if primitive.views or len(out.shape) > 1:  # with one axis there is one order only
             note_result(tensor, primitive, arrays, params)
         return tensor
 
     def buffer(self, value: Any) -> Any:
-        """Record a constant as a copy, so that Tensors can be written into it."""
+        """Record a copy of a constant, as a buffer for writes of Tensors."""
         return self.process(COPY, (value,), {})
 
     def described(self, whose: str) -> str:
@@ -148,11 +148,7 @@ class AbstractRecorder(Recorder):
         return f"Of {whose}: without a value, only dtype and shape are known."
 
     def concrete_value(self, tensor: Recorded, wanted: str) -> Any:
-        """Refuse: there are no values.
-
-        Raises:
-            AbstractValueError: always.
-        """
+        """Raise `AbstractValueError`: there are no values."""
         cure = abstract_cure(wanted, mask=dtype_of(tensor).kind == "b", transform=self.transform)
         raise AbstractValueError(
             f"{asked(wanted)} of a Tensor, {spec_of(tensor)}, {snippet_shown()}at {here()}: {self.transform} of "

@@ -1,11 +1,11 @@
-"""The recorder, a growing list of what was done to the Tensors of one trace, and `record`, by which an operation gets there.
+"""`Recorder`, the growing list of records of one trace, and `record`, which dispatches an operation to a recorder.
 
-Which recorder processes an operation is decided by data alone: the newest one among the arguments. A Tensor's value lives
-one level lower, and may itself be a Tensor of an older recorder. What an operation means there, its subclass says, in
-`process`, `write` and `buffer`.
+The arguments alone select the recorder of an operation: the newest one among the Tensors processes it. The value of a Tensor is
+one level lower, and may itself be a Tensor of an older recorder. Subclasses define the meaning of operations in `process`,
+`write` and `buffer`.
 
-The slot of a value is its index in the list. A primitive with several results takes as many slots; the record stands at
-the last of them, the others hold `None`.
+The slot of a value is its index in the list. A primitive with several results takes one slot for each; the last slot holds the
+record, the others hold `None`.
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ _serials = itertools.count()
 _getframe = sys._getframe
 
 WATCHER: ContextVar[Callable[[Recorder], Any] | None] = context_variable("watcher", default=None)
-"""Makes what follows the records of a concrete trace while they are made: `debug_nans` sets it."""
+"""Creates the `watch` of a new concrete trace, which observes each record; set by `debug_nans`."""
 
 ONLOOKER: ContextVar[Callable[[Sequence[Recorded]], bool] | None] = context_variable("onlooker", default=None)
-"""Is told which Tensors of inactive recorders an operation takes, and says whether they are recorded now: by a `graph`."""
+"""Called with the Tensors of inactive recorders that an operation takes; returns `True` if a `graph` records them now."""
 
 
 OPEN: ContextVar[Recorder | None] = context_variable("open", default=None)
-"""The recorder whose function is running, in this thread or coroutine."""
+"""The recorder of the running function, in this thread or coroutine."""
 
 LIVE: set[int] = set()
-"""Serial numbers of the recorders whose functions are running, and of tapes that record, in all threads and coroutines.
+"""Serial numbers of the recorders of running functions and recording tapes, in all threads and coroutines.
 
-While it is empty, no Tensor that a trace follows exists.
+While the set is empty, no traced Tensor exists.
 """
 
 TAPING: ContextVar[Recorder | None] = context_variable("taping", default=None)
-"""The recorder of the tape that was opened last and records still."""
+"""The recorder of the newest tape that is still recording."""
 
 
 def making() -> Recorder | None:
-    """Return the recorder of which functions that make arrays are to make Tensors; only `functad.numpy` asks.
+    """Return the recorder that `functad.numpy` uses for newly created arrays, or `None`.
 
-    It is that of the function that runs, or of a tape that was opened in it.
+    It is the newer of two recorders: of the running function and of the open tape.
     """
     running, tape = OPEN.get(), TAPING.get()
     return running if tape is None or (running is not None and running.serial > tape.serial) else tape
@@ -61,51 +61,50 @@ def making() -> Recorder | None:
 
 @contextmanager
 def making_plain(running: Recorder | None = None) -> Iterator[None]:
-    """Return a context in which no function runs, or another one, and no tape records: there arrays are made as they are."""
+    """Return a context with `running` as the open recorder and no open tape; without `running`, new arrays are plain."""
     with setting(OPEN, running), setting(TAPING, None):
         yield
 
 
 class Recorder:
-    """The list of one trace; each subclass is one meaning of what a function does.
+    """The list of records of one trace; a subclass for each kind of trace.
 
     Attributes:
         serial: increases from recorder to recorder.
-        rank: the recorder of the highest rank among the arguments of an operation processes it. It is the serial number, or
-            infinite where Tensors must become others before any trace can take them: stale views, and those of a tape which
-            does not record.
-        eager: open, and operators may take their short way, which appends a record without asking `process`.
-        closed: the trace has ended; its Tensors are of no more use.
-        lasting: the records stay when the trace has ended, and with them the arrays of the user that they keep.
-        seals: arrays of the user that must be the same when the function has returned, see `functad.tracing.constants`.
-        written: a Tensor has been written to, so that others may be stale.
+        rank: the recorder of the highest rank among the arguments processes an operation. The rank is the serial number. It is
+            infinite if the Tensors must be resolved before a trace can use them: stale views and Tensors of inactive tapes.
+        eager: the trace is open, and operators may use their fast path, which appends a record without calling `process`.
+        closed: the trace has ended, and its Tensors are unusable.
+        lasting: the records outlive the function, and so do the user arrays that they keep.
+        seals: user arrays that must be unchanged when the function has returned, see `functad.tracing.constants`.
+        written: a Tensor has been written to, so other Tensors may be stale.
         equations: the records, by slot; inputs come first.
         inputs: the number of inputs.
-        transform, function: names for messages.
-        watch: what `WATCHER` made; `None` if nothing did, which is the usual case.
+        transform, function: the transform and its function, for messages.
+        watch: the observer that `WATCHER` created; usually `None`.
     """
 
-    # No slots: what few traces need stands here, and making a recorder is a third of what a trace costs beside its operations.
+    # No `__slots__`: class attributes hold the rare defaults, since making a recorder is a third of the fixed cost of a trace.
     pulls: ClassVar[bool] = False
-    """Cotangents are pulled back through what it records."""
+    """Reverse mode: cotangents are pulled back through the records."""
 
     pushes: ClassVar[bool] = False
-    """Tangents are pushed forward through what it records."""
+    """Forward mode: tangents are pushed forward through the records."""
 
     has_values: ClassVar[bool] = True
-    """Its Tensors have values: it is no abstract trace, and not that of a batch."""
+    """The Tensors have values: the trace is neither abstract nor batched."""
 
     sees_inside: ClassVar[bool] = False
-    """It is to see what a function with rules of its own does, and not one operation in its place."""
+    """The trace records the operations inside a function with custom rules, not one operation for the call."""
 
     inactive = False
-    """No trace follows its Tensors now, and they are constants."""
+    """No trace records the Tensors now: they are constants."""
 
     plain = False
-    """Its Tensors stand for plain values of the user: a constant and one of them give what constant and value would give."""
+    """The Tensors represent plain values of the user: operations with constants give constants, as with plain values."""
 
     reassigns: ClassVar[bool] = False
-    """`t += v` makes a new Tensor and leaves the old one what it was, as sources of a tape must stay."""
+    """`t += v` creates a new Tensor and leaves the old one unchanged, since it may be a source of a tape."""
 
     eager = False
     lasting = False
@@ -123,7 +122,7 @@ class Recorder:
         self.function = function
 
     def enter(self, value: Any) -> Any:
-        """Add an input and return its Tensor."""
+        """Append an input and return its Tensor."""
         self.inputs += 1
         return self.append(None, value)
 
@@ -145,54 +144,54 @@ class Recorder:
         return tensor
 
     def append_results(self, record: Any, values: Sequence[Any], code: CodeType | None = None, instruction: int = 0) -> Any:
-        """Append the record of a primitive with several results, and return their Tensors."""
+        """Append the record of a primitive with several results and return their Tensors."""
         results = [self.append(None, value, code, instruction) for value in values]
-        if results:  # a scan of nothing has no results
+        if results:  # an empty scan has no results
             self.equations[-1] = record
         return alike(values, results)
 
     def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        """Compute and record a call of a primitive in this trace; at least one of the arrays is a Tensor of it."""
+        """Compute and record a call of a primitive; at least one of the arrays is a Tensor of this trace."""
         raise NotImplementedError
 
     def assigned(self, tensor: Recorded, what: str) -> None:
-        """Take note that the value of a Tensor is assigned to a Variable."""
+        """Called when the value of a Tensor is assigned to a Variable."""
 
     def write(self, primitive: Primitive, root: Any, v: Any, params: dict[str, Any]) -> Any:
-        """Return a Tensor for the value of `root`, which owns its memory, after a write; `root` will stand for it."""
+        """Return a Tensor for the value of `root` after a write; the caller lets `root`, an owner of memory, take it over."""
         return self.process(primitive, (root, v), params)
 
     def buffer(self, value: Any) -> Any:
-        """Return a constant as a Tensor of the trace, so that Tensors can be written into it."""
+        """Return a constant as a Tensor of this trace, as a buffer for writes of Tensors."""
         raise NotImplementedError
 
     def close(self) -> None:
-        """End the trace: from now on its Tensors raise when they are used."""
+        """End the trace: any later use of its Tensors raises."""
         self.closed = True
         self.eager = False
         self.seals = {}
 
     def operate(self, primitive: Primitive, x: Recorded, other: Any, flipped: bool) -> Any:
-        """Compute an operator of a Tensor and something else by a short way of this trace; `None` if it has none."""
+        """Compute an operator of a Tensor and another operand by a fast path of this trace; `None` if there is none."""
         return None
 
     def invalidated(self, view: ref[Recorded]) -> None:
-        """Take note of a view that must be read anew, because its memory is about to be written to."""
+        """Called when a view becomes stale, before a write to its memory."""
 
     def resolve(self, tensor: Recorded) -> Any:
-        """Resolve a Tensor to its value in the traces that record now: to itself, in all traces that are active."""
+        """Return the value of a Tensor in the traces that record now; an active trace returns the Tensor itself."""
         return tensor
 
     def value_outside(self, tensor: Recorded) -> Any:
-        """Return the plain value of a Tensor that leaves the trace by `numpy()`, or itself where that loses a derivative."""
+        """Return the plain value of a Tensor for `numpy()`, or the Tensor itself if a derivative would be lost."""
         return tensor
 
     def keeps(self, tensor: Recorded) -> bool:
-        """Say whether a Tensor must stay what it is, because a derivative by it may be asked for."""
+        """Return `True` if a Tensor must not be written to, since a derivative with respect to it may be requested."""
         return False
 
     def is_constant(self, tensor: Recorded) -> bool:
-        """Say whether a Tensor depends on no input, so that nothing is lost where it becomes a plain value."""
+        """Return `True` if a Tensor depends on no input: its conversion to a plain value loses no derivative."""
         return False
 
     def described(self, whose: str) -> str:
@@ -200,10 +199,10 @@ class Recorder:
         return f"Followed by {whose}."
 
     def concrete_value(self, tensor: Recorded, wanted: str) -> Any:
-        """Return the value of a Tensor, for what is `wanted` of it.
+        """Return the value of a Tensor for the conversion `wanted`.
 
         Raises:
-            AbstractValueError: it has none.
+            AbstractValueError: the Tensor has no value.
         """
         return tensor.below
 
@@ -213,11 +212,12 @@ class Recorded:
 
     Attributes:
         below: the value one level lower: an array, a scalar, a Tensor of an older recorder, or a spec if the trace is abstract.
-        recorder: the recorder whose list the Tensor stands in.
-        slot: its index there.
-        code, instruction: the line of the user's code that made it, if it is no input.
-        origin: if it is a view, the Tensor that owns the memory, and the path of views from there; otherwise it is not there.
-        memory: if it has been viewed or written to, what it knows of its memory; otherwise it is not there.
+            `None` for a stale view.
+        recorder: the recorder of the Tensor.
+        slot: the index in the list of the recorder.
+        code, instruction: the line of the user's code that created the Tensor; `None` and 0 for an input.
+        origin: the root, which owns the memory, and the path of views from the root. Set for views only.
+        memory: the `Memory` of a root. Set once the Tensor has been viewed or written to.
     """
 
     __slots__ = ("__weakref__", "below", "code", "instruction", "memory", "origin", "recorder", "slot")
@@ -233,13 +233,13 @@ _tensor_class: type[Recorded] = Recorded
 
 
 def make_tensors_of(cls: type[Recorded]) -> None:
-    """Set the class of the Tensors that traces make: `Tensor`, whose module imports this one."""
+    """Set the class of the Tensors that traces create; the module of `Tensor` calls this function."""
     global _tensor_class  # noqa: PLW0603 - an attribute of the trace would cost 1 % of a chain of numbers
     _tensor_class = cls
 
 
 def bare(cls: type[Recorded], recorder: Recorder, value: Any, slot: int) -> Any:
-    """Make a Tensor that no line of the user's made: an input, a constant, a buffer."""
+    """Return a Tensor without a line of the user: an input, a constant or a buffer."""
     tensor = cls()
     tensor.below, tensor.recorder, tensor.slot = value, recorder, slot
     tensor.code, tensor.instruction = None, 0
@@ -248,16 +248,16 @@ def bare(cls: type[Recorded], recorder: Recorder, value: Any, slot: int) -> Any:
 
 def user_place() -> tuple[CodeType | None, int]:
     """Return the code and the instruction of the user's line at which `Recorder.process` records."""
-    return place_of(user_frame(_getframe(3)))  # what calls `record` is functad
+    return place_of(user_frame(_getframe(3)))  # the caller of `record` belongs to functad
 
 
 def alike(out: Any, results: Sequence[Any]) -> Any:
-    """Return results in a tuple of the type of the one that a primitive gave."""
+    """Return results as a tuple of the type of `out`, which may be a named tuple."""
     return type(out)(*results) if hasattr(out, "_fields") else tuple(results)
 
 
 def record(primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
-    """Call a primitive with Tensors among its arrays: the newest trace among theirs processes it."""
+    """Call a primitive; the newest trace among the Tensors of its arrays processes the call."""
     newest: Recorded | None = None
     for a in arrays:
         if isinstance(a, Recorded):
@@ -273,7 +273,7 @@ def record(primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]
 
 
 def sees_inside(leaves: Iterable[Any]) -> bool:
-    """Return `True` if a trace of some values records the operations inside functions with rules of their own."""
+    """Return `True` if a trace of one of the leaves records the operations inside functions with custom rules."""
     for leaf in leaves:
         while isinstance(leaf, Recorded):
             if leaf.recorder.sees_inside:
@@ -284,14 +284,14 @@ def sees_inside(leaves: Iterable[Any]) -> bool:
 
 
 def resolve(value: Any) -> Any:
-    """Resolve a Tensor to its value in the traces that record now: a Tensor of one of them, or a plain value."""
+    """Return the value of a Tensor in the traces that record now: a Tensor of one of them, or a plain value."""
     while isinstance(value, Recorded) and (resolved := value.recorder.resolve(value)) is not value:
         value = resolved
     return value
 
 
 def escaped(tensor: Recorded, operation: str) -> EscapedTensorError:
-    """Return the error for a Tensor that is used after its transform has ended."""
+    """Return the error for the use of a Tensor after its transform has ended."""
     recorder = tensor.recorder
     origin = "The Tensor stands for an argument."
     if tensor.slot >= recorder.inputs:

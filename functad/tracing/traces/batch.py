@@ -1,9 +1,8 @@
-"""The recorder of `vmap`: it computes each operation at once, for all examples of the batch.
+"""The recorder of `vmap`: it computes each operation immediately, for all examples of the batch.
 
-A Tensor of such a trace stands for one example. What is known of it is a shape and a dtype, as in an abstract trace, so that
-code which asks for a value is refused; beside them it has the array of all examples. So batching needs no list and no shape
-rules, and values are freed when Python drops them. A list is batched by evaluating it on such Tensors, and a backward walk by
-giving it such cotangents.
+A Tensor of this trace represents one example. It has a shape and a dtype, as in an abstract trace, and conversions to a value
+raise. Its spec also holds the array of all examples. Batching therefore needs no list and no shape rules, and Python frees
+values as usual. Evaluation on these Tensors batches an expression list, and cotangents of this trace batch a backward pass.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from functad.tracing.views import clone, make_stale, may_be_view, memory_of, ori
 
 
 class Batched(ArraySpec):
-    """Shape and dtype of one example, and the array of all of them, with the batch axis in front."""
+    """Shape and dtype of one example, and the array of all examples, with the batch axis in front."""
 
     __slots__ = ("array",)
 
@@ -40,16 +39,16 @@ class Batched(ArraySpec):
     zero_d = False
 
     def __init__(self, array: Any) -> None:
-        _set_array(self, array)  # the rest follows from it when it is asked for
+        _set_array(self, array)  # shape and dtype are computed on demand
 
     @property
-    def shape(self) -> tuple[int, ...]:  # type: ignore[override] # that of a spec cannot be assigned to either
+    def shape(self) -> tuple[int, ...]:  # type: ignore[override] # specs are immutable too
         """Shape of one example."""
         return self.array.shape[1:]  # type: ignore[no-any-return]
 
     @property
     def dtype(self) -> np.dtype[Any]:  # type: ignore[override]
-        """The dtype."""
+        """Dtype of the examples."""
         return self.array.dtype  # type: ignore[no-any-return]
 
 
@@ -63,13 +62,14 @@ class BatchedZeroD(Batched):
 
 _ndarray = np.ndarray
 _float64 = np.float64
-_set_array = Batched.__dict__["array"].__set__  # those of a spec are frozen
-_new_spec = object.__new__  # one is made for each operation, in half the time of a call
+_set_array = Batched.__dict__["array"].__set__  # specs are frozen
+_new_spec = object.__new__  # half the time of a call of the class; each operation makes a spec
 
 
 def lowest(value: Any) -> Any:
-    """Fetch the value of a Tensor below all traces: of one that stands for a batch, the array of all examples, with the axes of
-    all batches in front; of an abstract one, its spec.
+    """Return the value of a Tensor below all traces.
+
+    A batched Tensor gives the array of all examples, with the axes of all batches in front. An abstract Tensor gives its spec.
     """
     while isinstance(value, Tensor):
         value = value.current()
@@ -79,7 +79,7 @@ def lowest(value: Any) -> Any:
 
 
 def _asked_by_scipy() -> bool:
-    """Say whether a test in code of SciPy, which looks at its arguments, is what asks for a value."""
+    """Return `True` if the innermost frame outside functad belongs to SciPy, which tests its arguments."""
     frame: Any = _getframe(2)
     while frame is not None and str(frame.f_globals.get("__name__", "")).startswith("functad."):
         frame = frame.f_back
@@ -94,22 +94,22 @@ class BatchRecorder(AbstractRecorder):
     """
 
     place: tuple[CodeType | None, int] | None = None
-    """During a backward pass, the user's line that asked for it: the line of all that the pass makes."""
+    """During a backward pass, the user's line that started it: the line of all Tensors of the pass."""
 
     def __init__(self, transform: str, function: object, size: int) -> None:
         super().__init__(transform, function)
-        self.singular = None  # the trace of the array knows
+        self.singular = None  # the trace of the array has this information
         self.size = size
 
     def batch(self, array: Any) -> Tensor:
-        """Return the Tensor that stands for each example of an array with the batch axis in front; `array[i]` is an example."""
+        """Return the Tensor of an array with the batch axis in front; `array[i]` is an example."""
         tensor: Tensor = bare(Tensor, self, Batched(array), 0)
         if not (type(array) is np.ndarray and array.flags.c_contiguous) and not examples_in_c_order(array):
             memory_of(tensor).ordered = False
         return tensor
 
     def array(self, value: Any) -> Any:
-        """Return all examples of a Tensor of this trace; `None` for anything else."""
+        """Return the array of all examples of a Tensor of this trace; `None` for any other value."""
         if isinstance(value, Recorded) and value.recorder is self:
             return value.below.array
         return None
@@ -131,7 +131,7 @@ class BatchRecorder(AbstractRecorder):
             values.append(a)
         if True in batched:
             out = batch_call(primitive, self.size, values, batched, params)
-        else:  # an array that the user is going to write batched Tensors into
+        else:  # a buffer for writes of batched Tensors
             out = np.broadcast_to(primitive(*values, **params), (self.size, *shape_of(values[0])))
         if primitive.multiple:
             results = [self._made(value) for value in out]
@@ -150,14 +150,14 @@ class BatchRecorder(AbstractRecorder):
                 tensor.below = BatchedZeroD(out)
         if self.watch is not None:
             self._note(primitive, arrays, params, tensor)
-        if primitive.views or out.ndim > 2:  # what has one axis has one order
+        if primitive.views or out.ndim > 2:  # with one axis there is one order only
             note_result(tensor, primitive, arrays, params)
         return tensor
 
     def _operated(self, primitive: Primitive, arrays: tuple[Any, ...]) -> Any:
-        """Compute what `operate` can, of a call of one or two arrays."""
+        """Compute a call of one or two arrays by the fast path of `operate`; `None` if it does not apply."""
         if primitive.multiple or primitive.views or type(primitive.function) is not np.ufunc:
-            return None  # others may give arrays of shape ()
+            return None  # other functions may return arrays of shape ()
         x, other = arrays[0], arrays[-1]
         flipped = not isinstance(x, Recorded) or x.recorder is not self
         if flipped:
@@ -175,10 +175,10 @@ class BatchRecorder(AbstractRecorder):
         return tensor
 
     def operate(self, primitive: Primitive, x: Recorded, other: Any, flipped: bool) -> Any:
-        """Compute an elementwise operation of a Tensor and something else, in half the time that `process` takes.
+        """Compute an elementwise operation of a Tensor and another operand, in half the time of `process`.
 
         Returns:
-            The Tensor for the result; `None` if it is not as simple as that. `flipped` says that `x` is the second operand.
+            The Tensor of the result; `None` if the call needs `process`. If `flipped`, `x` is the second operand.
         """
         a, y, kind = x.below.array, other, type(other)
         if kind is type(x):
@@ -202,7 +202,7 @@ class BatchRecorder(AbstractRecorder):
         return tensor
 
     def write(self, primitive: Primitive, root: Any, v: Any, params: dict[str, Any]) -> Any:
-        """Write for all examples: in place while nothing else holds the array, so that a loop of writes takes linear time."""
+        """Write for all examples, in place if the array has no other reference, so that a loop of writes takes linear time."""
         own = isinstance(v, Recorded) and v.recorder is self
         given = v.below.array if own else clone(v) if isinstance(v, Recorded) else v
         make_stale(root)
@@ -213,7 +213,7 @@ class BatchRecorder(AbstractRecorder):
         array = cell[0]
         root.below = BatchedZeroD(array) if array.ndim == 1 else Batched(array)
         if isinstance(array, Recorded):
-            # what was broadcast is one array for all examples
+            # a broadcast array is one array for all examples
             alone = alone and not origin_of(array)[1] and not may_be_view(array)
         else:
             alone = alone and not isinstance(given, Recorded) and array.base is None
@@ -231,7 +231,7 @@ class BatchRecorder(AbstractRecorder):
         return made
 
     def _mark(self, primitive: Primitive, arrays: Sequence[Any], params: dict[str, Any], made: Sequence[Tensor]) -> None:
-        """Mark those results of shape `()` that are arrays in NumPy."""
+        """Set `zero_d` for results of shape `()` that are arrays in NumPy."""
         specs = tuple([tensor.below for tensor in made])
         given = [a.below if isinstance(a, Recorded) and a.recorder is self else a for a in arrays]
         given = [spec_of(a) if isinstance(a, Recorded) else a for a in given]
@@ -241,7 +241,7 @@ class BatchRecorder(AbstractRecorder):
                 tensor.below = BatchedZeroD(tensor.below.array)
 
     def _note(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any], made: Any) -> None:
-        """Tell the watch of an operation that has just been computed."""
+        """Pass a computed operation to the watch."""
         values = [a.below if isinstance(a, Recorded) and a.recorder is self else a for a in arrays]
         self.watch.note(primitive, arrays, values, params, made)
 
@@ -251,7 +251,7 @@ class BatchRecorder(AbstractRecorder):
         _set_array(value, array)
         tensor.recorder = self
         tensor.slot = 1
-        # In a backward walk the line is known: to look for it each time would take 5 % of `vmap(grad)`.
+        # A backward pass knows the line: a search for each Tensor would take 5 % of `vmap(grad)`.
         tensor.code, tensor.instruction = self.place or place_of(user_frame(_getframe(4)))
         return tensor
 
@@ -260,10 +260,10 @@ class BatchRecorder(AbstractRecorder):
         return f"Of {whose}: one of {self.size} examples."
 
     def concrete_value(self, tensor: Recorded, wanted: str) -> Any:
-        """Refuse, unless it is code of SciPy that tests its arguments, of which all examples say the same.
+        """Return the truth value for a test in SciPy's code if it is the same for all examples; raise otherwise.
 
         Raises:
-            AbstractValueError: there is a value for each example.
+            AbstractValueError: each example has its own value.
         """
         if wanted == "bool" and _asked_by_scipy():
             values = known_array(tensor)

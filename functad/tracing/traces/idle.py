@@ -1,4 +1,4 @@
-"""Tensors that no trace follows: of `functad.constant`, of what is computed from them, and of tapes that do not record."""
+"""Tensors outside all traces: of `functad.constant`, of operations on constants, and of tapes that do not record."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from functad.tracing.traces.base import ONLOOKER, Recorded, Recorder, alike, bar
 
 
 class IdleRecorder(Recorder):
-    """What Tensors in no trace belong to: they are constants to every trace."""
+    """The recorder of Tensors outside all traces: they are constants to every trace."""
 
     inactive = True
     reassigns = True
@@ -24,35 +24,35 @@ class IdleRecorder(Recorder):
         self.rank = inf
 
     def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        """Let constants take part in a call, as `process_constants`."""
+        """Process a call with constants, as `process_constants`."""
         return process_constants(primitive, arrays, params)
 
     def resolve(self, tensor: Recorded) -> Any:
-        """Return the value."""
+        """Return the value of the Tensor."""
         return tensor.below
 
     def value_outside(self, tensor: Recorded) -> Any:
-        """Return the value."""
+        """Return the resolved value of the Tensor."""
         return resolve(tensor)
 
     def keeps(self, tensor: Recorded) -> bool:
-        """Say that a Tensor stays what it is."""
+        """Return `True`: constants must not be written to."""
         return True
 
 
 IDLE = IdleRecorder()
-"""The recorder of all Tensors that are in no trace."""
+"""The recorder of all Tensors outside traces."""
 
 
 def idle(cls: type[Recorded], value: Any) -> Any:
-    """Return a plain value as a Tensor that is in no trace; an array must be one that nobody else writes into."""
+    """Return a plain value as a Tensor outside all traces; an array becomes read-only and must have no other writer."""
     if type(value) is np.ndarray:
         value.setflags(write=False)
     return bare(cls, IDLE, value, 0)
 
 
 def process_constants(primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
-    """Process a call that Tensors which no trace follows take part in, as constants; the result is a Tensor all the same."""
+    """Process a call with Tensors of inactive recorders as constants; the result is a Tensor too."""
     inactive = [a for a in arrays if isinstance(a, Recorded) and a.recorder.inactive]
     onlooker = ONLOOKER.get()
     if onlooker is not None and onlooker(inactive):
@@ -66,17 +66,17 @@ def process_constants(primitive: Primitive, arrays: tuple[Any, ...], params: dic
     if followed and not all(map(is_plain, out if primitive.multiple else (out,))):
         return out
     if primitive.kind == "constant" and not (is_inexact(out) if isinstance(out, Recorded) else is_float_array(out)):
-        return out  # masks, positions and counts are plain: nothing can be differentiated by them
+        return out  # masks, positions and counts are plain: they have no derivatives
     if not primitive.multiple:
         return idle(cls, out if followed else apart_from(arrays, out))
     return alike(out, [idle(cls, value if followed else apart_from(arrays, value)) for value in out])
 
 
 def tensor_of(cls: type[Recorded], value: Any) -> Any:
-    """Return a plain value, or what stands for one, as a Tensor that is in no trace; other Tensors as they are."""
+    """Return a plain value, or a Tensor with a plain recorder, as a Tensor outside all traces; other Tensors unchanged."""
     return idle(cls, value) if is_plain(value) else value
 
 
 def is_plain(value: Any) -> bool:
-    """Say whether a value is plain, or a Tensor that stands for a plain one: what constants give then is a constant."""
+    """Return `True` if a value is plain or a Tensor with a plain recorder: operations with constants then give constants."""
     return not isinstance(value, Recorded) or value.recorder.plain

@@ -1,1 +1,1 @@
-"""How a transform is called: which arguments it differentiates, and what it hands back."""
+"""Calls of transforms: selection of arguments, tracing, and ownership of results."""

@@ -1,4 +1,4 @@
-"""Which arguments of a call are differentiated, and how they are put into a trace and their derivatives taken out."""
+"""Arguments and results of a traced call: inputs of the trace, checks, and derivatives by argument."""
 
 from __future__ import annotations
 
@@ -34,14 +34,13 @@ _float64 = np.float64
 
 
 class Inputs:
-    """The Tensors that stand for the selected arguments of one call.
+    """The inputs of a trace: the leaves of the selected arguments of one call.
 
     Attributes:
-        args, kwargs: the arguments with Tensors in place of the selected ones.
-        primals: the values of the inputs.
-        structures: for each selected argument, how it flattens; its leaves follow each other in `primals`.
-        count: number of inputs.
-        skipped: positions, among all leaves, of integers that were let through.
+        args, kwargs: the arguments, with Tensors in place of the selected ones.
+        primals: the values of all leaves, argument by argument.
+        structures: the tree structure of each selected argument.
+        skipped: positions in `primals` of integers, which are no inputs of the trace.
     """
 
     __slots__ = ("args", "kwargs", "primals", "skipped", "structures")
@@ -63,18 +62,18 @@ def enter(
     holomorphic: bool = False,
     allow_int: bool | None = None,
 ) -> Inputs:
-    """Put the selected arguments of a call into a trace.
+    """Return the selected arguments of a call as inputs of a trace.
 
     Args:
         recorder: the trace.
-        selection: which arguments are selected.
+        selection: the selected arguments.
         args: the positional arguments of the call.
-        kwargs: those that were given by name.
-        holomorphic: they must be complex.
-        allow_int: integers are let through; `None` if that cannot be asked of the transform.
+        kwargs: the keyword arguments of the call.
+        holomorphic: the selected arguments must be complex.
+        allow_int: integer leaves are accepted; `None` if the transform has no such option.
 
     Raises:
-        InputError: one of them cannot be differentiated.
+        InputError: a selected argument cannot be differentiated.
     """
     inputs = Inputs(args, kwargs)
     for key in selection.keys(args, kwargs):
@@ -99,12 +98,12 @@ def enter(
 def _enter_tree(
     recorder: Recorder, selection: Selection, inputs: Inputs, key: int | str, holomorphic: bool, allow_int: bool | None
 ) -> Any:
-    """Put the leaves of one argument into a trace, and return the tree with their Tensors."""
+    """Return one argument with Tensors in place of its leaves."""
     leaves, structure = flatten(inputs.args[key] if isinstance(key, int) else inputs.kwargs[key])
     inputs.structures.append(structure)
     tensors: list[Any] = []
     for i, given in enumerate(leaves):
-        if type(given) is _ndarray and given.dtype.kind == "f" and not holomorphic:  # nearly always
+        if type(given) is _ndarray and given.dtype.kind == "f" and not holomorphic:  # the common case
             inputs.primals.append(given)
             value = given if recorder.lasting else held_input(given, recorder)
             tensors.append(recorder.enter(value))
@@ -126,7 +125,7 @@ def _enter_tree(
 
 
 def held_primal(leaf: Any, recorder: Recorder) -> Any:
-    """Return the value that a leaf of an argument is traced with."""
+    """Return the value of a leaf for a trace: a copy of a Tensor, a held array, or the leaf itself."""
     if isinstance(leaf, Recorded):
         return clone(leaf)
     return held_input(leaf, recorder) if issubclass(type(leaf), _ndarray) and not recorder.lasting else leaf
@@ -138,13 +137,13 @@ _INTEGER = (
 
 
 def without_slope(allow_int: bool | None) -> str:
-    """Return why an integer or boolean result has no derivative, and what to do; `allow_int` is None if it cannot be asked."""
+    """Return the reason and the fix for an integer result; `allow_int` is `None` if the transform has no such option."""
     reason = "Integers and booleans jump and have no derivative; functad.explain(f, ...) shows where each path is cut."
     return reason if allow_int is None else f"{reason} allow_int=True gives zeros."
 
 
 def undifferentiable(leaf: Any, holomorphic: bool = False) -> str | None:
-    """Say why a leaf cannot be differentiated and what to do; `None` if it can."""
+    """Return the reason why a leaf cannot be differentiated, and the fix; `None` if it can."""
     if not is_array_or_number(leaf):
         return "Only arrays and numbers, and containers of them, can be differentiated; choose others by argnums."
     if type(leaf) not in PLAIN and (reason := foreign_rules(leaf)) is not None:
@@ -160,23 +159,23 @@ def undifferentiable(leaf: Any, holomorphic: bool = False) -> str | None:
 
 
 def described(leaf: Any) -> str:
-    """Return the type of a leaf, and its shape and dtype if it has them, for messages."""
+    """Return the type of a leaf as text, with shape and dtype if known."""
     try:
         return f"{type(leaf).__name__} ({spec_of(leaf)})"
-    except (TypeError, AttributeError):  # no array, or one whose dtype is not NumPy's
+    except (TypeError, AttributeError):  # not an array, or a dtype of another library
         return f"a {type(leaf).__name__}"
 
 
 def traced(recorder: Recorder, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """Return `f(*args, **kwargs)`, and end the trace.
+    """Return `f(*args, **kwargs)`, and close the trace.
 
     Raises:
-        ConversionError, AbstractValueError: also where NumPy hides them behind "setting an array element with a sequence", as
-            in `a[0] = t`, or behind an error of its own, as in `np.zeros(t)` or `np.nditer(t)`.
+        ConversionError, AbstractValueError: the function needs the value of a Tensor. These errors also replace errors of NumPy
+            with the same cause, such as "setting an array element with a sequence" for `a[0] = t`, or for `np.zeros(t)`.
     """
     around = OPEN.get()
     state, pair = get_state(), LAST[0]
-    errors = pair if state is pair[0] else float_errors(state)  # written out: a call takes a percent of a small gradient
+    errors = pair if state is pair[0] else float_errors(state)  # inlined: a call takes 1 % of a small gradient
     try:
         try:
             LIVE.add(recorder.serial)
@@ -199,7 +198,7 @@ def traced(recorder: Recorder, f: Callable[..., Any], args: Sequence[Any], kwarg
             else:
                 leave_float_errors(errors)
             recorder.close()
-    except BaseException as error:  # an interrupt may have come before the last lines
+    except BaseException as error:  # repeats the cleanup, which an interrupt may have cut short
         OPEN.set(around)
         LIVE.discard(recorder.serial)
         leave_float_errors(errors)
@@ -212,7 +211,7 @@ def traced(recorder: Recorder, f: Callable[..., Any], args: Sequence[Any], kwarg
 
 
 def _settled(out: Any) -> Any:
-    """Return a result in which no view is stale, and Tensors of tapes that do not record are plain values."""
+    """Return a result with stale views renewed and with Tensors of inactive tapes replaced by their values."""
     if type(out) in PLAIN:
         return out
     if isinstance(out, Tensor):
@@ -231,7 +230,7 @@ def _settled(out: Any) -> Any:
 
 
 def value_of(leaf: Any) -> Any:
-    """Return the value of an argument or result: Variables are read, Tensors of tapes that do not record are unwrapped."""
+    """Return the value of a leaf: read a Variable, and unwrap a Tensor of an inactive tape."""
     if type(leaf) in PLAIN:
         return leaf
     if type(leaf) is IndexableArray:
@@ -241,13 +240,13 @@ def value_of(leaf: Any) -> Any:
 
 
 def operand_of(leaf: Any) -> Any:
-    """Return the value of an operand, as `value_of` does. A constant of a compiled function stays a constant."""
+    """Return the value of an operand like `value_of`, but keep a constant of a compiled function."""
     value = value_of(leaf)
     return read(leaf) if isinstance(value, Recorded) and value.recorder.plain else value
 
 
 def shown(value: Any) -> Any:
-    """Return an argument after a `graph` has seen it, which follows what transforms do to constants too."""
+    """Return an argument, and report it to an open `graph`, which also records transforms of constants."""
     onlooker = ONLOOKER.get()
     if onlooker is not None and isinstance(value, Recorded) and value.recorder.inactive:
         onlooker([value])
@@ -255,7 +254,7 @@ def shown(value: Any) -> Any:
 
 
 def _overwritten(recorder: Recorder, a: Any, place: Any) -> ConstantError:
-    """Return the error for an array that the function has overwritten although its values are still needed."""
+    """Return the error for a residual that the function has overwritten."""
     known = f"was used at {line_of(*place)}" if place is not None else "it was given"
     return ConstantError(
         f"{call_of(recorder.transform, recorder.function)}: an array, {spec_of(a)}, that {known} was overwritten before the "
@@ -265,10 +264,10 @@ def _overwritten(recorder: Recorder, a: Any, place: Any) -> ConstantError:
 
 
 def split_aux(out: Any, has_aux: bool, selection: Selection) -> tuple[Any, Any]:
-    """Return the result to be differentiated and the auxiliary one.
+    """Return the differentiable result and the auxiliary result, which is `None` without `has_aux`.
 
     Raises:
-        OutputError: there should be a pair, and there is none.
+        OutputError: `has_aux` is set, and `out` is not a pair.
     """
     if not has_aux:
         return out, None
@@ -281,7 +280,7 @@ def split_aux(out: Any, has_aux: bool, selection: Selection) -> tuple[Any, Any]:
 
 
 def own_aux(aux: Any, recorder: Recorder, primals: Sequence[Any], results: Sequence[Any] = ()) -> Any:
-    """Return the auxiliary result in memory that neither the caller nor the function shares, nor other results."""
+    """Return the auxiliary result without memory shared with arguments, captured arrays or other results."""
     given, structure = flatten(aux)
     known = [*primals, *results, *foreign_to(recorder, given)]
     return structure.unflatten(own_results(flatten(lower(aux, recorder))[0], known))
@@ -291,20 +290,20 @@ OBJECTS = "Objects have no derivative: np.stack(list(a)) makes an array of an ob
 
 
 def check_slope(leaf: Any, path: str, selection: Selection, allow_int: bool | None = None) -> None:
-    """Raise unless a leaf of a result, an array or a number, is one that can have a derivative.
+    """Check that a leaf of a result can have a derivative.
 
     Raises:
-        OutputError: it is integer or boolean, and these are not let through.
+        OutputError: the leaf is integer or boolean, and `allow_int` is not set.
     """
     if dtype_of(leaf).kind in "biu" and not allow_int:
         raise OutputError(f"{selection.call}: {path} is {spec_of(leaf)}. {without_slope(allow_int)}")
 
 
 def check_result(leaf: Any, path: str, transform: str, function: Any) -> None:
-    """Raise unless a leaf of a result is an array or a number.
+    """Check that a leaf of a result is an array of numbers or a number.
 
     Raises:
-        OutputError: it is something else, or an array of objects.
+        OutputError: the leaf is something else, such as an array of objects.
     """
     if type(leaf) not in PYTHON_SCALARS and not hasattr(leaf, "dtype"):
         what, cure = f"a {type(leaf).__name__}", "Return arrays and numbers only, and anything else with has_aux=True."
@@ -318,7 +317,7 @@ def check_result(leaf: Any, path: str, transform: str, function: Any) -> None:
 
 
 def checked_leaves(out: Any, transform: str, function: Any) -> tuple[list[Any], Structure]:
-    """Return the leaves of a result and its structure; raises as `check_result`."""
+    """Return the leaves of a result, checked by `check_result`, and its structure."""
     leaves, structure = flatten(out)
     for leaf, path in zip(leaves, structure.paths("result"), strict=True):
         check_result(leaf, path, transform, function)
@@ -337,10 +336,17 @@ _NO_NUMBERS = "Derivatives are multiplied by it, so it must hold numbers: np.one
 
 
 def check_like(given: Any, structure: Structure, values: Sequence[Any], name: str, what: str) -> list[Any]:
-    """Return the leaves of a tree of tangents or cotangents that must match given values in structure, shape and dtype.
+    """Return the leaves of tangents or cotangents, cast to the dtypes of `values`; `None` for values that are not inexact.
+
+    Args:
+        given: the tree of tangents or cotangents.
+        structure: the required structure.
+        values: the leaves that `given` must match in shape.
+        name: the name of `given`, for messages.
+        what: a word for the values, for messages.
 
     Raises:
-        StructureError: it does not match, or holds no numbers of NumPy's; the message names the place.
+        StructureError: `given` does not match, or has a leaf that is not numeric; the message names the leaf.
     """
     leaves = structure.flatten_like(given, name)
     paths = structure.paths(name)
@@ -363,13 +369,13 @@ def check_like(given: Any, structure: Structure, values: Sequence[Any], name: st
             raise StructureError(f"{path} is complex, but the {what} it belongs to is {spec_of(value)}, at {here()}.")
         leaf = as_dtype(leaf, wanted)
         if type(leaf) in PLAIN and (inner := foreign(value)) is not None:
-            leaf = np.ones_like(inner) * leaf  # an array of the library of the value
-        result.append(number(leaf))  # loops and branches hand tangents on as they are given
+            leaf = np.ones_like(inner) * leaf  # an array of the same library as the value
+        result.append(number(leaf))  # loops and branches pass tangents through unchanged
     return result
 
 
 def check_tangents(inputs: Inputs, tangents: Sequence[Any]) -> list[Any]:
-    """Return the leaves of tangents, one tree for each selected argument, which it must match; raises as `check_like`."""
+    """Return the leaves of tangents, checked by `check_like` against the selected arguments."""
     given: list[Any] = []
     for i, (structure, tangent) in enumerate(zip(inputs.structures, tangents, strict=True)):
         primals = inputs.primals[len(given) : len(given) + structure.leaves]
@@ -378,7 +384,7 @@ def check_tangents(inputs: Inputs, tangents: Sequence[Any]) -> list[Any]:
 
 
 def as_dtype(leaf: Any, dtype: Any) -> Any:
-    """Return an array or number with a dtype; one of Python as one of NumPy."""
+    """Return an array or number cast to a dtype; a Python number becomes a NumPy scalar."""
     if type(leaf) in PYTHON_SCALARS:
         return dtype.type(leaf)
     if type(leaf) not in PLAIN:
@@ -387,15 +393,15 @@ def as_dtype(leaf: Any, dtype: Any) -> Any:
 
 
 def derivatives(inputs: Inputs, found: list[Any], foreign: Sequence[Any] = ()) -> list[Any]:
-    """Return the derivatives by selected argument: zeros where nothing flowed, and arrays that the user may write into.
+    """Return one derivative per selected argument, in writable arrays that share no memory.
 
     Args:
         inputs: the inputs of the trace.
-        found: the cotangents of the inputs, `None` for an input that nothing depends on.
-        foreign: arrays of the user that must not be handed back as derivatives.
+        found: the cotangents of the inputs; `None` means zero.
+        foreign: arrays of the user, with which derivatives must not share memory.
     """
     if len(inputs.structures) == len(inputs.primals) == len(found) == 1 and not foreign:
-        ct, primal = found[0], inputs.primals[0]  # the usual case: one array, and the walk made its cotangent
+        ct, primal = found[0], inputs.primals[0]  # the common case: one array, and the backward pass owns its cotangent
         if type(ct) is type(primal) is _ndarray and ct.base is None and ct.dtype is primal.dtype and ct.ndim:
             structure = inputs.structures[0]
             return [ct] if structure is LEAF else [structure.unflatten([ct])]
@@ -408,7 +414,7 @@ def derivatives(inputs: Inputs, found: list[Any], foreign: Sequence[Any] = ()) -
 
 
 def _apart(leaves: list[Any]) -> bool:
-    """Say whether leaves are surely in memory of their own: numbers, and different arrays that view nothing."""
+    """Return `True` if all leaves are `np.float64` numbers or distinct writable arrays that own their memory."""
     for leaf in leaves:
         own = leaf.base is None and leaf.flags.writeable if type(leaf) is _ndarray else type(leaf) is _float64
         if not own:
@@ -417,7 +423,7 @@ def _apart(leaves: list[Any]) -> bool:
 
 
 def by_argument(inputs: Inputs, leaves: list[Any]) -> list[Any]:
-    """Return leaves, one for each leaf of the selected arguments, as one tree for each argument."""
+    """Unflatten the leaves of the selected arguments into one tree per argument."""
     if len(inputs.structures) == 1 and inputs.structures[0].kind is None:
         return leaves
     remaining = iter(leaves)
@@ -425,31 +431,31 @@ def by_argument(inputs: Inputs, leaves: list[Any]) -> list[Any]:
 
 
 def number(derivative: Any) -> Any:
-    """Return a derivative of shape `()` as a number of NumPy's, which not all rules make; anything else as it is."""
+    """Return a derivative of shape `()` as a NumPy scalar, because some rules return arrays; return others unchanged."""
     if type(derivative) is _ndarray:
         return derivative if derivative.ndim else derivative[()]
     if isinstance(derivative, Recorded) and not shape_of(derivative) and isinstance(lowest(derivative), ArraySpec):
-        return derivative if _made_as_number(derivative) else as_number(derivative)  # what the rule makes, would it be else
+        return derivative if _made_as_number(derivative) else as_number(derivative)
     return derivative
 
 
 def _made_as_number(tensor: Any) -> bool:
-    """Say whether what makes a value of shape `()` in a list surely makes a number: ufuncs, sums, products, loops."""
+    """Return `True` if the equation of a value of shape `()` always returns a NumPy scalar: ufunc, sum, product, loop."""
     while isinstance(tensor.below, Recorded):
         tensor = tensor.below
     if type(tensor.recorder) is not AbstractRecorder:
-        return True  # one example of several, which are an array together
+        return True  # one example of a batch
     made = tensor.recorder.equations[tensor.slot]
     if made is None:
         return False
     primitive = made.primitive
-    if primitive.lists:  # a carry that begins as an array of shape () stays one
+    if primitive.lists:  # a carry that starts as an array of shape () stays an array
         return not tensor.below.zero_d
     return isinstance(primitive.function, np.ufunc) or primitive in (PRODUCT, QUOTIENT, SUM)
 
 
 def _like(ct: Any, primal: Any) -> Any:
-    """Return a derivative with the dtype of its primal; zeros for none."""
+    """Return a derivative cast to the dtype of its primal; zeros for `None`."""
     if ct is None:
         return zero_tangent(primal)
     dtype = dtype_of(primal)

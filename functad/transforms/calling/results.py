@@ -19,7 +19,7 @@ _ndarray = np.ndarray
 
 
 def own_results(leaves: Sequence[Any], foreign: Iterable[Any]) -> list[Any]:
-    """Return the leaves of a result. A leaf that shares memory with another leaf or with an array of the caller is copied.
+    """Return the leaves of a result, and copy each leaf that shares memory with another leaf or with `foreign`.
 
     Args:
         leaves: arrays, numbers and Tensors of outer traces.
@@ -42,22 +42,22 @@ def own_results(leaves: Sequence[Any], foreign: Iterable[Any]) -> list[Any]:
 
 
 def foreign_to(recorder: Recorder, leaves: Iterable[Any]) -> list[Any]:
-    """Return the leaves of a result that the trace did not record, such as captured arrays and arrays of the caller."""
+    """Return the leaves of a result that the trace did not record, such as captured arrays."""
     return [leaf for leaf in leaves if not (isinstance(leaf, Recorded) and leaf.recorder is recorder)]
 
 
 def owned(leaf: Any) -> Any:
-    """Return a copy of an array or Tensor, which a function may write to; any other leaf as it is."""
+    """Return a copy of an array or Tensor that a function may write to; return other leaves unchanged."""
     if type(leaf) is _ndarray:
         return copy_alike(leaf)
     return clone(leaf) if isinstance(leaf, Recorded) else leaf
 
 
 def unaliased(leaves: list[Any]) -> list[Any]:
-    """Return the leaves that a step of the user returned, with copies of leaves that are views or have other references.
+    """Return the leaves of a user's step, and copy each leaf that is a view or has other references.
 
-    Usually only the list refers to an array or Tensor, which is then not copied. So a loop that fills an array in place takes
-    time linear in the number of writes.
+    Usually `leaves` holds the only reference, and nothing is copied. A loop that fills an array in place therefore takes time
+    linear in the number of writes.
     """
     for i in range(len(leaves)):
         kind = type(leaves[i])
@@ -78,23 +78,23 @@ def _is_viewed(tensor: Any) -> bool:
 
 
 def unaliased_tree(tree: Any) -> Any:
-    """Return a tree that a function of the user returned, with copies of the leaves that `unaliased` copies."""
+    """Return the result of a user's function with its leaves passed through `unaliased`."""
     if type(tree) in PLAIN and type(tree) is not _ndarray:
         return tree
     leaves, structure = flatten(tree)
-    del tree  # its references would count in `unaliased`
+    del tree  # `unaliased` counts references
     return structure.unflatten(unaliased(leaves))
 
 
 def taken(leaves: list[Any]) -> list[Any]:
-    """Return the leaves of a list and clear the list, so that a step may write to them in place."""
+    """Return a copy of a list of leaves and clear the list, so that a step may write to the leaves in place."""
     found = leaves.copy()
     leaves.clear()
     return found
 
 
 def guarded(leaf: Any) -> Any:
-    """Return a read-only view of an array, or a copy of a Tensor: a rule cannot change the original."""
+    """Return a read-only view of an array, or a copy of a Tensor, so that a rule cannot modify the original."""
     if type(leaf) is _ndarray and leaf.flags.writeable:
         leaf = leaf.view()
         leaf.flags.writeable = False

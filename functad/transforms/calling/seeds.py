@@ -1,7 +1,7 @@
 """Batches of seeds: many tangents or cotangents, such as the rows of an identity matrix, in one pass over the records.
 
-The function runs once, on concrete values; only its tangents or cotangents are batched. So boolean masks and branches on values
-work, and a Jacobian costs one pass over the records for each chunk of rows.
+The function runs once, on concrete values, so boolean masks and branches on values work. Only tangents or cotangents are
+batched. A Jacobian costs one pass over the records per chunk of rows.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from functad.tracing.traces.base import WATCHER, Recorded, Recorder
 from functad.tracing.traces.batch import BatchRecorder, lowest
 
 MEMORY = 1 << 22
-"""The size limit of the largest batched value of a pass: 32 MiB of float64 (measured: larger is no faster)."""
+"""Maximal number of elements of a batched value: 32 MiB of float64 (measured: larger is no faster)."""
 
 FEW = 4
-"""Up to this many seeds are faster one after the other: plain passes write in place, and records are not wrapped."""
+"""Up to this many seeds run one by one, which is faster: plain passes write in place, and records are not wrapped."""
 
 
 def size_of(value: Any) -> int:
@@ -34,7 +34,7 @@ def check_chunk_size(transform: str, function: object, chunk_size: int | None) -
     """Check the number of seeds or examples per pass.
 
     Raises:
-        InputError: it is not a positive integer or `None`.
+        InputError: `chunk_size` is not a positive integer or `None`.
     """
     if chunk_size is not None and (not hasattr(chunk_size, "__index__") or chunk_size < 1):
         raise InputError(
@@ -43,14 +43,14 @@ def check_chunk_size(transform: str, function: object, chunk_size: int | None) -
 
 
 def chunks(count: int, chunk_size: int | None, width: int) -> Iterator[slice]:
-    """Yield the slice of `count` seeds for each pass. By default, `MEMORY` limits batches of values of `width` elements."""
+    """Yield a slice of `count` seeds per pass; the default size keeps values of `width` elements per seed within `MEMORY`."""
     step = max(1, min(count, MEMORY // max(width, 1))) if chunk_size is None else chunk_size
     for start in range(0, count, step):
         yield slice(start, min(start + step, count))
 
 
 def identity_rows(value: Any, part: slice) -> Any:
-    """Return rows of the identity matrix over the elements of a value, as an array of shape `(rows, *value.shape)`."""
+    """Return rows `part` of the identity matrix over the elements of a value, with shape `(rows, *value.shape)`."""
     rows = part.stop - part.start
     seeds = np.zeros((rows, size_of(value)), inexact(value))
     seeds[np.arange(rows), np.arange(part.start, part.stop)] = 1
@@ -58,13 +58,13 @@ def identity_rows(value: Any, part: slice) -> Any:
 
 
 def in_batch(transform: str, function: object, seeds: Any, walk: Callable[[Any], Sequence[Any]]) -> list[Any]:
-    """Run a pass for a batch of seeds and stack its results along a new first axis; a result that is always zero is `None`.
+    """Run a pass for a batch of seeds and stack its results along a new first axis; `None` for a result that is always zero.
 
     Args:
         transform: the name of the transform, for messages.
-        function: the function that the transform is applied to.
+        function: the transformed function, for messages.
         seeds: the seeds, along the first axis.
-        walk: the pass: a function of one seed that returns arrays, and `None` for zero.
+        walk: the pass: a function of one seed that returns arrays, or `None` for zero.
     """
     size = shape_of(seeds)[0]
     if 0 < size <= FEW or (size and WATCHER.get() is not None):  # `debug_nans` checks the values of each seed
@@ -94,14 +94,14 @@ def of_identity(
     width: int,
     factor: complex = 1,
 ) -> list[Any]:
-    """Run a pass for the rows of the identity matrix and stack its results. Without rows, the list is empty.
+    """Run a pass for the rows of an identity matrix and stack its results; return an empty list if there are no rows.
 
     Args:
         recorder: the trace.
-        value: the rows are an identity matrix over its elements.
-        walk: the pass: a function of one row, in the shape of `value`, that returns arrays, and `None` for zero.
-        chunk_size: the number of rows per pass, or `None` for as many as fit.
-        width: the size of the largest value of the pass, from which the number of rows follows.
+        value: an array or number with one element per row.
+        walk: the pass: a function of one row, in the shape of `value`, that returns arrays, or `None` for zero.
+        chunk_size: the number of rows per pass, or `None` for as many as fit into `MEMORY`.
+        width: the size of the largest value of the pass.
         factor: multiplies the rows.
     """
     parts = []
@@ -112,17 +112,14 @@ def of_identity(
 
 
 def joined(parts: Sequence[Any]) -> Any:
-    """Concatenate the rows of several chunks; return `None` if all chunks are `None`."""
+    """Return the concatenated rows of several chunks; `None` if all chunks are `None`."""
     if all(part is None for part in parts):
         return None
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def widest(recorder: Recorder, *leaves: Any) -> int:
-    """Return the size of the largest value among `leaves` and the residuals of a trace.
-
-    A Tensor of a `vmap` around the trace counts with all of its examples.
-    """
+    """Return the size of the largest value among `leaves` and the residuals of a trace; a batch counts with all examples."""
     sizes = [size_of(lowest(leaf)) for leaf in leaves]
     for equation in recorder.equations:
         if equation is not None:

@@ -1,4 +1,4 @@
-"""The selection of the arguments that a transform differentiates: by position, by name, or both."""
+"""The arguments that a transform differentiates, selected by position, by name, or both."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ ArgNames = str | Sequence[str]
 
 
 def positions_of(transform: str, function: Callable[..., Any], given: Any, option: str = "argnums") -> tuple[int, ...]:
-    """Return the positions that an option such as `argnums` holds: an integer, or a sequence of integers.
+    """Return the value of an option such as `argnums`, an integer or a sequence of integers, as a tuple.
 
     Raises:
-        InputError: the option holds anything else.
+        InputError: the option has another type.
     """
     try:
         return tuple(map(operator.index, given)) if hasattr(given, "__len__") else (operator.index(given),)
@@ -32,7 +32,7 @@ def positions_of(transform: str, function: Callable[..., Any], given: Any, optio
 
 
 def parameters_of(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter] | None:
-    """Return the parameters of a function; `None` if its signature is not known."""
+    """Return the parameters of a function; `None` if it has no known signature."""
     try:
         return inspect.signature(function).parameters
     except (TypeError, ValueError):
@@ -43,14 +43,16 @@ class Selection:
     """The arguments that a transform differentiates, by position and by name.
 
     Attributes:
-        function: the function that will be called.
+        transform: the name of the transform.
+        function: the function to call.
         positions: positions of the selected arguments.
         names: names of the selected arguments.
-        highest: a call with more positional arguments needs no look-up.
+        highest: `positions` are valid without a check in calls with more than this many positional arguments.
         single: the result is one derivative. Otherwise it is a tuple, a dict by name, or a pair of both.
 
     Raises:
-        InputError: `argnums` holds anything but positions, `argnames` anything but names, or an argument is selected twice.
+        InputError: `argnums` has an entry that is no position, `argnames` has one that is no name, or an argument is selected
+            twice.
     """
 
     def __init__(
@@ -60,7 +62,7 @@ class Selection:
             raise InputError(f"{transform} needs a function, not a {type(function).__name__}, at {here()}.")
         self.transform = transform
         self.function = function
-        one = isinstance(argnums, int) or not hasattr(argnums, "__len__")  # NumPy has integers of its own
+        one = isinstance(argnums, int) or not hasattr(argnums, "__len__")  # NumPy integers are no `int`
         self.names = () if argnames is None else (argnames,) if isinstance(argnames, str) else self._names(argnames)
         only_names = argnames is not None and one and argnums == 0
         self.positions = (
@@ -83,7 +85,7 @@ class Selection:
         )
 
     def _refuse_twins(self, keys: Sequence[Hashable]) -> None:
-        """Refuse an argument that is selected twice: a derivative belongs to one of them, and the other would be zero."""
+        """Raise `InputError` if an argument is selected twice: only one of the two derivatives would be nonzero."""
         twins = [key for i, key in enumerate(keys) if key in keys[:i]]
         if twins:
             raise InputError(
@@ -93,12 +95,12 @@ class Selection:
 
     @property
     def call(self) -> str:
-        """The call that is being made, as messages begin."""
+        """The description of the current call, with which messages begin."""
         return call_of(self.transform, self.function)
 
     @cached_property
     def parameters(self) -> Mapping[str, inspect.Parameter]:
-        """The parameters of the function, if its signature is known."""
+        """The parameters of the function; empty if its signature is unknown."""
         return parameters_of(self.function) or {}
 
     def keys(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[int | str]:
@@ -134,7 +136,7 @@ class Selection:
         return keys
 
     def pack(self, derivatives: list[Any]) -> Any:
-        """Return the derivatives, one for each selected argument, in the structure that the user gets."""
+        """Return the derivatives in the form that the user gets: one, a tuple, a dict by name, or a pair of both."""
         if self.single:
             return derivatives[0]
         count = len(self.positions)

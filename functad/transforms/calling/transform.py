@@ -1,4 +1,4 @@
-"""`transform`, which makes a transform usable with and without a function, and `Transformed`, the functions it returns.
+"""The decorator `transform`, and `Transformed`, the type of the functions that transforms return.
 
 A transform is written as a function of `f` and options. `@transform` makes `f` optional: `grad(f, argnums=1)`, `@grad` and
 `@grad(argnums=1)` are the same transform. Type checkers see the parameters of `f` in the new function.
@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # creating these types takes 2 % of the time of `import funct
     T_co = TypeVar("T_co", covariant=True)
 
     class Transform(Protocol[Q, T_co]):
-        """A transform with the options `Q`, whose functions take the arguments of `f` and return a `T_co`."""
+        """The type of a transform with options `Q`. Its functions take the arguments of `f` and return a `T_co`."""
 
         @overload  # `Callable[P, Any]` would keep only one of the overloads of a ufunc
         def __call__(self, f: np.ufunc, /, *args: Q.args, **kwargs: Q.kwargs) -> Callable[..., T_co]: ...
@@ -38,13 +38,13 @@ if TYPE_CHECKING:  # creating these types takes 2 % of the time of `import funct
 
 
 class Transformed(functools.partial[Any]):
-    """A function that a transform returned. It is pickled as a call of the transform, and binds as a method.
+    """The result of a transform. It binds as a method, and is pickled as a call of the transform.
 
     A closure cannot be pickled. A `partial` costs 40 ns per call, less than a class with `__call__`.
 
     Attributes:
         transform: the transform.
-        given: the function, the positional options and the keyword options that the transform was called with.
+        given: the arguments of the transform: the function, positional options and keyword options.
     """
 
     transform: Callable[..., Any]
@@ -52,7 +52,7 @@ class Transformed(functools.partial[Any]):
 
     @classmethod
     def of(cls, function: Any) -> Self:
-        """Return `function` as an instance of this class, with its name, documentation and attributes."""
+        """Return `function` as a `Transformed`, with the same name, documentation and attributes."""
         made = cls(function)
         vars(made).update(vars(function), **{name: getattr(function, name) for name in functools.WRAPPER_ASSIGNMENTS})
         return made
@@ -70,12 +70,12 @@ class Transformed(functools.partial[Any]):
     def __reduce__(self) -> Any:
         from functad.importable import by_name  # noqa: PLC0415 - few programs pickle functions
 
-        named = by_name(self, self.__module__)  # a decorated function has the name of the original
+        named = by_name(self, self.__module__)  # a decorated function is importable under the name of the original
         return named or (self.rebuild, (self.transform, *self.given))
 
     @staticmethod
     def rebuild(transform: Callable[..., Any], f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call the transform again to unpickle its result."""
+        """Return the unpickled function, by a new call of the transform."""
         return transform(f, *args, **kwargs)
 
     def __copy__(self) -> Any:
@@ -83,7 +83,7 @@ class Transformed(functools.partial[Any]):
 
 
 def transform(make: Callable[Concatenate[Callable[..., Any], Q], Callable[..., T_co]]) -> Transform[Q, T_co]:
-    """Make the first argument of a transform optional. Without it, the transform returns a decorator.
+    """Return a transform whose first argument `f` is optional; without `f` it returns a decorator.
 
     Args:
         make: a function of `f` and options that returns the new function.
@@ -112,7 +112,7 @@ def transform(make: Callable[Concatenate[Callable[..., Any], Q], Callable[..., T
     def called(f: Any = None, *args: Any, **kwargs: Any) -> Any:
         if f is not None:
             return apply(f, args, kwargs)
-        try:  # an error in the options is reported where they are given, not where the decorator is used
+        try:  # report errors in options here, not where the decorator is applied
             signature.bind(None, *args, **kwargs)
         except TypeError as error:
             raise TypeError(f"{name}() {error}") from None

@@ -1,1 +1,1 @@
-"""The walks over a list of records: cotangents back, tangents forward."""
+"""The passes over the records of a trace: cotangents backward, tangents forward."""

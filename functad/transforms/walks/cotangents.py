@@ -1,9 +1,9 @@
-"""The cotangents that a backward walk has found so far: how further ones are added to them.
+"""Accumulation of cotangents in a backward pass.
 
-A buffer that the walk made by adding two cotangents, or that a rule made, belongs to it alone, and further ones are added in
-place (value and gradient of `sum(tanh(a x + b) exp(-x x))` for 1e6 float64: 32 ms instead of 36).
-The cotangent of something that was read by indexing is added into the place it was read from: a loop that reads an array
-element by element costs time linear in its length.
+The pass owns a buffer that it made by adding two cotangents, or that a rule made. Further cotangents are added to such a buffer
+in place (value and gradient of `sum(tanh(a x + b) exp(-x x))` for 1e6 float64: 32 ms instead of 36).
+The cotangent of an indexed read is added to the indexed elements in place. A loop that reads an array element by element
+therefore takes time linear in its length.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _ndarray = np.ndarray
 
 
 class Scattered:
-    """A cotangent of which so far only pieces are known: `pieces` to be added at `indices` to `whole` (or to zero).
+    """A partial cotangent: `whole` (or zero if `None`), plus `pieces` to be added at `indices`.
 
-    Plain pieces are added at once into `whole`; pieces that are Tensors of an outer trace are collected, and recorded as
-    one operation, so that second derivatives are linear in the number of pieces too.
+    Plain pieces are added to `whole` at once. Pieces that are Tensors of an outer trace are collected and recorded as one
+    operation, so that second derivatives also take time linear in the number of pieces.
     """
 
     __slots__ = ("dtype", "indices", "pieces", "shape", "whole")
@@ -41,11 +41,11 @@ class Scattered:
         self.pieces: list[Any] = []
 
     def values(self) -> list[Any]:
-        """Return the whole and the pieces."""
+        """Return `whole` and the pieces."""
         return [self.whole, *self.pieces]
 
     def total(self) -> Any:
-        """Return the cotangent."""
+        """Return the full cotangent."""
         if not self.pieces:
             return self.whole
         total = SCATTER(*self.pieces, indices=tuple(self.indices), shape=self.shape, dtype=self.dtype)
@@ -53,7 +53,7 @@ class Scattered:
 
 
 class RowSum:
-    """What stands for the cotangent of a table from the beginning of a walk, as long as only rows of the table were read."""
+    """The cotangent of a table in a backward pass with `sparse=True`: a sum of rows, if the function reads rows only."""
 
     __slots__ = ("_parts", "_settled")
 
@@ -62,11 +62,11 @@ class RowSum:
         self._settled = 0
 
     def settle(self) -> None:
-        """Keep the pieces found so far: the walk that found them has ended."""
+        """Keep the pieces found so far, at the end of a pass."""
         self._settled = len(self._parts)
 
     def forget(self) -> None:
-        """Drop the pieces of the walk that is repeated."""
+        """Drop the pieces found since the last `settle`, before a pass is repeated."""
         del self._parts[self._settled :]
 
     def values(self) -> list[Any]:
@@ -74,7 +74,7 @@ class RowSum:
         return [piece for _, piece, _ in self._parts]
 
     def takes(self, index: Any, piece: Any, shape: tuple[int, ...]) -> bool:
-        """Take the cotangent of what was read at an index, if that is one of rows; say whether it is."""
+        """Add the cotangent of a read at `index` if the index selects rows; return `True` if it does."""
         if type(index) is tuple and len(index) == 1:
             index = index[0]
         if not shape or not (type(index) is int or (type(index) is _ndarray and index.dtype.kind in "iu")):
@@ -83,7 +83,7 @@ class RowSum:
         return True
 
     def total(self) -> RowSlices | None:
-        """Return the rows; `None` if none was read."""
+        """Return the sum as `RowSlices`; `None` if no row was read."""
         from functad.transforms.walks.row_slices import RowSlices  # noqa: PLC0415 - few programs ask for them
 
         if not self._parts:
@@ -94,7 +94,7 @@ class RowSum:
         return RowSlices(indices, np.concatenate(pieces), shape)
 
     def __add__(self, other: Any) -> Any:
-        """Return the sum with a whole cotangent, with which the walk goes on: an array that is nobody else's, or a Tensor."""
+        """Return the sum with a dense cotangent: a new array that the pass owns, or a Tensor."""
         total = self.total()
         if total is not None:
             return total.dense() + other
@@ -102,7 +102,7 @@ class RowSum:
 
 
 def zero_tangent(value: Any) -> Any:
-    """Return the tangent of a value that does not depend on the inputs, or its cotangent if nothing depends on it."""
+    """Return a zero tangent or cotangent of a value."""
     shape, dtype = shape_of(value), inexact(value)
     if (inner := foreign(value)) is not None:
         return zeros_for(shape, dtype, inner)
@@ -110,13 +110,13 @@ def zero_tangent(value: Any) -> Any:
 
 
 def one_like(value: Any) -> Any:
-    """Return the cotangent 1 of a number, of the kind of array that the number is below all traces."""
+    """Return the cotangent 1 of a number, in the array library of the number."""
     inner = foreign(value)
     return dtype_of(value).type(1) if inner is None else np.ones_like(inner)
 
 
 def foreign(value: Any) -> Any:
-    """Return the array of another library that a value is below all traces; `None` if it is none."""
+    """Return the innermost value if it is an array of another library, otherwise `None`."""
     if type(value) in PLAIN or type(value) is RowSum:
         return None
     inner = innermost(value)
@@ -126,20 +126,20 @@ def foreign(value: Any) -> Any:
 
 
 def take(cotangents: list[Any], index: int) -> Any:
-    """Remove a cotangent from the list and return it; `None` stands for zero."""
+    """Remove a cotangent from the list and return it; `None` means zero."""
     g, cotangents[index] = cotangents[index], None
     return g.total() if type(g) is Scattered else g
 
 
 def accumulate(cotangents: list[Any], owned: bytearray, slot: int, ct: Any, fresh: bool = False) -> None:
-    """Give a slot a cotangent, or add it to the one that it already has, in place if the walk owns that buffer.
+    """Add `ct` to the cotangent of a slot, in place if the pass owns the buffer of the slot.
 
     Args:
-        cotangents: by slot.
-        owned: by slot, whether the cotangent is a buffer of the walk's own.
+        cotangents: the cotangents by slot.
+        owned: by slot, 1 if the pass owns the buffer.
         slot: the slot.
-        ct: the cotangent.
-        fresh: if it is an array, nobody else holds it.
+        ct: the cotangent to add.
+        fresh: `ct` has no other references, so the pass may own it.
     """
     held = cotangents[slot]
     if held is None:
@@ -153,7 +153,7 @@ def accumulate(cotangents: list[Any], owned: bytearray, slot: int, ct: Any, fres
         owned[slot] = type(held.whole) is _ndarray and held.whole is not ct
     elif owned[slot] and type(ct) is _ndarray:
         held += ct
-        cotangents[slot] = held  # a Tensor of a tape is another one now
+        cotangents[slot] = held  # `+=` on a Tensor of a tape makes a new Tensor
     else:
         total = held + ct
         cotangents[slot] = total
@@ -161,7 +161,7 @@ def accumulate(cotangents: list[Any], owned: bytearray, slot: int, ct: Any, fres
 
 
 def add_piece(cotangents: list[Any], owned: bytearray, slot: int, g: Any, saved: tuple[Any, ...]) -> None:
-    """Add the cotangent of something read by indexing to the place it was read from."""
+    """Add the cotangent of an indexed read to the indexed elements of a slot's cotangent."""
     held = cotangents[slot]
     if owned[slot] and type(held) is Scattered and type(g) in PLAIN:
         add_at(held.whole, saved[0], g)
@@ -184,10 +184,10 @@ def add_piece(cotangents: list[Any], owned: bytearray, slot: int, g: Any, saved:
     if not owned[slot]:
         if type(held.whole) is _ndarray:
             held.whole = held.whole.copy()
-        else:  # nothing, or a scalar, into which nothing can be added
+        else:  # `None`, or a scalar, which is immutable
             zeros = np.zeros(shape, dtype) if type(g) in PLAIN else zeros_for(shape, dtype, g)
             if held.whole is not None:
-                zeros[...] += held.whole  # a sum of two arrays of shape () would be a scalar again
+                zeros[...] += held.whole  # `+` of two arrays of shape () would give a scalar
             held.whole = zeros
         owned[slot] = True
     add_at(held.whole, index, g)

@@ -1,11 +1,13 @@
-"""Forward mode where tangents do not tell everything: at equal eigenvalues, whose vectors are any basis of a space.
+"""Forward mode through decompositions with equal eigenvalues, where the eigenvectors are any basis of the eigenspace.
 
-What a function makes of eigenvalues and vectors shows in their cotangents, and the VJP rules of the decompositions raise where
-something is lost: see `functad.primitives.linalg.degenerate`. So where tangents have passed equal values, what follows the
-decomposition is transposed, as it is linear in its tangents, and a weighted sum of each result is pulled back as far as the
-decomposition. The weights are arbitrary, so that nothing cancels. The VJP rule then raises, or the tangents were right.
+Tangents alone do not show whether a result depends on the choice of the basis. Cotangents do: the VJP rules of decompositions
+raise `DegenerateError` in that case (see `functad.primitives.linalg.degenerate`). After a forward pass through equal
+eigenvalues, the linear map from the tangents of the decomposition to the tangents of a result is therefore transposed. A sum
+of the elements of each result with random weights is pulled back to the decomposition, where its VJP rule raises or not.
+Random weights make cancellation unlikely.
 
-No outer trace sees any of this, but an abstract one: there values are not known, and the expression list asks when it is run.
+Outer traces do not record this check. Only an abstract trace does, because it has no values: its expression list performs the
+check when it is evaluated.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from functad.trees.structure import flatten
 
 
 def loss_at(equation: Any, ts: Sequence[Any]) -> tuple[bool, ...]:
-    """Ask `Primitive.lost` of a record with one input; where values are not known, everything may be lost."""
+    """Return `Primitive.lost` of a record with one input: one flag per result, all `True` if values are unknown."""
     plan, _, saved, fits = equation
     t, read = lowered(ts[0]), lowered(plan.arguments(saved)[0])
     if any(map(is_traced, flatten((t, read))[0])):
@@ -36,7 +38,7 @@ def loss_at(equation: Any, ts: Sequence[Any]) -> tuple[bool, ...]:
 
 
 def lowered(saved: Any) -> Any:
-    """Put the values below all traces in place of the Tensors that a record keeps, where they are known."""
+    """Return residuals with the innermost values in place of Tensors; Tensors without values stay."""
     if isinstance(saved, tuple):
         parts = [lowered(part) for part in saved]
         return type(saved)(*parts) if hasattr(saved, "_fields") else tuple(parts)
@@ -50,16 +52,16 @@ def check_losses(
     outputs: Collection[int],
     push: Callable[[Sequence[Any], list[Any], Collection[int]], Any],
 ) -> None:
-    """Raise if what a record has lost matters to a result.
+    """Check that no result depends on the lost tangents of degenerate decompositions.
 
     Args:
         equations: the records of a forward trace.
-        losses: the indices of such records, and of which of their results the cotangents are to be looked at.
+        losses: pairs of the index of a degenerate record and one flag per result: check the cotangent of this result.
         outputs: the slots of the results.
         push: pushes tangents through all records.
 
     Raises:
-        DegenerateError: it does.
+        DegenerateError: a result depends on a lost tangent.
     """
     lowest = [None if e is None else (e[0], e[1], lowered(e[2]), e[3]) for e in equations]
     for index, lost in losses:
@@ -78,7 +80,7 @@ def check_losses(
 
 
 def _cotangents(equations: Sequence[Any], index: int, specs: Any, outputs: Collection[int], push: Callable[..., Any]) -> Any:
-    """Yield for each result the cotangents of what one record made, pulled back from a weighted sum of its elements."""
+    """Yield, for each output, the cotangents of the results of one record for a weighted sum of the output's elements."""
     recorder = ReverseRecorder("jvp", equations[index][0].primitive)
     made = [recorder.enter(np.zeros(shape, dtype)) for shape, dtype in specs]
     tangents = [*[None] * (index + 1 - len(made)), *made]
@@ -94,7 +96,7 @@ def _cotangents(equations: Sequence[Any], index: int, specs: Any, outputs: Colle
 
 
 def random_like(value: Any, generator: np.random.Generator) -> Any:
-    """Return normally distributed numbers of the shape and dtype of a floating-point or complex value."""
+    """Return normally distributed numbers with the shape and dtype of a floating-point or complex value."""
     shape, dtype = shape_of(value), dtype_of(value)
     numbers = generator.standard_normal(shape)
     return np.asarray(numbers + 1j * generator.standard_normal(shape) if dtype.kind == "c" else numbers).astype(dtype)[()]

@@ -1,4 +1,4 @@
-"""The third walk: push tangents forward through a list of records, from the first to the last."""
+"""The forward pass: push tangents through the records of a trace, from the first to the last."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from functad.transforms.walks.zero_wins import has_nan_below, push_carefully
 _END: Any = object()
 
 _LARGE = 1 << 14
-"""The bytes of a tangent from which on finding its last reader costs less than keeping it."""
+"""Size in bytes above which freeing a tangent after its last reader pays for the search for that reader."""
 
 
 def push_forward(
@@ -39,22 +39,23 @@ def push_forward(
     frees: bool = False,
     observer: Observer | None = None,
 ) -> list[Any]:
-    """Return the tangents of all slots, given those of the inputs, which have the first slots; `None` stands for zero.
+    """Return the tangents of all slots; `None` means zero.
 
-    The quick pass multiplies zero by infinity, which gives NaN. If a NaN is among the outputs, a careful pass follows. Where
-    there are writes, those of what was overwritten are lost, except in the slots `outputs`.
+    The quick pass multiplies zero by infinity, which gives NaN. If a NaN is among the outputs, a careful pass follows. A write
+    in place discards the tangent of the overwritten value, except in the slots `outputs`.
 
     Args:
         equations: the records of a forward trace.
-        tangents: those of the inputs; the others are appended.
-        outputs: the slots that are wanted.
-        frees: give up each tangent that is not an output once its last reader has had it, so that few large arrays are alive.
-        observer: sees the records that are passed.
+        tangents: the tangents of the inputs, which have the first slots. The other tangents are appended.
+        outputs: the slots of the results.
+        frees: free each tangent after its last reader, except outputs. This reduces the peak memory.
+        observer: is notified before and after each record.
 
     Raises:
-        DegenerateError: the tangent of a slot of `outputs` cannot be found from those of equal eigenvalues and their vectors.
+        DegenerateError: the tangent of an output depends on the basis of the eigenvectors of equal eigenvalues.
     """
-    if not current_pass() and any(t is not None and foreign(t) is not None for t in tangents):  # in which no NaN is looked for
+    # Arrays of other libraries are not searched for NaN.
+    if not current_pass() and any(t is not None and foreign(t) is not None for t in tangents):
         with setting(PASS, ELEMENTWISE):
             return push_forward(equations, tangents, outputs, frees=frees, observer=observer)
     given = list(tangents)
@@ -69,7 +70,7 @@ def push_forward(
 
 
 def push_alone(record: Any, ts: Sequence[Any]) -> list[Any]:
-    """Return the tangents that one record makes of those of its inputs; `None` stands for zero."""
+    """Return the tangents of the results of one record for tangents `ts` of its inputs; `None` means zero."""
     plan, _, saved, rest = record
     m, count = len(ts), len(rest[1]) if plan.primitive.multiple else 1
     return push_forward([*[None] * (m + count - 1), (plan, 0 if m == 1 else tuple(range(m)), saved, rest)], list(ts))[m:]
@@ -77,7 +78,7 @@ def push_alone(record: Any, ts: Sequence[Any]) -> list[Any]:
 
 @in_silence
 def _are_nan(ts: Sequence[Any]) -> bool:
-    """Return `True` if a NaN is among the tangents. The search may overflow, which gives no warning."""
+    """Return `True` if a NaN is among the tangents, without warnings about overflow in the search."""
     return has_nan_below(ts)
 
 
@@ -90,7 +91,7 @@ def push_all(
     frees: bool = False,
     observer: Observer | None = None,
 ) -> list[tuple[int, tuple[bool, ...]]]:
-    """Push tangents through all records; return the indices of those that lose something, and what they lose."""
+    """Push tangents through all records; return the index and the flags of `Primitive.lost` of each degenerate record."""
     last = last_readers(equations, outputs) if frees else {}
     written = False
     losses = []
@@ -120,7 +121,7 @@ def push_all(
             if plan.primitive.lost is not None and (lost := loss_at(equation, ts)):
                 losses.append((index, lost))
         if written and plan.primitive.views and type(tangents[index]) is np.ndarray:
-            tangents[index] = tangents[index].copy()  # what it views can then be written to
+            tangents[index] = tangents[index].copy()  # a write to the viewed tangent must not change this one
         if frees:
             for slot in inputs_of(equation):
                 if last[slot] == index:
@@ -129,7 +130,7 @@ def push_all(
 
 
 def _push_run(remaining: Iterator[Any], tangents: list[Any]) -> Any:
-    """Push through the next records as long as short ways made them, and return the first that they did not make."""
+    """Push through the next records up to the first with fits, and return that record; `_END` if there is none."""
     for equation in remaining:
         if equation is None:
             tangents.append(None)
@@ -153,7 +154,7 @@ def push_record(plan: Plan, ts: Sequence[Any], residuals: Any, fits: Any, carefu
         ts: the tangents of the inputs; `None` means zero. At least one is not `None`.
         residuals: the values that the rules read.
         fits: the shape and dtype of the result, or `None`; for several results `(None, shapes and dtypes)`.
-        careful: an exact zero wins.
+        careful: an exact zero factor gives zero, also with an infinite or NaN factor.
     """
     multiple = plan.primitive.multiple
     specs = fits[1] if multiple else fits
@@ -169,9 +170,9 @@ def push_record(plan: Plan, ts: Sequence[Any], residuals: Any, fits: Any, carefu
 
 
 def push_write(equation: Any, index: int, tangents: list[Any], last: dict[int, int]) -> bool:
-    """Push through a write in place, if nothing else needs the tangent of what was written to; say whether that was so.
+    """Push through a write in place and return `True`, if no other record needs the old tangent; otherwise return `False`.
 
-    A loop that fills an array then costs time linear in its length.
+    A loop that fills an array then takes time linear in its length.
     """
     plan, _, (*_, params), _ = equation
     slots = inputs_of(equation)
@@ -190,7 +191,7 @@ def push_write(equation: Any, index: int, tangents: list[Any], last: dict[int, i
 
 
 def push_transposed(plan: Plan, ts: Sequence[Any], saved: Any, specs: Any) -> Any:
-    """Return the JVP as the transpose of the VJP, which is linear in its cotangent: `J t = (g -> g^T J)^T t`."""
+    """Return the JVP as the transpose of the linear VJP: `J t = (g -> g^T J)^T t`."""
     multiple = plan.primitive.multiple
     recorder = ReverseRecorder("jvp", plan.primitive)
     like = innermost(next(t for t in ts if t is not None))
@@ -204,14 +205,14 @@ def push_transposed(plan: Plan, ts: Sequence[Any], saved: Any, specs: Any) -> An
 
 
 def transposed_seeds(recorder: Recorder, ts: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
-    """Return the cotangents with which a recorded backward walk, that gave `cts`, is pulled back for tangents `ts`."""
+    """Return the seeds by slot, made of tangents `ts`, to transpose a recorded backward pass with results `cts`."""
     moves = [t is not None and isinstance(ct, Recorded) and ct.recorder is recorder for t, ct in zip(ts, cts, strict=True)]
     slots = [ct.slot for ct, own in zip(cts, moves, strict=True) if own]
     return seeded(recorder, slots, [unfit(t, ct) for t, ct, own in zip(ts, cts, moves, strict=True) if own])
 
 
 def unfit(t: Any, ct: Recorded) -> Any:
-    """Bring a tangent to the shape and dtype of what a VJP rule returns, which the backward walk would sum and cast."""
+    """Return a tangent with the shape and dtype of the result of a VJP rule, before `one_record.fit` sums and casts it."""
     shape, dtype = shape_of(ct.below), dtype_of(ct.below)
     if shape_of(t) != shape:
         t = np.broadcast_to(t, shape)
@@ -219,7 +220,7 @@ def unfit(t: Any, ct: Recorded) -> Any:
 
 
 def fit(t: Any, spec: Any) -> Any:
-    """Bring a tangent to the shape and dtype of the result it belongs to."""
+    """Return a tangent cast and broadcast to the shape and dtype of its result."""
     shape, dtype = spec
     own = dtype_of(t)
     if own != dtype:
@@ -230,11 +231,11 @@ def fit(t: Any, spec: Any) -> Any:
 
 
 def push_through(recorder: Recorder, tangents: Sequence[Any], outs: Sequence[Any]) -> list[Any]:
-    """Return the tangents of results of a trace for those of its inputs, looked at on the way if it is watched.
+    """Return the tangents of the results of a trace; the watch of the trace, if any, checks them.
 
     Args:
         recorder: the trace.
-        tangents: those of the inputs; `None` stands for zero here and in what is returned.
+        tangents: the tangents of the inputs. `None` means zero, also in the returned list.
         outs: the results.
     """
     slots = [out.slot if isinstance(out, Recorded) and out.recorder is recorder else None for out in outs]
@@ -248,5 +249,5 @@ def push_through(recorder: Recorder, tangents: Sequence[Any], outs: Sequence[Any
 
 
 def with_zeros(found: Sequence[Any], values: Sequence[Any]) -> list[Any]:
-    """Return tangents or cotangents of values with zeros in place of `None`."""
+    """Return tangents or cotangents of `values`, with zeros in place of `None`."""
     return [zero_tangent(value) if t is None else t for t, value in zip(found, values, strict=True)]

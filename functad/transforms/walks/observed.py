@@ -1,7 +1,7 @@
-"""Walks that are observed: somebody sees each record before and after a walk passes it.
+"""Observed passes: an observer is notified before and after a pass processes each record.
 
-A walk takes its records from an iterator. An observed one takes them from a generator that tells the observer between two
-records, and the loop is the same; without an observer nothing is slower.
+A pass takes its records from an iterator. An observed pass takes them from a generator that notifies the observer. The loop is
+the same, so passes without an observer are not slower.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from functad.transforms.walks.cotangents import Scattered
 
 
 class Observer(Protocol):
-    """What sees the records that a walk passes, except those that only zeros come to."""
+    """The interface of an observer. Records with only zero tangents or cotangents are skipped."""
 
     def before(self, index: int, record: Any, given: Sequence[Any]) -> None:
-        """See a record that is about to be passed.
+        """Handle a record before the pass processes it.
 
         Args:
-            index: where it stands.
-            record: it.
-            given: in a backward walk the cotangents of its results, in a forward one the tangents of its inputs; `None` for
-                zero. What a write is given may be written to in place, if it is not held.
+            index: the index of the record.
+            record: the record.
+            given: the cotangents of its results in a backward pass, the tangents of its inputs in a forward pass; `None` means
+                zero. A write may modify these arrays in place, unless the observer keeps a reference.
         """
 
     def after(self, index: int, record: Any, found: Sequence[Any]) -> None:
-        """See a record that was passed; `found` holds, by slot, all cotangents or tangents as they are then."""
+        """Handle a record after the pass has processed it; `found` holds the current cotangents or tangents by slot."""
 
 
 def observed_back(order: Iterable[int], records: Sequence[Any], cotangents: list[Any], observer: Observer) -> Iterator[int]:
-    """Yield the indices of records to a backward walk, and let an observer see them."""
+    """Yield the indices of records to a backward pass, and notify the observer."""
     for index in order:
         record = records[index]
         slots = () if record is None else results_of(record, index)
@@ -47,7 +47,7 @@ def observed_back(order: Iterable[int], records: Sequence[Any], cotangents: list
 
 
 def observed_forward(records: Iterable[Any], tangents: list[Any], observer: Observer) -> Iterator[Any]:
-    """Yield records to a forward walk, which appends a tangent for each, and let an observer see them."""
+    """Yield records to a forward pass, which appends a tangent for each, and notify the observer."""
     for record in records:
         index = len(tangents)
         slots = () if record is None else inputs_of(record)

@@ -1,4 +1,4 @@
-"""How cotangents pass one record: run its rules, and bring the results to the shapes and dtypes of its inputs."""
+"""The backward pass through one record: apply its VJP rules and fit the cotangents to the inputs."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ def pull_several(records: list[Any], index: int, cotangents: list[Any], owned: b
     if len(plan.active) == 1:
         fits = (fits,)
     for slot, ct, spec in zip(inputs_of(record), pull_record(plan, g, residuals), fits or _NO_FITS, strict=False):
-        if ct is None:  # a rule of the user's says that there is no path
+        if ct is None:  # a custom rule returned `None`: no derivative
             continue
         accumulate(cotangents, owned, slot, ct if spec is None else fit(ct, spec))
 
 
 def pull_write(records: list[Any], index: int, cotangents: list[Any], owned: bytearray, careful: bool) -> None:
-    """Pull back through a write: take out what belongs to the elements written, and hand the rest on in the same buffer.
+    """Pull back through a write: extract the cotangent of the written elements, and pass the rest on in the same buffer.
 
-    So a loop that writes one element at a time costs time linear in its length, where the rule makes an array for each.
+    A loop that writes one element at a time thus takes time linear in its length. The VJP rule would make an array per write.
     """
     g, record = take(cotangents, index), records[index]
     if g is None:
@@ -54,11 +54,11 @@ def pull_write(records: list[Any], index: int, cotangents: list[Any], owned: byt
     plan, _, (path, where, shapes), specs = record
     adds = plan.primitive is ADD_TO
     number = shape_of(g) == ()
-    known = resolve(g)  # a seed may be a constant Tensor, into which nothing can be written
+    known = resolve(g)  # a seed may be a constant Tensor, which is immutable
     buffer = known if number or (known is g and owned[index]) else known.copy()
     view = buffer if number else part(buffer, path)
     copied = path and not isinstance(buffer, Recorded) and not np.may_share_memory(view, buffer)
-    if number or copied:  # the layout of this buffer has no such view
+    if number or copied:  # a scalar, or a buffer whose layout allows no such view
         buffer, piece = plan.rules[0](buffer, path, where, shapes)
     else:
         piece = None
@@ -80,16 +80,16 @@ def pull_write(records: list[Any], index: int, cotangents: list[Any], owned: byt
         first = cotangents[slot] is None
         accumulate(cotangents, owned, slot, ct, fresh=True)
         if first and position == 0 and not number and isinstance(ct, Recorded):
-            owned[slot] = True  # a Tensor in which the walk may go on writing
+            owned[slot] = True  # the pass may write to this Tensor
 
 
 def pull_record(plan: Plan, g: Any, saved: Any) -> list[Any]:
-    """Return the cotangents of the differentiated inputs of one record, not yet fitted to these."""
+    """Return the cotangents of the active inputs of one record, before `fit`."""
     if plan.joint:
         around = OPEN.get()
         if not isinstance(around, BatchRecorder) or around.place is None:
             found = plan.rules[0](g, *plan.arguments(saved)[0])
-        else:  # the rule may be the user's, with lines of its own
+        else:  # a custom rule may have its own lines of user code
             place, around.place = around.place, None
             try:
                 found = plan.rules[0](g, *plan.arguments(saved)[0])
@@ -106,7 +106,7 @@ def _total(part: Any, shape: tuple[int, ...], dtype: Any) -> Any:
 
 
 def fit(ct: Any, spec: tuple[tuple[int, ...] | None, Any]) -> Any:
-    """Bring a cotangent to the shape and dtype of its input: sum over broadcast axes, cast, drop what is imaginary."""
+    """Return a cotangent in the shape and dtype of its input: sum over broadcast axes, take the real part, cast."""
     shape, dtype = spec
     if shape is not None and (ct.shape if type(ct) is _ndarray else shape_of(ct)) != shape:
         ct = unbroadcast(ct, shape)

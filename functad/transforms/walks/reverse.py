@@ -1,7 +1,7 @@
-"""The second walk: pull cotangents back through a list of records, from the last to the first.
+"""The backward pass: pull cotangents back through the records of a trace, from the last to the first.
 
-Recording order is topological, so the walk is a plain loop: no sort and no recursion, a million operations work.
-How cotangents are added up is the business of `functad.transforms.walks.cotangents`.
+Records are in topological order, so the pass is a plain loop without sorting or recursion; a million operations work.
+`functad.transforms.walks.cotangents` accumulates the cotangents.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _NO_FITS = itertools.repeat(None)
 def pull_back(
     equations: list[Any], cotangents: list[Any], inputs: int, *, consume: bool, observer: Observer | None = None
 ) -> list[Any]:
-    """Return the cotangents of the inputs; `None` for an input that nothing depends on.
+    """Return the cotangents of the inputs; `None` means zero.
 
     Args:
         equations: the records of a reverse trace.
-        cotangents: by slot, the cotangents of the results, `None` elsewhere; its length may be shorter than the list.
+        cotangents: the cotangents by slot, `None` except for results. May be shorter than `equations`; is modified.
         inputs: the number of inputs, which have the first slots.
-        consume: records are dropped as the walk passes, and with them the values that they hold.
-        observer: sees the records that are passed; they are not to be dropped.
+        consume: free the records and their residuals at the end.
+        observer: is notified before and after each record; requires `consume=False`.
     """
     walk_back(equations, cotangents, inputs, consume=consume, observer=observer)
     return [g.total() if type(g) is Scattered else g for g in cotangents[:inputs]]
@@ -51,9 +51,9 @@ def pull_back(
 def walk_back(
     equations: list[Any], cotangents: list[Any], inputs: int, *, consume: bool, observer: Observer | None = None
 ) -> None:
-    """Pull cotangents back as `pull_back` does, and leave those that no record takes where they are."""
+    """Pull cotangents back like `pull_back`, and leave the results in `cotangents`."""
     while inputs < len(cotangents) < len(equations) and equations[len(cotangents) - 1] is None:
-        cotangents.append(None)  # the record of several results stands at the last of them
+        cotangents.append(None)  # a record with several results has the slot of the last result
     if cotangents and (type(last := cotangents[-1]) not in PLAIN) and (inner := foreign(last)) is not None:
         with (
             setting(PASS, current_pass() or ELEMENTWISE),
@@ -73,7 +73,7 @@ def walk_back(
 
 
 def pull_through(recorder: Recorder, cotangents: list[Any], *, consume: bool) -> list[Any]:
-    """Pull back as `pull_back` does, through the records of a trace, looked at on the way if the trace is watched."""
+    """Return the cotangents of the inputs of a trace; the watch of the trace, if any, checks them."""
     if recorder.watch is not None:
         found: list[Any] = recorder.watch.pull_back(cotangents)
         return found
@@ -81,12 +81,12 @@ def pull_through(recorder: Recorder, cotangents: list[Any], *, consume: bool) ->
 
 
 def seeded(recorder: Recorder, slots: Sequence[int | None], gs: Sequence[Any]) -> list[Any]:
-    """Return the cotangents, by slot, with which a walk begins, given those of some results; `None` stands for zero in both.
+    """Return the cotangents by slot at the start of a backward pass; `None` means zero.
 
     Args:
         recorder: the trace.
-        slots: of the results; `None` for what no operation on the inputs made.
-        gs: their cotangents.
+        slots: the slots of the results; `None` for a result that is not recorded in the trace.
+        gs: the cotangents of the results, or `None` for zero.
     """
     top = max([slot for slot in slots if slot is not None], default=-1)
     cotangents: list[Any] = [None] * max(top + 1, recorder.inputs)
@@ -99,10 +99,10 @@ def seeded(recorder: Recorder, slots: Sequence[int | None], gs: Sequence[Any]) -
 
 @in_silence
 def _walk(records: list[Any], cotangents: list[Any], inputs: int, consume: bool, observer: Observer | None) -> None:
-    """Pull back through all records, and a second time, carefully, if a NaN comes out.
+    """Pull back through all records, and repeat with a careful pass if a cotangent is NaN.
 
-    The quick pass multiplies zero by infinity, which gives NaN. The careful pass looks at each product, and needs the records
-    again: `consume` drops them at the end.
+    The quick pass multiplies zero by infinity, which gives NaN. The careful pass checks each product, and needs the records
+    again. Therefore `consume` frees them only at the end.
     """
     careful = bool(current_pass()) and not strict()
     given = cotangents[:]
@@ -143,13 +143,13 @@ def _pass(records: list[Any], cotangents: list[Any], inputs: int, careful: bool,
         if type(slots) is int:
             if fits is not None:
                 found = fit(found, fits)
-            if cotangents[slots] is None:  # as `accumulate` does, without a call: a twentieth of a chain of numbers
+            if cotangents[slots] is None:  # `accumulate`, inlined: 5 % of a chain of scalars
                 cotangents[slots] = found
                 owned[slots] = plan.fresh and type(found) is _ndarray
             else:
                 accumulate(cotangents, owned, slots, found, plan.fresh)
         elif fits is None:
-            for slot, ct in zip(slots, found):  # noqa: B905 - `strict` would cost 2 % of a chain of numbers
+            for slot, ct in zip(slots, found):  # noqa: B905 - `strict` would cost 2 % of a chain of scalars
                 if cotangents[slot] is None:
                     cotangents[slot] = ct
                     owned[slot] = plan.fresh and type(ct) is _ndarray
@@ -160,18 +160,18 @@ def _pass(records: list[Any], cotangents: list[Any], inputs: int, careful: bool,
             for slot, ct, spec in zip(slots, found, fits, strict=True):
                 accumulate(cotangents, owned, slot, ct if spec is None else fit(ct, spec), plan.fresh)
             ct = None
-        found = None  # frees arrays: the records stay, so memory is at its peak in each step
+        found = None  # frees arrays early: the records stay until the end, so memory use is at its peak
 
 
 def _is_nan(cotangents: list[Any], inputs: int) -> bool:
-    """Return `True` if a NaN is among the cotangents of the inputs, or among all if there are no inputs."""
-    if inputs == 1 and type(g := cotangents[0]) is _ndarray and g.size <= FEW and g.ndim == 1:  # as `has_nan_below` does
+    """Return `True` if a NaN is among the cotangents of the inputs, or among all cotangents if there are no inputs."""
+    if inputs == 1 and type(g := cotangents[0]) is _ndarray and g.size <= FEW and g.ndim == 1:  # `has_nan_below`, inlined
         return (total := sum(g.tolist())) != total  # type: ignore[no-any-return]
     return has_nan_below(cotangents[:inputs] or [g for g in cotangents if g is not None])
 
 
 def _pull_gather(records: list[Any], index: int, cotangents: list[Any], owned: bytearray, careful: bool) -> None:
-    """Add a cotangent into the place that was read by indexing."""
+    """Pull back through an indexed read: add the cotangent to the indexed elements."""
     g = take(cotangents, index)
     if g is not None:
         _, slot, residuals, _ = records[index]
@@ -179,10 +179,10 @@ def _pull_gather(records: list[Any], index: int, cotangents: list[Any], owned: b
 
 
 def _pull_product(records: list[Any], index: int, cotangents: list[Any], owned: bytearray, careful: bool) -> None:
-    """Pull back through a product of two matrices, both of which are wanted.
+    """Pull back through a product of two matrices, for both factors.
 
-    Of `A @ (x - m)`, with one `m` for all columns of `x`, the sum of the columns of `A^T g` is wanted: it is taken of `g`,
-    before the product. That saves a product of the size of the forward one, a third of the backward time of a mixture.
+    In `A @ (x - m)`, with one `m` for all columns of `x`, the cotangent of `m` is the sum of the columns of `A^T g`. Summing
+    the columns of `g` before the product avoids a matrix product: a third of the backward time of a mixture model.
     """
     g = take(cotangents, index)
     if g is None:
@@ -205,7 +205,7 @@ def _pull_product(records: list[Any], index: int, cotangents: list[Any], owned: 
 
 
 def _sums_over(equation: Any, axis: int) -> bool:
-    """Say whether pulling back through a record is to sum over an axis, and to change signs at most."""
+    """Return `True` if the pullback of a record only sums over `axis` and possibly changes signs."""
     plan, _, _, specs = equation
     if specs is None or not plan.elementwise or plan.names:
         return False
@@ -216,11 +216,11 @@ def _sums_over(equation: Any, axis: int) -> bool:
 
 
 def pull_alone(record: Any, gs: Sequence[Any]) -> list[Any]:
-    """Return the cotangents that one record gives its inputs, from those of its results.
+    """Return the cotangents of the active inputs of one record.
 
     Args:
-        record: it.
-        gs: the cotangents of its results; `None` for zero.
+        record: the record.
+        gs: the cotangents of its results; `None` means zero.
     """
     plan, _, saved, specs = record
     m = len(plan.active)
@@ -234,4 +234,4 @@ _SPECIAL: dict[str, Callable[[list[Any], int, list[Any], bytearray, bool], None]
     GATHER: _pull_gather,
     CONTRACTION: _pull_product,
 }
-"""Pulls back through the record at an index, by `Plan.special`. Arguments: records, index, cotangents, owned, careful."""
+"""Pullback functions by `Plan.special`. Arguments: records, index of the record, cotangents, owned, careful."""

@@ -1,8 +1,7 @@
-"""Rows of a large table as the derivative by it: what a tape gives with `sparse=True`.
+"""`RowSlices`: a row-sparse gradient, which a tape returns with `sparse=True`.
 
-A loss that reads 100 rows of a table of a million depends on these. Its gradient is zero elsewhere, and to make, add and apply
-an array of the size of the table takes most of the time of a step. `RowSlices` hold the rows, and where they
-stand.
+The gradient of a loss that reads 100 rows of a table of a million rows is zero in all other rows. A dense gradient would take
+most of the time of a step. `RowSlices` holds only the rows and their indices.
 """
 
 from __future__ import annotations
@@ -28,20 +27,20 @@ _LINEAR = (np.positive, np.negative, np.conjugate)
 
 
 class RowSlices:
-    """An array that is zero but for some rows; what stands for one row several times is added up.
+    """A row-sparse array: zero except for some rows. Rows with the same index are summed.
 
-    NumPy functions and operators take it as the array that it stands for, and make that. Signs, products with numbers, and sums
-    and differences of two such arrays are made of the rows alone.
+    NumPy functions and operators convert `RowSlices` to a dense array. Only negation, complex conjugation, products with
+    scalars, division by scalars, and sums and differences of two `RowSlices` return `RowSlices`.
 
     Args:
-        indices: n integers, the positions along the first axis.
+        indices: n integers, the positions of the rows along the first axis.
         values: the rows, an array or Tensor of shape `(n, *shape[1:])`.
-        shape: the shape of the whole.
+        shape: the shape of the dense array.
 
     Raises:
-        InputError: the indices are no vector of integers.
-        StructureError: the shapes do not fit.
-        IndexError: an index is outside.
+        InputError: `indices` is not a vector of integers.
+        StructureError: `values` has another shape than `(n, *shape[1:])`.
+        IndexError: an index is out of bounds.
 
     Example:
         >>> import numpy as np
@@ -77,51 +76,51 @@ class RowSlices:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Type of the elements."""
+        """The dtype of the elements."""
         return dtype_of(self.values)
 
     @property
     def ndim(self) -> int:
-        """Number of axes of the whole."""
+        """The number of axes of the dense array."""
         return len(self.shape)
 
     def __len__(self) -> int:
         return self.shape[0]
 
     def with_values(self, values: Any) -> RowSlices:
-        """Return other values in the same rows.
+        """Return `RowSlices` with the same indices and other values.
 
         Args:
-            values: an array or Tensor of the shape of the present values.
+            values: an array or Tensor with the shape of the current values.
 
         Returns:
-            Another `RowSlices`.
+            A new `RowSlices`.
         """
         return RowSlices(self.indices, values, self.shape)
 
     def dense(self) -> Any:
-        """Return the whole: a Tensor if the values are one, else an array."""
+        """Return the dense array: a Tensor if the values are a Tensor."""
         return SCATTER(self.values, indices=(self.indices,), shape=self.shape, dtype=self.dtype)
 
     def summed(self) -> RowSlices:
-        """Return the same with every row given once, in ascending order."""
+        """Return an equal `RowSlices` with unique indices in ascending order."""
         rows, places = np.unique(self.indices, return_inverse=True)
         shape = (len(rows), *self.shape[1:])
         return RowSlices(rows, SCATTER(self.values, indices=(places,), shape=shape, dtype=self.dtype), self.shape)
 
     def numpy(self) -> Any:
-        """Return the whole as an array."""
+        """Return the dense NumPy array."""
         made = self.dense()
         return made.numpy() if isinstance(made, Recorded) else made  # type: ignore[attr-defined]
 
     def astype(self, dtype: Any) -> RowSlices:
-        """Return the same with elements of another type.
+        """Return `RowSlices` with elements of another dtype.
 
         Args:
-            dtype: the type.
+            dtype: the dtype.
 
         Returns:
-            Another `RowSlices`, or this one if the type is its own.
+            A new `RowSlices`, or `self` if the dtype is the same.
         """
         return self if self.dtype == dtype else self.with_values(self.values.astype(dtype))
 
@@ -136,7 +135,7 @@ class RowSlices:
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if any(isinstance(out, RowSlices) for out in kwargs.get("out", ())):
-            return NotImplemented  # an array that is not there cannot be written into
+            return NotImplemented  # there is no dense array to write to
         if method == "__call__" and not kwargs:
             rows = _by_rows(ufunc, inputs)
             if rows is not None:
@@ -151,7 +150,7 @@ class RowSlices:
         return self.dense()[index]
 
     def __getattr__(self, name: str) -> Any:
-        """Return an attribute of the whole, of those that do not write into it."""
+        """Return an attribute of the dense array, if the attribute does not modify the array."""
         if name not in _OF_THE_WHOLE:
             raise AttributeError(f"'RowSlices' object has no attribute {name!r}: g.dense() is the whole array")
         return getattr(self.dense(), name)
@@ -163,7 +162,7 @@ class RowSlices:
 
 
 def whole(value: Any) -> Any:
-    """Return the array that `RowSlices` stand for; anything else as it is."""
+    """Return the dense array of `RowSlices`; return other values unchanged."""
     return value.dense() if isinstance(value, RowSlices) else value
 
 
@@ -172,7 +171,7 @@ def _has_values(values: Any) -> bool:
 
 
 def _by_rows(ufunc: np.ufunc, inputs: Sequence[Any]) -> RowSlices | None:
-    """Return the result of a ufunc that acts on each row by itself and leaves zeros what they are; `None` for others."""
+    """Return the sparse result of a ufunc that maps zeros to zeros in each row; `None` for other ufuncs."""
     first, second = inputs[0], inputs[-1]
     if ufunc in _LINEAR:
         return first.with_values(ufunc(first.values))  # type: ignore[no-any-return]
@@ -189,18 +188,18 @@ def _by_rows(ufunc: np.ufunc, inputs: Sequence[Any]) -> RowSlices | None:
 
 
 def _is_factor(value: Any) -> bool:
-    """Say whether a value is a number whose product with zero is zero."""
+    """Return `True` if a value is a finite number."""
     number = type(value) in PYTHON_SCALARS or (issubclass(type(value), (np.generic, np.ndarray)) and np.ndim(value) == 0)
     return number and dtype_of(value).kind in "biufc" and bool(np.isfinite(value))
 
 
 def joined(parts: Sequence[RowSlices]) -> RowSlices:
-    """Return the sum of some arrays of one shape, all of whose rows are kept."""
+    """Return the sum of `RowSlices` of one shape, by concatenation of their rows."""
     indices = np.concatenate([part.indices for part in parts])
     return RowSlices(indices, np.concatenate([part.values for part in parts]), parts[0].shape)
 
 
-# NumPy's own mixin has `g += h` too, as a write into an array that is not there; without it that is `g = g + h`.
+# `NDArrayOperatorsMixin` would define `g += h` as a write to `g`. Without `__iadd__`, Python computes `g = g + h`.
 def _operator(ufunc: np.ufunc, *, swapped: bool = False) -> Callable[..., Any]:
     def method(self: RowSlices, *other: Any) -> Any:
         inputs = (*other, self) if swapped else (self, *other)

@@ -1,14 +1,15 @@
 """Careful derivatives: an exact zero factor wins over an infinite or NaN factor, in the rule of every primitive.
 
-The quick backward or forward pass multiplies as IEEE arithmetic does: zero times infinity is NaN. If a NaN came out, the
-careful pass runs. It applies the rule of each record by the kind of the primitive:
+The quick backward or forward pass multiplies in IEEE arithmetic: zero times infinity is NaN. If the result has a NaN, the
+careful pass runs. It applies the rule of each record according to the kind of the primitive:
 
-- elementwise: the Jacobian is diagonal. The rule gives its diagonal for the cotangent 1, and `product` multiplies.
+- elementwise: the Jacobian is diagonal. The rule returns the diagonal for the cotangent 1, and `product` multiplies.
 - multilinear: each term of the contraction is a product of elements of the operands. A term with an exactly zero factor is
   zero, whatever the other factors are; `without_zero_terms` computes the sum of the other terms.
+- general: `of_linear` calls the rule, and computes rows of the Jacobian for infinite or NaN elements.
 - all others: the rule itself multiplies by `careful_product`.
 
-Lists that no careful pass follows treat only elementwise primitives so (see `functad.primitives.safe.PASS`).
+In expression lists without a careful pass, only elementwise primitives are handled (see `functad.primitives.safe.PASS`).
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ Contraction = Callable[..., Any]
 
 
 def pull_carefully(plan: Plan, g: Any, residuals: Any) -> Any:
-    """Return the cotangents that `plan.pull(g, residuals)` returns, where an exact zero wins."""
+    """Return the cotangents `plan.pull(g, residuals)`, where an exact zero wins."""
     every = zip(plan.rules, plan.arguments(residuals), plan.active, strict=True)
     found = [apply_carefully(plan, rule, g, args, position) for rule, args, position in every]
     return found[0] if len(found) == 1 else found
 
 
 def push_carefully(plan: Plan, ts: Sequence[Any], residuals: Any) -> Any:
-    """Return the tangent that `plan.push` returns for tangents of the inputs, where an exact zero wins; `None` is zero."""
+    """Return the tangent `plan.push(ts, residuals)`, where an exact zero wins; `None` means zero."""
     total: Any = None
     for t, rule, args, position in zip(ts, plan.pushes or (), plan.arguments(residuals), plan.active, strict=True):
         if t is not None:
@@ -60,20 +61,20 @@ def apply_carefully(plan: Plan, rule: Callable[..., Any], g: Any, args: tuple[An
         plan: the plan of the record.
         rule: a VJP or JVP rule of the primitive.
         g: the cotangent or the tangent.
-        args: the values that the rule reads.
-        position: the position of the array argument that the rule belongs to.
+        args: the residuals that the rule reads.
+        position: the position of the differentiated array argument.
     """
     kind = plan.primitive.kind
     now = current_pass()
     if now != CAREFUL and (kind != "elementwise" or (now == SINGULAR and _is_finite_and_nonzero(g))):
         return rule(g, *args)
-    if plan.primitive is MULTIPLY:  # in a printed list one equation is better than two
+    if plan.primitive is MULTIPLY:  # one equation instead of two in a printed list
         return product(g, *args) if now != SINGULAR or any(map(may_be_infinite, (g, *args))) else rule(g, *args)
     if now == SINGULAR:
         found = rule(g, *args)
         return mended(found, g) if any(map(may_be_infinite, args)) and not _has_zeros_of(found, g) else found
     if kind == "elementwise" and args:
-        if dtype_of(g).kind == "c":  # the derivative may be linear over the real numbers only
+        if dtype_of(g).kind == "c":  # the derivative may be only real-linear
             return mended(rule(g, *args), g)
         return _times(g, rule(dtype_of(g).type(1), *args))
     if kind == "multilinear":
@@ -84,22 +85,22 @@ def apply_carefully(plan: Plan, rule: Callable[..., Any], g: Any, args: tuple[An
 
 
 def _is_finite_and_nonzero(g: Any) -> bool:
-    """Return `True` if a cotangent or tangent is a constant without zeros, infinities and NaN."""
+    """Return `True` if a cotangent or tangent is a constant without zeros, infinities or NaN."""
     return type(g) in PLAIN and bool(np.all(np.isfinite(g) & (g != 0)))
 
 
 def _has_zeros_of(found: Any, g: Any) -> bool:
-    """Return `True` if a value of a list was computed by a product in which an exact zero of `g` wins."""
+    """Return `True` if the equation of `found` is a product in which an exact zero of `g` wins."""
     if not isinstance(found, Recorded) or not isinstance(g, Recorded) or g.recorder is not found.recorder:
         return False
-    if getattr(g.recorder, "singular", None) is None:  # it is no list: a batch keeps no equations
+    if getattr(g.recorder, "singular", None) is None:  # a batch, for example, keeps no equations
         return False
     maker: Any = found.recorder.equations[found.slot]
     return maker is not None and maker.primitive in (PRODUCT, QUOTIENT) and maker.inputs[0] == g.slot
 
 
 def _times(g: Any, derivative: Any) -> Any:
-    """Return the product of `g` and a derivative, or the derivatives of several results, where an exact zero wins."""
+    """Return the product of `g` with one derivative or a tuple of derivatives, where an exact zero wins."""
     return tuple([product(g, d) for d in derivative]) if type(derivative) is tuple else product(g, derivative)
 
 
@@ -107,18 +108,18 @@ _RECORD: list[Callable[[Contraction, Sequence[Any]], Any]] = []
 
 
 def record_with(record: Callable[[Contraction, Sequence[Any]], Any]) -> None:
-    """Enter the function that records the careful contraction of Tensors; it needs `vmap`, which needs the walks."""
+    """Register the function that records a careful contraction of Tensors; this breaks the import cycle with `vmap`."""
     _RECORD.append(record)
 
 
 MOST_ROWS = 1_000
-"""The careful pass computes at most so many rows of a Jacobian for one record."""
+"""Maximal number of rows of a Jacobian that the careful pass computes for one record."""
 
 
 def of_linear(f: Callable[[Any], Any], g: Any) -> Any:
-    """Return `f(g)` for a linear function of which only calls are known, where an exact zero wins.
+    """Return `f(g)` for an opaque linear function, where an exact zero wins.
 
-    A `g` that is zero everywhere gives zero. Each infinite or NaN element of `g` is multiplied with its row of the Jacobian.
+    A `g` that is zero everywhere gives zero. Each infinite or NaN element of `g` is multiplied by its row of the Jacobian.
     """
     if shape_of(g) == () and dtype_of(g).kind == "f":
         return _times(g, f(np.ones((), dtype_of(g))[()]))
@@ -139,7 +140,7 @@ def of_linear(f: Callable[[Any], Any], g: Any) -> Any:
 
 
 def _contracted(rule: Callable[..., Any], g: Any, args: tuple[Any, ...], position: int) -> Any:
-    """Return the contraction `rule(g, *args)` of `g` and the arrays among `args`, where an exact zero wins in each term."""
+    """Return the contraction `rule(g, *args)`, where an exact zero wins in each term."""
     places, operands = _operands(args, position)
 
     def contraction(g: Any, *arrays: Any) -> Any:
@@ -154,7 +155,7 @@ def _contracted(rule: Callable[..., Any], g: Any, args: tuple[Any, ...], positio
 def _operands(args: tuple[Any, ...], position: int) -> tuple[list[Any], list[Any]]:
     """Return the places of the arrays among the arguments of a rule, and the arrays.
 
-    A tuple holds all array arguments; the rule does not depend on the one at its own position.
+    A tuple holds all array arguments of the call; the rule does not depend on the array at `position`.
     """
     places: list[Any] = []
     found: list[Any] = []
@@ -172,7 +173,7 @@ def _operands(args: tuple[Any, ...], position: int) -> tuple[list[Any], list[Any
 
 
 def _with_operands(args: tuple[Any, ...], places: Sequence[Any], arrays: Sequence[Any]) -> list[Any]:
-    """Return the arguments of a rule with other arrays at some places."""
+    """Return the arguments of a rule with `arrays` at `places`."""
     result = list(args)
     for (i, j), value in zip(places, arrays, strict=True):
         if j is None:
@@ -183,10 +184,11 @@ def _with_operands(args: tuple[Any, ...], places: Sequence[Any], arrays: Sequenc
 
 
 def without_zero_terms(contraction: Contraction, arrays: Sequence[Any]) -> Any:
-    """Return a contraction of plain arrays, without the terms in which a factor is exactly zero.
+    """Return a contraction of plain arrays without the terms that have an exactly zero factor.
 
-    The contraction of the finite elements is right where no infinite or NaN element meets factors that are all nonzero.
-    Contractions of the signs count the terms where one does: `met` counts all, `signed` subtracts the negative ones.
+    The contraction of the finite elements is correct where every term with an infinite or NaN factor also has a zero factor.
+    Contractions of signs count the other terms with an infinite or NaN factor: `met` counts all, and `signed` counts the
+    positive minus the negative terms.
     """
     out = contraction(*arrays)
     if not np.any(unknown := out != out):
@@ -217,19 +219,19 @@ def without_zero_terms(contraction: Contraction, arrays: Sequence[Any]) -> Any:
 
 
 def _sign(a: Any) -> Any:
-    """Return the signs of the elements in their dtype: 1 for NaN and for complex elements that are not zero."""
+    """Return the signs of the elements in their dtype: 1 for NaN and for nonzero complex elements."""
     if a.dtype.kind == "c":
         return (a != 0).astype(a.dtype)
     return np.where(a != a, 1, np.sign(a)).astype(a.dtype, copy=False)
 
 
-FEW = 8  # elements up to which a list takes half the time of a product
+FEW = 8  # up to this number of elements, `tolist` and `sum` take half the time of `has_nan`
 
 
 def has_nan_below(values: Iterable[Any]) -> bool:
-    """Return `True` if a NaN is among cotangents or tangents, below all traces.
+    """Return `True` if an innermost value of cotangents or tangents has a NaN.
 
-    A trace without values takes note of its derivatives instead, so that compiled code looks for the NaN.
+    An abstract trace has no values. It notes the slots of the derivatives instead, and the compiled code searches for NaN.
     """
     for g in values:
         kind = type(g)
