@@ -8,7 +8,7 @@ from functad import errors
 from functad.expressions.expressions import Expressions
 from functad.expressions.spec import ArraySpec
 from functad.tracing.tensor import Tensor
-from functad.transforms import contractions as _contractions  # noqa: F401 - enters the primitive that careful passes record
+from functad.transforms import contractions as _contractions  # noqa: F401 - registers the primitive that careful passes record
 from functad.transforms.abstract import eval_shape, make_expressions
 from functad.transforms.grad import grad, value_and_grad, vjp
 from functad.transforms.jvp import jvp
@@ -33,7 +33,7 @@ if _TYPE_CHECKING:
     from functad.control.associative import associative_scan
     from functad.control.branches import cond, switch
     from functad.control.loops import fori_loop, while_loop
-    from functad.control.scan import map as map  # noqa: A004 - not in `__all__`, where it would shadow Python's
+    from functad.control.scan import map as map  # noqa: A004 - not in `__all__`, where it would shadow the builtin
     from functad.control.scan import scan
     from functad.diagnostics.explain import explain
     from functad.diagnostics.nans import debug_nans
@@ -147,7 +147,7 @@ _HOLDERS = {
     "transforms.vmap": "vmap",
     "transforms.walks.row_slices": "RowSlices",
 }
-"""By the modules that hold them, names that are imported when they are first asked for, so `import functad` stays quick."""
+"""By module, the names that are imported on first access, to keep `import functad` fast."""
 
 _LATER = {_name: _module for _module, _names in _HOLDERS.items() for _name in _names.split()}
 _LATER |= {_name: _name for _name in ("compat", "math", "nn", "numpy", "optimize", "optimizers", "scipy", "testing")}

@@ -1,4 +1,4 @@
-"""`python -m functad` runs the tour."""
+"""The entry point of `python -m functad`: the tour."""
 
 import sys
 

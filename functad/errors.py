@@ -1,6 +1,6 @@
-"""Every error functad raises by name: what happened, where in the user's code, why, and what to write instead.
+"""The errors and warnings of functad. A message says what happened, where in the user's code, why, and how to fix it.
 
-This is the catalogue: each class has a code, which ends its messages, a cause and a cure. The page on errors has examples.
+Each class has a code at the end of its messages, a cause and a fix. The page on errors has examples.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 
-class Coded(Exception):  # noqa: N818 - what is raised has the suffix
-    """Base of errors and warnings: a code at the end of the message, and a cause and a cure in the documentation."""
+class Coded(Exception):  # noqa: N818 - the subclasses have the suffix
+    """Base of errors and warnings, with a code at the end of the message, and a documented cause and fix."""
 
     code = "functad"
     cause = ""
@@ -19,7 +19,7 @@ class Coded(Exception):  # noqa: N818 - what is raised has the suffix
 
     def __init__(self, message: str) -> None:
         end = f"[{self.code}]"
-        # Unpickling makes the error again from its finished message.
+        # Unpickling passes the finished message.
         super().__init__(message if message.endswith(end) else f"{message} {end}")
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -29,17 +29,17 @@ class Coded(Exception):  # noqa: N818 - what is raised has the suffix
 
 
 class FunctadError(Coded):
-    """Base of all errors that functad raises on purpose.
+    """Base of all errors that functad raises.
 
     Attributes:
-        code: the short name under which the error is described in the documentation; it ends every message.
-        cause: why the error is raised.
-        cure: what to write instead.
+        code: the name of the error in the documentation, at the end of every message.
+        cause: the reason for the error.
+        cure: the suggested fix.
     """
 
 
 class EscapedTensorError(FunctadError, RuntimeError):
-    """A Tensor was used after the transform that made it had ended."""
+    """A Tensor was used after the end of its transform."""
 
     code = "escaped-tensor"
     cause = (
@@ -50,7 +50,7 @@ class EscapedTensorError(FunctadError, RuntimeError):
 
 
 class ConversionError(FunctadError, TypeError):
-    """A Tensor was about to be turned into a plain array or number, which would lose its derivative."""
+    """A Tensor would be converted to a plain array or number, which would lose its derivative."""
 
     code = "conversion"
     cause = (
@@ -64,7 +64,7 @@ class ConversionError(FunctadError, TypeError):
 
 
 class NoBufferError(ConversionError, AttributeError):
-    """An attribute was asked for that would give away the memory of a Tensor; `hasattr` finds it absent."""
+    """An attribute would expose the memory of a Tensor. `hasattr` returns `False` for it."""
 
     code = "no-buffer"
     cause = (
@@ -74,7 +74,7 @@ class NoBufferError(ConversionError, AttributeError):
 
 
 class AbstractValueError(FunctadError, TypeError):
-    """The value of an abstract Tensor, which has only a shape and a dtype, or of a batched one, which has many, was wanted."""
+    """The value of an abstract Tensor (only shape and dtype are known) or of a batched Tensor (many values) is needed."""
 
     code = "abstract-value"
     cause = (
@@ -100,7 +100,7 @@ class UnsupportedError(FunctadError, TypeError):
 
 
 class NonScalarError(FunctadError, TypeError):
-    """`grad` was asked for the gradient of something that is not one number."""
+    """The result of a function under `grad` is not one real number."""
 
     code = "non-scalar"
     cause = (
@@ -111,7 +111,7 @@ class NonScalarError(FunctadError, TypeError):
 
 
 class InputError(FunctadError, TypeError):
-    """An argument cannot be differentiated: wrong dtype, or no array at all."""
+    """An argument cannot be differentiated: it has a wrong dtype, or is not an array."""
 
     code = "input"
     cause = "Only floating-point and complex arrays and numbers, and containers of them, can be differentiated."
@@ -119,7 +119,7 @@ class InputError(FunctadError, TypeError):
 
 
 class OutputError(FunctadError, TypeError):
-    """A function returned something that is no tree of arrays."""
+    """The result of a function is not a tree of arrays."""
 
     code = "output"
     cause = (
@@ -130,7 +130,7 @@ class OutputError(FunctadError, TypeError):
 
 
 class StructureError(FunctadError, ValueError):
-    """Two trees that should have the same structure do not."""
+    """Two trees that must have the same structure differ."""
 
     code = "structure"
     cause = (
@@ -141,7 +141,7 @@ class StructureError(FunctadError, ValueError):
 
 
 class RegistrationError(FunctadError, TypeError):
-    """A class cannot be made a container of trees, or an object of it cannot be taken apart."""
+    """A class cannot be registered as a container of trees, or an object of it cannot be flattened."""
 
     code = "registration"
     cause = (
@@ -155,7 +155,7 @@ class RegistrationError(FunctadError, TypeError):
 
 
 class StateError(FunctadError, ValueError):
-    """Values for the Variables of a module do not fit it, or a file of them or of an expression list is damaged or refused."""
+    """Values do not match the Variables of a module, or a file of values or of an expression list is invalid or refused."""
 
     code = "state"
     cause = (
@@ -170,7 +170,7 @@ class StateError(FunctadError, ValueError):
 
 
 class ConstantError(FunctadError, ValueError):
-    """An array was overwritten whose values a derivative still needs."""
+    """An array was overwritten although a derivative needs its old values."""
 
     code = "constant"
     cause = "A function wrote into an array that it was given, or had used as a constant; the derivative needs the old values."
@@ -178,7 +178,7 @@ class ConstantError(FunctadError, ValueError):
 
 
 class ControlFlowError(FunctadError, TypeError):
-    """What goes around a loop, or comes out of the branches of a condition, does not agree."""
+    """The carry of a loop, or the results of branches, do not agree in structure, shape or dtype."""
 
     code = "control-flow"
     cause = (
@@ -192,7 +192,7 @@ class ControlFlowError(FunctadError, TypeError):
 
 
 class DegenerateError(FunctadError, np.linalg.LinAlgError):
-    """A derivative at a matrix with equal eigenvalues or singular values does not exist, or cannot be found."""
+    """A derivative at a matrix with equal eigenvalues or singular values does not exist or cannot be determined."""
 
     code = "degenerate"
     cause = (
@@ -206,7 +206,7 @@ class DegenerateError(FunctadError, np.linalg.LinAlgError):
 
 
 class TapeError(FunctadError, RuntimeError):
-    """A tape has nothing to answer from: it was never entered, has given its gradient, or does not keep what is asked for."""
+    """A tape was never entered, has given its gradient already, or does not keep the requested data."""
 
     code = "tape-spent"
     cause = (
@@ -217,7 +217,7 @@ class TapeError(FunctadError, RuntimeError):
 
 
 class TapeStateError(FunctadError, ValueError):
-    """A tape or an accumulator is recording where it must not, or is not where it must."""
+    """A tape or an accumulator is recording where it must not, or is not recording where it must."""
 
     code = "tape-state"
     cause = "A tape that is recording was entered again, or one that is not was to be stopped or reset."
@@ -225,7 +225,7 @@ class TapeStateError(FunctadError, ValueError):
 
 
 class SourceError(FunctadError, TypeError):
-    """Something was given as a source or a target that is neither a Tensor nor a Variable."""
+    """A source or a target is neither a Tensor nor a Variable."""
 
     code = "tape-source"
     cause = "A tape knows Tensors and Variables by what they are: a number or an array of equal value is unknown to it."
@@ -233,7 +233,7 @@ class SourceError(FunctadError, TypeError):
 
 
 class NoPathError(FunctadError, ValueError):
-    """There is no gradient by a source, and `missing="raise"` was asked for."""
+    """No gradient with respect to a source exists, and `missing="raise"` is set."""
 
     code = "no-path"
     cause = "No recorded path leads from the source to the target: the message says where it ends."
@@ -244,7 +244,7 @@ class NoPathError(FunctadError, ValueError):
 
 
 class AssignmentError(FunctadError, ValueError):
-    """A value of another shape was to be assigned to a Variable, or something to an array that is read-only."""
+    """A value of another shape was assigned to a Variable, or a value to a read-only array."""
 
     code = "assignment"
     cause = "A Variable keeps its shape, and nothing is repeated to fit: a forgotten axis would go unseen."
@@ -252,7 +252,7 @@ class AssignmentError(FunctadError, ValueError):
 
 
 class CustomGradientError(FunctadError, ValueError):
-    """A function with a gradient of its own gives a wrong number or shape of gradients, or would lose one."""
+    """A custom gradient function returns a wrong number or shape of gradients, or would lose a gradient."""
 
     code = "custom-gradient"
     cause = (
@@ -263,7 +263,7 @@ class CustomGradientError(FunctadError, ValueError):
 
 
 class CustomRuleError(FunctadError, ValueError):
-    """A rule of `custom_vjp`, `custom_jvp` or `primitive` is missing, gives what does not fit, or would lose a derivative."""
+    """A rule of `custom_vjp`, `custom_jvp` or `primitive` is missing, returns a wrong result, or would lose a derivative."""
 
     code = "custom-rule"
     cause = (
@@ -274,7 +274,7 @@ class CustomRuleError(FunctadError, ValueError):
 
 
 class ImplicitError(FunctadError, ArithmeticError):
-    """The solution of a solver has no derivative, or it cannot be found."""
+    """The solution of a solver has no derivative, or the derivative cannot be computed."""
 
     code = "implicit"
     cause = (
@@ -288,7 +288,7 @@ class ImplicitError(FunctadError, ArithmeticError):
 
 
 class MissingPackageError(FunctadError, ImportError):
-    """A package that functad can do without, but not what was called, is not installed."""
+    """An optional package that the called function needs is not installed."""
 
     code = "missing-package"
     cause = "functad itself needs NumPy alone; solvers of SciPy's, among other things, are called where it is installed."
@@ -304,7 +304,7 @@ class CheckError(FunctadError, ValueError):
 
 
 class NotFiniteError(FunctadError, FloatingPointError):
-    """A value or a derivative is NaN, or infinite, under `debug_nans`.
+    """A value or a derivative is NaN or infinite, under `debug_nans`.
 
     Attributes:
         found: the elements that are not finite.
@@ -321,12 +321,12 @@ class NotFiniteError(FunctadError, FloatingPointError):
 
 
 class WrongDerivativeError(FunctadError, AssertionError):
-    """A derivative does not agree with the numerical one: given by `functad.testing.check_grads`.
+    """A derivative differs from the numerical derivative. `functad.testing.check_grads` raises it.
 
     Attributes:
-        order: of the derivative, from 1.
-        mode: how it was computed: `forward`, or `reverse over forward`, say.
-        path: the input by which it is wrong, such as `args[0]['w']`.
+        order: the order of the derivative, from 1.
+        mode: the mode of differentiation, such as `forward` or `reverse over forward`.
+        path: the input with the wrong derivative, such as `args[0]['w']`.
     """
 
     code = "wrong-derivative"
@@ -342,7 +342,7 @@ class WrongDerivativeError(FunctadError, AssertionError):
 
 
 class NothingComparedError(FunctadError, AssertionError):
-    """There was no derivative to compare: the point lies at a kink, or the function is not differentiable there."""
+    """There is no derivative to compare: the point lies at a kink, or the function is not differentiable there."""
 
     code = "nothing-compared"
     cause = "functad.testing.check_grads found no derivative to compare: no argument is floating point, or each is at a kink."
@@ -350,10 +350,10 @@ class NothingComparedError(FunctadError, AssertionError):
 
 
 class SparsityError(FunctadError, ValueError):
-    """A sparse derivative that was computed with a pattern is not the derivative: with `check=True`.
+    """A sparse derivative that was computed with a given pattern is wrong. Raised with `check=True`.
 
     Attributes:
-        row, column: an entry that is wrong.
+        row, column: the position of a wrong entry.
     """
 
     code = "sparsity"
@@ -369,7 +369,7 @@ class SparsityError(FunctadError, ValueError):
 
 
 class OptimizerError(FunctadError, ValueError):
-    """An optimiser or a schedule was asked for something that has no meaning."""
+    """A setting or an argument of an optimiser or a schedule is invalid."""
 
     code = "optimizer"
     cause = (
@@ -394,7 +394,7 @@ class MissingGradientError(FunctadError, ValueError):
 
 
 class NotLinearError(FunctadError, ValueError):
-    """A function that should be linear is not."""
+    """A function that must be linear is not linear."""
 
     code = "not-linear"
     cause = (
@@ -405,7 +405,7 @@ class NotLinearError(FunctadError, ValueError):
 
 
 class UnconnectedWarning(Coded, UserWarning):
-    """A Variable is read after a value that is followed was assigned to it: no derivative flows through the assignment."""
+    """A Variable is read after a traced value was assigned to it: no derivative flows through the assignment."""
 
     code = "unconnected"
     cause = (
@@ -419,7 +419,7 @@ class UnconnectedWarning(Coded, UserWarning):
 
 
 class MissingGradientWarning(Coded, UserWarning):
-    """An optimiser got no gradient for some of its variables, which stay where they are."""
+    """An optimiser got no gradient for some of its variables, which stay unchanged."""
 
     code = "variable-not-moved"
     cause = "A gradient given to apply_gradients is None: the loss does not depend on that variable by recorded operations."
@@ -453,7 +453,7 @@ class FrozenRandomWarning(Coded, UserWarning):
 
 
 class ImplicitWarning(Coded, UserWarning):
-    """A solver returned something that does not solve its equation, so its derivative is not what it should be."""
+    """The result of a solver does not solve its equation, so its derivative is wrong."""
 
     code = "not-a-solution"
     cause = (
@@ -467,7 +467,7 @@ class ImplicitWarning(Coded, UserWarning):
 
 
 def catalogue() -> dict[str, type[Any]]:
-    """Return every error and warning by its code.
+    """Return a dict of all errors and warnings by code.
 
     Example:
         >>> catalogue()["non-scalar"].__name__

@@ -1,7 +1,7 @@
-"""Keys of values for caches: two values have equal keys only if a function can tell no difference between them.
+"""Cache keys of values: keys are equal only if no function can distinguish the values.
 
-`==` is not enough for a cache: `2 == 2.0 == np.int64(2)`, `1 == True` and `0.0 == -0.0` hold, but functions of them give
-other results, and `nan != nan` makes a new entry for each call.
+`==` is not enough for a cache. `2 == 2.0 == np.int64(2)`, `1 == True` and `0.0 == -0.0` hold, but functions of these values
+return different results. `nan != nan` would make a new entry for each call.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import numpy as np
 from functad.immutable import Immutable, assign
 
 _TEXT = frozenset({str, bytes, type(None), bool, int, type, type(Ellipsis), type(NotImplemented)})
-"""Types whose values are equal only if they are the same in every respect."""
+"""Types whose equal values are identical in every respect."""
 
 _LONGEST_FLOAT = 8
-"""Alignment above which a float of NumPy, `np.longdouble`, has padding bytes."""
+"""Alignment above which a NumPy float (`np.longdouble`) has padding bytes."""
 
 
 class Exact(Immutable):
-    """A value as a key: equal to another one if type and value are equal, at every depth.
+    """A value as a key. Two keys are equal if types and values are equal, at every depth.
 
     The sign of zero counts, and NaN equals NaN.
 
@@ -55,13 +55,13 @@ class Exact(Immutable):
 
 
 def exact_key(value: Any) -> Any:
-    """Return a key that equals another one only if types and values are equal, at every depth.
+    """Return a key that equals another key only if types and values are equal, at every depth.
 
-    Containers are looked into: tuples and their subclasses, frozensets, slices, ranges, and dataclasses and attrs classes that
-    compare their fields. Any other object counts as its own class compares it.
+    The function descends into tuples and their subclasses, frozensets, slices, ranges, and dataclasses and attrs classes that
+    compare their fields. Other objects are compared by the `==` of their class.
 
     Raises:
-        TypeError: `value` is mutable, or holds something mutable. The hash of the key raises it for other classes.
+        TypeError: `value` is or contains a mutable object.
     """
     kind = type(value)
     if kind in _TEXT:
@@ -79,7 +79,7 @@ def exact_key(value: Any) -> Any:
     if issubclass(kind, np.generic) and not value.dtype.hasobject:
         wide = value.dtype.kind in "fc" and value.dtype.alignment > _LONGEST_FLOAT
         return kind, value.dtype, repr(value) if wide else value.tobytes()
-    hash(value)  # a mutable object cannot be part of a key
+    hash(value)  # raises for a mutable object
     return _key_of_object(kind, value)
 
 
@@ -98,7 +98,7 @@ def _key_of_object(kind: type, value: Any) -> Any:
 
 
 def _compared_fields(kind: Any) -> list[str] | None:
-    """Return the names of the fields that decide whether two objects of a class are equal; `None` if identity does."""
+    """Return the names of the fields that `==` of a class compares; `None` if it does not compare fields."""
     params = getattr(kind, "__dataclass_params__", None)
     if params is not None:
         return [f.name for f in kind.__dataclass_fields__.values() if f.compare] if params.eq else None
@@ -108,7 +108,7 @@ def _compared_fields(kind: Any) -> list[str] | None:
 
 
 def _compares_fields(kind: Any) -> bool:
-    """Return `True` if `==` of a class was generated from its fields, and so adds nothing to their keys."""
+    """Return `True` if `==` of a class was generated from its fields."""
     code = getattr(kind.__eq__, "__code__", None)
     return code is not None and (
         code.co_qualname.startswith("__create_fn__") or code.co_filename.startswith("<attrs generated")

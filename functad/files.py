@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, whatever interrupts."""
+"""Atomic writes of files."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import IO
 
 
 def write_whole(path: Path, write: Callable[[IO[bytes]], object], *, private: bool = False) -> None:
-    """Write a file beside its place, and put it there when it is finished; a file that was there stays until then.
+    """Write a file atomically: write a temporary file in the same folder, then rename it.
 
     Args:
-        path: of the file.
-        write: is given the file.
-        private: nobody else may read it.
+        path: the path of the file.
+        write: a function that writes to the file object that it receives.
+        private: `True` to make the file readable by its owner only.
     """
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.part")
     try:
@@ -25,6 +25,6 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], object], *, private: bo
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
-    except BaseException:  # an interrupt may have come before the last line
+    except BaseException:  # an interrupt may arrive before the `finally` has finished
         temporary.unlink(missing_ok=True)
         raise

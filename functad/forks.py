@@ -1,10 +1,10 @@
-"""Locks in processes that `os.fork` makes.
+"""Locks in processes that `os.fork` creates.
 
 The child of a fork has one thread: the copy of the thread that called `os.fork`. A lock that another thread held at that moment
 stays locked in the child, and the child waits for it forever. Every lock of the package is therefore registered here.
 
-Python's import system has a lock for each module, and does not free it in the child. functad imports most of its modules when
-they are first used, so `os.fork` waits until no other thread is in an import within functad.
+Python's import system has a lock for each module, and does not free it in the child. functad imports most of its modules on
+first use, so `os.fork` waits until no other thread runs an import within functad.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ L = TypeVar("L")
 T_co = TypeVar("T_co", covariant=True)
 
 LONGEST_IMPORT = 10.0
-"""Seconds that `os.fork` waits for imports. The limit ends a deadlock with an import that waits for the thread that forks."""
+"""Seconds that `os.fork` waits for imports. The limit ends a deadlock with an import that waits for the forking thread."""
 
 _HELD: list[Any] = []
 _TAKEN: list[Any] = []
@@ -31,7 +31,7 @@ _TAKEN: list[Any] = []
 def renewed(lock: L, repair: Callable[[], object] = bool) -> L:
     """Return a lock that is free in the child of each fork.
 
-    Use it for a lock whose data are whole between any two instructions of Python, such as a dictionary.
+    Use it for a lock whose data are consistent between any two instructions of Python, such as a dictionary.
 
     Args:
         lock: the lock.
@@ -40,7 +40,7 @@ def renewed(lock: L, repair: Callable[[], object] = bool) -> L:
     own: Any = lock
 
     def renew() -> None:
-        if own.acquire(blocking=False):  # it is free, or the thread that forks holds it, and releases it in the child
+        if own.acquire(blocking=False):  # it is free, or the forking thread holds it and releases it in the child
             own.release()
         else:
             own._at_fork_reinit()
@@ -54,17 +54,17 @@ def renewed(lock: L, repair: Callable[[], object] = bool) -> L:
 def held(lock: Any) -> None:
     """Let `os.fork` wait until no other thread holds a lock, and hold it while the process forks.
 
-    Use it for a lock whose data are not whole while it is held, such as the objects of a library in C++.
+    Use it for a lock whose data are inconsistent while it is held, such as the objects of a library in C++.
 
     Args:
-        lock: an instance of `threading.RLock`. Of two such locks, the one that threads take first must be registered first.
+        lock: an instance of `threading.RLock`. If threads take two such locks in nested order, register the outer lock first.
     """
     if lock not in _HELD:
         _HELD.append(lock)
 
 
-class cached_property(functools.cached_property[T_co]):  # noqa: N801 - the name of the class that it extends
-    """`functools.cached_property` for processes that fork: its lock, which Python 3.11 has, is free in the child."""
+class cached_property(functools.cached_property[T_co]):  # noqa: N801 - the name of its base class
+    """`functools.cached_property` whose lock (in Python 3.11) is free in the child of a fork."""
 
     def __init__(self, func: Callable[[Any], T_co]) -> None:
         super().__init__(func)
@@ -73,7 +73,7 @@ class cached_property(functools.cached_property[T_co]):  # noqa: N801 - the name
 
 
 def _imports(frame: FrameType | None) -> bool:
-    """Return `True` if a stack has an import within functad: the body of a module, or an import that a function began."""
+    """Return `True` if a stack has an import within functad: the body of a module, or an import in a function."""
     importing = False
     while frame is not None:
         name = str(frame.f_globals.get("__name__"))
@@ -85,7 +85,7 @@ def _imports(frame: FrameType | None) -> bool:
 
 
 def _before() -> None:
-    """Take the locks that are held while the process forks, at a moment when no other thread is in an import."""
+    """Take the registered locks before a fork, at a moment when no other thread imports functad."""
     own, end = threading.get_ident(), time.monotonic() + LONGEST_IMPORT
     while True:
         for lock in _HELD:

@@ -1,4 +1,4 @@
-"""Objects that stay what they are. Frozen dataclasses would take 6 ms of the 30 that `import functad` may, to generate them."""
+"""A base class of immutable objects. To generate frozen dataclasses would take 6 ms of the 30 ms for `import functad`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ assign = object.__setattr__
 
 
 class Immutable:
-    """An object whose attributes, those that its class names in `__slots__`, are set by `assign` when it is made."""
+    """An object with the attributes `__slots__` of its class, which `__init__` sets with `assign`."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Objects by the names that modules have them under, which is how they are pickled, and modules of optional packages."""
+"""Import of objects by module and name, for pickling, and of optional packages."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from functad.places import here
 
 
 def by_name(value: Any, *modules: str | None) -> tuple[Any, tuple[str, str]] | None:
-    """Return the result of `__reduce__` for an object that a module holds, which imports it; `None` if no module holds it.
+    """Return the result of `__reduce__` for an object that a module holds, by import; `None` if no module holds it.
 
-    Nor does one that cloudpickle pickles by value, as it does with `__main__`: the reader has another one.
+    Modules that cloudpickle pickles by value, such as `__main__`, do not count: they differ in the reading process.
 
     Args:
         value: the object.
-        modules: the names of modules; the object's own qualified name is looked for in the first.
+        modules: the names of the modules to search. In each, the qualified name of the object is tried first.
     """
     for module in modules:
         if _by_value(module):
@@ -35,7 +35,7 @@ def by_name(value: Any, *modules: str | None) -> tuple[Any, tuple[str, str]] | N
 
 
 def _by_value(module: str | None) -> bool:
-    """Say whether cloudpickle, or a copy of it in another package, is pickling, and takes what is in a module by value."""
+    """Return `True` if cloudpickle, or a copy of it in another package, is pickling objects of a module by value."""
     registered: Any = getattr(sys.modules.get("cloudpickle"), "list_registry_pickle_by_value", frozenset)()
     if module != "__main__" and module not in registered:
         return False
@@ -46,20 +46,20 @@ def _by_value(module: str | None) -> bool:
 
 
 def imported(module: str, name: str) -> Any:
-    """Return the object of a name in a module; the name may lead through classes: `C.f`."""
+    """Return an object by module and name. The name may be qualified by classes: `C.f`."""
     return operator.attrgetter(name)(import_module(module))
 
 
 def calling_module(frame: Any) -> str | None:
-    """Return the name of the module whose code a frame runs."""
+    """Return the name of the module of a frame's code."""
     return None if frame is None else frame.f_globals.get("__name__")
 
 
 def optional(module: str, what: str, package: str = "SciPy", install: str = "'functad[scipy]'") -> Any:
-    """Return a module of a package that functad can do without.
+    """Return a module of an optional package.
 
     Raises:
-        MissingPackageError: it is not installed; the message says what needs it.
+        MissingPackageError: the package is not installed; the message names the feature that needs it.
     """
     try:
         return import_module(module)

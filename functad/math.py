@@ -1,9 +1,9 @@
-"""The functions of Python's `math`, which take Tensors too.
+"""The functions of Python's `math`, for numbers and Tensors.
 
-`math.sin(t)` asks a Tensor for a Python number, by which its derivative would be lost, and raises. The functions here give for
-plain numbers what `math` gives, by calling it, and for a Tensor of one element a Tensor of shape (): where `math` raises for
-its value, they raise the same. `floor`, `ceil` and `trunc` give integers, whose derivative is zero wherever there is one, and
-`isnan` and its kin a bool.
+`math.sin(t)` converts a Tensor to a Python number, which would lose its derivative, and raises. For plain numbers, the
+functions here call `math`. For a Tensor of one element they return a Tensor of shape (). They raise the same errors as `math`
+for the value of a Tensor. `floor`, `ceil` and `trunc` return integers, with derivative zero wherever it exists. `isnan` and
+similar functions return a bool.
 
 Example:
     >>> import functad
@@ -36,17 +36,17 @@ Function = Callable[..., Any]
 
 
 def _value(x: Any) -> Any:
-    """Return an argument as `math` is to have it: of a Tensor its value."""
+    """Return an argument for `math`: the value of a Tensor, anything else unchanged."""
     return innermost(x) if is_traced(x) else x
 
 
 def _as_number(x: Any) -> Any:
-    """Return an argument, if it is a Tensor of one element with the shape ()."""
+    """Return a Tensor of one element with shape (); anything else unchanged."""
     return x.reshape(()) if is_traced(x) and shape_of(x) else x
 
 
 def _differentiated(plain: Function, on_tensors: Function, args: Sequence[Any]) -> Any:
-    """Call a function of Tensors; where `math` raises for their values, if these are known, raise that."""
+    """Call a function of Tensors. If their values are known, call `math` first, to raise its errors."""
     values = list(map(_value, args))
     if not any(isinstance(value, ArraySpec) for value in values):
         plain(*values)
@@ -54,7 +54,7 @@ def _differentiated(plain: Function, on_tensors: Function, args: Sequence[Any]) 
 
 
 def _entered(name: str, on_tensors: Function) -> Function:
-    """Return a function of `math` that calls another one where a Tensor is among its arguments."""
+    """Return a function of `math` that calls `on_tensors` if an argument is a Tensor."""
     plain: Function = getattr(_math, name)
 
     def of_one(x: Any = _ABSENT, /, *others: Any) -> Any:
@@ -79,12 +79,12 @@ def _entered(name: str, on_tensors: Function) -> Function:
 
 
 def _called(plain: Function, /, *args: Any, **options: Any) -> Any:
-    """Call a function, which raises where it is given a Tensor: not one of those that are asked first."""
+    """Call a function from a frame without `asks_first`, so that it raises for a Tensor."""
     return plain(*args, **options)
 
 
 def _by_value(name: str) -> Function:
-    """Return a function of `math` whose derivative is zero: of a Tensor it is that of the value."""
+    """Return a function of `math` with derivative zero. It is called with the values of Tensors."""
     plain: Function = getattr(_math, name)
 
     @functools.wraps(plain)
@@ -101,7 +101,7 @@ def _by_value(name: str) -> Function:
 
 
 def _of_sequences(name: str, on_tensors: Function) -> Function:
-    """Return a function of `math` that takes sequences, as one that calls another where Tensors are in them."""
+    """Return a function of `math` on sequences that calls `on_tensors` if a sequence contains Tensors."""
     plain: Function = getattr(_math, name)
     of_numbers = functools.partial(_called, plain)
 
@@ -126,7 +126,7 @@ def _of_sequences(name: str, on_tensors: Function) -> Function:
 
 
 def _special(name: str) -> Function:
-    """Return a function of `scipy.special`, which is imported when it is called."""
+    """Return a function of `scipy.special` that is imported on its first call."""
     return lambda x: getattr(optional("scipy.special", f"math.{name} of a Tensor"), name)(x)
 
 
@@ -136,12 +136,12 @@ def _log(x: Any, *base: Any) -> Any:
 
 def _frexp(x: Any) -> tuple[Any, int]:
     exponent = _math.frexp(concrete(x, "math.frexp"))[1]
-    half = exponent // 2  # the power itself may be too large for a number
+    half = exponent // 2  # 2.0**-exponent may overflow
     return x * 2.0**-half * 2.0 ** (half - exponent), exponent
 
 
 def _fsum(values: Sequence[Any]) -> Any:
-    """The sum, with the value that `math.fsum` gives: the difference to NumPy's is a constant."""
+    """Return the sum with the value of `math.fsum`. The difference to NumPy's sum is a constant."""
     total, known = np.sum(np.stack(list(values))), list(map(_value, values))
     if any(isinstance(value, ArraySpec) for value in known):
         return total
@@ -164,7 +164,7 @@ _ON_TENSORS: dict[str, Function] = {
     "remainder": lambda x, y: x - y * np.rint(x / y), "sin": np.sin, "sinh": np.sinh, "sqrt": np.sqrt, "tan": np.tan,
     "tanh": np.tanh,
 }  # fmt: skip
-"""What numbers have a derivative of, as functions of Tensors."""
+"""Differentiable functions of numbers, as functions of Tensors."""
 
 _OF_TWO, _OF_SEVERAL = ("atan2", "copysign", "fmod", "ldexp", "pow", "remainder"), ("fma", "log", "nextafter")
 
@@ -175,10 +175,10 @@ _ON_SEQUENCES: dict[str, Function] = {
     "prod": lambda values, start=1: start * np.prod(np.stack(list(values))),
     "sumprod": _sum_of_products,
 }
-"""What points and sequences of numbers have a derivative of."""
+"""Differentiable functions of points and sequences of numbers."""
 
 _BY_VALUE = ("ceil", "floor", "isclose", "isfinite", "isinf", "isnan", "trunc", "ulp")
-"""What has the derivative zero wherever it has one."""
+"""Functions with derivative zero wherever it exists."""
 
 __all__ = [name for name in dir(_math) if not name.startswith("_")]
 for _name in __all__:
@@ -186,5 +186,5 @@ for _name in __all__:
         globals()[_name] = _entered(_name, _ON_TENSORS[_name])
     elif _name in _ON_SEQUENCES:
         globals()[_name] = _of_sequences(_name, _ON_SEQUENCES[_name])
-    else:  # constants, and functions of integers, which refuse a Tensor of anything else themselves
+    else:  # constants, and functions of integers, which raise for Tensors themselves
         globals()[_name] = _by_value(_name) if _name in _BY_VALUE else getattr(_math, _name)

@@ -1,7 +1,7 @@
-"""Layers and activations: what small networks need. Functions take arrays, Tensors and Variables, and keep their precision.
+"""Layers and activations for small networks. Functions take arrays, Tensors and Variables, and keep their precision.
 
-Values and derivatives of any order are finite wherever those of the function are: for huge arguments and for `-inf`, as a mask
-puts it, too.
+Values and derivatives of any order are finite wherever the exact ones are finite, also for huge arguments and for `-inf` from
+a mask.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = [
 
 
 def _operand(x: Any) -> Any:
-    """Return a Variable or a list as a Tensor or an array of floating-point numbers."""
+    """Return a number, list or Variable as a floating-point array or Tensor."""
     x = as_operand(read(x))
     if issubclass(type(x), (bool, int, float, complex)) and not issubclass(type(x), np.generic):
         return np.float64(x) if not issubclass(type(x), complex) else np.complex128(x)
@@ -47,7 +47,7 @@ def _operand(x: Any) -> Any:
 
 
 def _scalar(x: Any) -> Any:
-    """Return an array without axes as a NumPy scalar, as ufuncs do and `np.where` does not."""
+    """Return an array without axes as a NumPy scalar: ufuncs return scalars, `np.where` does not."""
     return x[()] if type(x) is np.ndarray and not x.ndim else x
 
 
@@ -58,7 +58,7 @@ def relu(x: Any) -> Any:
         x: an array of any shape, a Tensor, a Variable or numbers.
 
     Returns:
-        An array of the shape of `x`, and of its dtype if that is a floating-point one.
+        An array of the shape of `x`, and of its dtype if it is floating point.
 
     Example:
         >>> relu([-1.0, 2.0])
@@ -73,10 +73,10 @@ def elu(x: Any, alpha: float = 1.0) -> Any:
 
     Args:
         x: an array of any shape, a Tensor, a Variable or numbers.
-        alpha: the limit to the left is `-alpha`.
+        alpha: the scale; the limit for `x -> -inf` is `-alpha`.
 
     Returns:
-        An array of the shape of `x`, and of its dtype if that is a floating-point one.
+        An array of the shape of `x`, and of its dtype if it is floating point.
 
     Example:
         >>> elu([0.0, 2.0])
@@ -94,7 +94,7 @@ def softplus(x: Any) -> Any:
         x: an array of any shape, a Tensor, a Variable or numbers.
 
     Returns:
-        An array of the shape of `x`, and of its dtype if that is a floating-point one.
+        An array of the shape of `x`, and of its dtype if it is floating point.
 
     Example:
         >>> softplus([-1000.0, 1000.0])
@@ -110,13 +110,13 @@ def sigmoid(x: Any) -> Any:
         x: an array of any shape, a Tensor, a Variable or numbers.
 
     Returns:
-        An array of the shape of `x`, and of its dtype if that is a floating-point one.
+        An array of the shape of `x`, and of its dtype if it is floating point.
 
     Example:
         >>> sigmoid([-1000.0, 0.0, 1000.0])
         array([0. , 0.5, 1. ])
     """
-    with np.errstate(over="ignore"):  # the exponential is infinite where the result is 0
+    with np.errstate(over="ignore"):  # the exponential overflows where the result is 0
         return softmax_first(_operand(x), 0)
 
 
@@ -127,7 +127,7 @@ def tanh(x: Any) -> Any:
         x: an array of any shape, a Tensor, a Variable or numbers.
 
     Returns:
-        An array of the shape of `x`, and of its dtype if that is a floating-point one.
+        An array of the shape of `x`, and of its dtype if it is floating point.
 
     Example:
         >>> tanh([0.0, 1000.0])
@@ -137,21 +137,22 @@ def tanh(x: Any) -> Any:
 
 
 _FAR = 40.0
-"""Beyond this, `gelu` is `x` or 0 to the last digit."""
+"""Beyond this value, `gelu` is `x` or 0 to the last digit."""
 
 
 def gelu(x: Any, approximate: bool = True) -> Any:
-    """Return the Gaussian error linear unit: `x` times the share of a normal distribution below it.
+    """Return the Gaussian error linear unit: `x` times the normal distribution function at `x`.
 
     Args:
         x: an array.
-        approximate: the share is `sigmoid(sqrt(8 / pi) * (x + 0.044715 * x**3))`, right to 0.0005; otherwise exact, by SciPy.
+        approximate: `True` to approximate the distribution function by `sigmoid(sqrt(8 / pi) * (x + 0.044715 * x**3))`, with an
+            error of 0.0005; `False` for the exact function, with SciPy.
 
     Returns:
         An array of the shape of `x`.
 
     Raises:
-        ImportError: it is to be exact, and SciPy is not installed.
+        ImportError: `approximate` is `False`, and SciPy is not installed.
 
     Example:
         >>> gelu([-1000.0, 0.0, 1000.0])
@@ -163,7 +164,7 @@ def gelu(x: Any, approximate: bool = True) -> Any:
         share = sigmoid(math.sqrt(8 / math.pi) * (near + 0.044715 * (near * near * near)))
     else:
         share = 0.5 * optional("scipy.special", "gelu(approximate=False)").erfc(near * -math.sqrt(0.5))
-        share = share if dtype_of(share) == dtype_of(x) else share.astype(dtype_of(x))  # SciPy knows no half precision
+        share = share if dtype_of(share) == dtype_of(x) else share.astype(dtype_of(x))  # SciPy does not support half precision
     return _scalar(np.where(x < _FAR, near * share, x))
 
 
@@ -172,10 +173,10 @@ def softmax(x: Any, axis: int = -1) -> Any:
 
     Args:
         x: an array of shape `(..., n)`, a Tensor, a Variable or numbers.
-        axis: along which the shares sum to one.
+        axis: the axis along which the results sum to one.
 
     Returns:
-        An array of the shape of `x`, and of its dtype if that is a floating-point one.
+        An array of the shape of `x`, and of its dtype if it is floating point.
 
     Example:
         >>> softmax([1000.0, 1000.0, -np.inf])
@@ -190,10 +191,10 @@ def log_softmax(x: Any, axis: int = -1) -> Any:
 
     Args:
         x: an array of shape `(..., n)`, a Tensor, a Variable or numbers.
-        axis: along which the shares sum to one.
+        axis: the axis of the softmax.
 
     Returns:
-        An array of the shape of `x`, and of its dtype if that is a floating-point one.
+        An array of the shape of `x`, and of its dtype if it is floating point.
 
     Example:
         >>> log_softmax([1000.0, 0.0])
@@ -204,7 +205,7 @@ def log_softmax(x: Any, axis: int = -1) -> Any:
 
 
 def _shifted(x: Any, axis: int) -> Any:
-    """Return `x` less its maximum, which counts as a constant: the results do not depend on it."""
+    """Return `x` minus its maximum. The maximum counts as a constant, because the final results do not depend on it."""
     top = stop_gradient(np.max(x, axis=axis, keepdims=True))
     return x - np.where(np.isfinite(top), top, 0)
 
@@ -213,15 +214,15 @@ def softmax_cross_entropy(logits: Any, labels: Any) -> Any:
     """Return `-log(softmax(logits)[label])` for each example.
 
     Args:
-        logits: of shape `(..., classes)`.
+        logits: an array of shape `(..., classes)`.
         labels: integers from 0 to `classes - 1`, of shape `(...)`.
 
     Returns:
-        An array of the shape of `labels`; `np.mean` of it is the usual loss.
+        An array of the shape of `labels`. Its `np.mean` is the usual loss.
 
     Raises:
-        TypeError: labels are no integers.
-        ValueError: the shapes do not fit, or a label is out of range.
+        TypeError: labels are not integers.
+        ValueError: the shapes do not match, or a label is out of range.
 
     Example:
         >>> softmax_cross_entropy([[0.0, 0.0], [0.0, 1000.0]], [0, 1])
@@ -239,7 +240,7 @@ def softmax_cross_entropy(logits: Any, labels: Any) -> Any:
             f"softmax_cross_entropy of logits of shape {shape} with labels of shape {shape_of(labels)}, at {here()}: there "
             f"must be one label for each row of logits."
         )
-    numbers = lowest(labels)  # of all examples of a batch; there are none in an abstract trace
+    numbers = lowest(labels)  # of all examples of a batch; a spec in an abstract trace
     known = issubclass(type(numbers), (np.ndarray, np.generic)) and numbers.size
     if known and not (numbers.min() >= 0 and numbers.max() < classes[0]):
         raise ValueError(
@@ -251,14 +252,14 @@ def softmax_cross_entropy(logits: Any, labels: Any) -> Any:
 
 
 def glorot_uniform(rng: np.random.Generator, shape: Sequence[int]) -> Any:
-    """Return uniform random numbers up to `sqrt(6 / (inputs + outputs))`: the first values of the kernel of a layer.
+    """Return uniform random numbers within `sqrt(6 / (inputs + outputs))`, the initial kernel of a layer.
 
     Args:
-        rng: draws the numbers.
-        shape: that of the kernel, `(..., inputs, outputs)`.
+        rng: the random generator.
+        shape: the shape of the kernel, `(..., inputs, outputs)`.
 
     Returns:
-        An array of this shape, of float64.
+        A float64 array of this shape.
 
     Example:
         >>> glorot_uniform(np.random.default_rng(0), (2, 1)).shape
@@ -276,23 +277,23 @@ _ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
 class Dense(Module):
     """A layer that computes `activation(x @ kernel + bias)`.
 
-    The Variables `kernel`, of shape `(inputs, units)`, and `bias` are made at the first call, whose argument says how many
-    inputs there are and in which precision; or at once if `inputs` is given.
+    The Variables `kernel`, of shape `(inputs, units)`, and `bias` are created at the first call, with the number of inputs and
+    the precision of its argument; or immediately if `inputs` is given.
 
     Args:
         units: the number of outputs.
-        activation: a function, or the name of one in `functad.nn`.
-        use_bias: whether there is a bias.
+        activation: a function, or the name of a function in `functad.nn`.
+        use_bias: `True` to add a bias.
         inputs: the length of the last axis of the inputs.
-        dtype: of the Variables; that of the first input if not given, or float64.
-        rng: a `np.random.Generator` or a seed, for the first kernel. Give the layers of a model one generator: of equal seeds
-            equal kernels are made.
-        kernel: a function of generator and shape that gives the first kernel.
-        name: of the layer; `dense` if not given.
+        dtype: the dtype of the Variables. Default: the dtype of the first input, or float64.
+        rng: a `np.random.Generator` or a seed, for the initial kernel. Use one generator for all layers of a model: equal seeds
+            make equal kernels.
+        kernel: a function of generator and shape that returns the initial kernel.
+        name: the name of the layer. Default: `dense`.
 
     Raises:
-        TypeError: `units` or `inputs` is no integer, or the activation is no function.
-        ValueError: one of them is not positive, or the name of the activation is unknown; (when called) the input does not fit.
+        TypeError: `units` or `inputs` is not an integer, or the activation is not a function.
+        ValueError: `units` or `inputs` is not positive, or the activation is unknown; (when called) the input does not match.
 
     Example:
         >>> import numpy as np, functad
@@ -341,12 +342,12 @@ class Dense(Module):
 
     @Module.with_name_scope
     def _build(self, inputs: int, dtype: np.dtype[Any]) -> None:
-        """Make the Variables."""
+        """Create the Variables."""
         dtype = self._dtype or (dtype if dtype.kind in "fc" else np.dtype(np.float64))
         kernel = Variable(self._first_kernel(self._rng, (inputs, self.units)), name="kernel", dtype=dtype)
         if self.use_bias:
             self.bias = Variable(np.zeros(self.units), name="bias", dtype=dtype)
-        self.kernel = kernel  # last: a layer that has one is whole
+        self.kernel = kernel  # last: a layer with a kernel is complete
 
     def __call__(self, x: Any) -> Any:
         """Return the outputs, of shape `(..., units)`, for inputs of shape `(..., inputs)`."""
@@ -364,14 +365,14 @@ class Dense(Module):
 
 
 class Sequential(Module):
-    """Layers, each of which is called with the result of the one before.
+    """A chain of layers: each layer is called with the result of the previous layer.
 
     Args:
         layers: modules, or functions of one argument.
-        name: of the module; `sequential` if not given.
+        name: the name of the module. Default: `sequential`.
 
     Raises:
-        TypeError: a layer cannot be called.
+        TypeError: a layer is not callable.
 
     Example:
         >>> import numpy as np, functad

@@ -1,9 +1,9 @@
-"""NumPy, with functions that know the trace that they are called in, and take lists of Tensors.
+"""NumPy with array creation that follows the active trace, and with lists of Tensors as arguments.
 
-`np.zeros(3)` cannot tell that a derivative is being taken, so it makes a plain array, into which no Tensor can be written. The
-functions here that make arrays make Tensors where a transform is running its function, and plain arrays elsewhere. All others
-take lists with Tensors in them where NumPy's take lists of numbers: `sum([t, 1.0])`, `linalg.norm([t0, t1])`, `r_[t0, t1]`,
-`float64(t)`. For plain values they give what NumPy's give.
+`np.zeros(3)` returns a plain array even under a transform, and no Tensor can be written into it. The creation functions here
+return Tensors while a transform runs its function, and plain arrays otherwise. All other functions accept lists with Tensors
+where NumPy's functions accept lists of numbers: `sum([t, 1.0])`, `linalg.norm([t0, t1])`, `r_[t0, t1]`, `float64(t)`. For plain
+values the results are NumPy's.
 
 Example:
     >>> import functad
@@ -37,7 +37,7 @@ else:
     globals().update({name: value for name, value in _namespace().items() if not name.startswith("__")})
 
     def __getattr__(name: str) -> Any:
-        if name == "special":  # the standard is to have it as an extension, and SciPy looks for it
+        if name == "special":  # a planned extension of the array API standard, which SciPy looks up
             return _import_module("functad.adoption.array_api").special()
         return getattr(_numpy, name)
 

@@ -1,4 +1,4 @@
-"""Where in the user's code something happens: the lines and expressions that messages show."""
+"""Source locations in the user's code: the lines and expressions in messages."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from types import CodeType, FrameType, FunctionType
 
 import numpy as np
 
-# pathlib would be a quarter of the time that `import functad` takes.
+# `pathlib` would take a quarter of the time of `import functad`.
 _PACKAGE = os.path.dirname(__file__)  # noqa: PTH120
-_TOUR = os.path.join(_PACKAGE, "tour")  # noqa: PTH118 - a program that uses functad, not a part of it
+_TOUR = os.path.join(_PACKAGE, "tour")  # noqa: PTH118 - it counts as a user program
 _NUMPY = os.path.dirname(np.__file__)  # noqa: PTH120
 _SITE = os.path.dirname(_NUMPY)  # noqa: PTH120
-# Libraries that call the operations of arrays, or pickle them: their folders, if they are installed.
+# Folders of libraries that call operations of arrays or pickle them.
 _CALLING = ("scipy", "dask", "distributed", "cloudpickle", "cupy", "sparse", "pandas", "polars", "xarray", "pint", "matplotlib")
-_UNITS = os.path.join(_SITE, "astropy", "units") + os.sep  # noqa: PTH118 - its other modules compute, and may be adopted
+_UNITS = os.path.join(_SITE, "astropy", "units") + os.sep  # noqa: PTH118 - other astropy modules may be adopted
 _SCIPY, *_OTHERS = [os.path.join(_SITE, name) + os.sep for name in _CALLING]  # noqa: PTH118
-_PYTHON = os.path.dirname(os.__file__)  # noqa: PTH120 - of the standard library: json, statistics, functools
+_PYTHON = os.path.dirname(os.__file__)  # noqa: PTH120 - the standard library: json, statistics, functools
 _INTERNAL = (_PACKAGE + os.sep, _NUMPY + os.sep, _SCIPY, *_OTHERS, _UNITS, "<__array_function__", "<frozen ", "<functad.")
 _INSTALLED = ("site-packages", "dist-packages")
 _TYPED = ("<stdin>", "<ipython-", "<python-input-", "<doctest ", "<sybil")
-"""How the names of files begin that stand for what somebody types."""
+"""Prefixes of the file names of interactively typed code."""
 
-# The files that are functad's, NumPy's or Python's own, and the others; filled as files are met, since to look at the path of
-# each frame is dear. (Code objects would be dearer: their hash is computed anew each time.)
+# Caches of internal and user files by name. To check the path for each frame is slow. Code objects as keys would be slower,
+# because their hash is not cached.
 _internal: set[str] = set()
 _users: set[str] = set()
 
 
 def user_frame(frame: FrameType | None) -> FrameType | None:
-    """Return the innermost frame, from `frame` outwards, that runs no code of functad, NumPy, Dask, SciPy or the like."""
+    """Return the innermost frame, from `frame` outwards, with code outside of functad, NumPy, SciPy and similar packages."""
     while True:
         try:
             while frame.f_code.co_filename in _internal:  # type: ignore[union-attr]
@@ -47,22 +47,22 @@ def user_frame(frame: FrameType | None) -> FrameType | None:
 
 
 def is_own_frame(frame: FrameType) -> bool:
-    """Return `True` if a frame runs code of functad, or code that functad has generated."""
+    """Return `True` if a frame runs code of functad, or code that functad generated."""
     return frame.f_code.co_filename.startswith((_PACKAGE + os.sep, "<functad."))
 
 
 def is_of_numpy(frame: FrameType) -> bool:
-    """Return `True` if a frame runs code of NumPy, or is the step from a NumPy function to its implementation."""
+    """Return `True` if a frame runs code of NumPy, including the dispatch of a NumPy function to its implementation."""
     return frame.f_code.co_filename.startswith((_NUMPY + os.sep, "<__array_function__"))
 
 
 def place_of(frame: FrameType | None) -> tuple[CodeType | None, int]:
-    """Return the code and the instruction that a frame is at; `None` and 0 if there is no frame."""
+    """Return the code and the current instruction of a frame; `None` and 0 if there is no frame."""
     return (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
 
 
 def is_internal(filename: str) -> bool:
-    """Return `True` if a file is one of functad, NumPy, SciPy, Dask or the standard library."""
+    """Return `True` if a file belongs to functad, NumPy, SciPy, Dask or the standard library."""
     if filename in _users:
         return False
     if filename not in _internal:
@@ -77,7 +77,7 @@ def _looks_internal(filename: str) -> bool:
 
 
 def line_of(code: CodeType | None, instruction: int) -> str:
-    """Return `file:line` of an instruction of a code object, as recorded by the tracer."""
+    """Return `file:line` of an instruction of a code object."""
     if code is None:
         return "an unknown line"
     line = code.co_firstlineno
@@ -88,14 +88,14 @@ def line_of(code: CodeType | None, instruction: int) -> str:
 
 
 def place_text(filename: str, line: int) -> str:
-    """Return `file:line`; for a notebook's cell its name, `In[3]:1`, in place of that of the temporary file it runs as."""
+    """Return `file:line`. A notebook cell is shown as `In[3]:1` instead of its temporary file."""
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     cell = shell.compile.format_code_name(filename) if shell is not None else None
     return f"{cell[1] if cell else filename}:{line}"
 
 
 def here() -> str:
-    """Return `file:line` of the user's code that is running now."""
+    """Return `file:line` of the user's code that is running."""
     frame = user_frame(sys._getframe(1))
     if frame is None:
         return "an unknown line"
@@ -103,12 +103,12 @@ def here() -> str:
 
 
 def call_of(transform: str, function: object) -> str:
-    """Return `transform of function, called at file:line`, with which messages about a call begin."""
+    """Return `transform of function, called at file:line`, the beginning of messages about a call."""
     return f"{transform} of {name_of(function)}, called at {here()}"
 
 
 def running() -> str:
-    """Return the text of the user's expression that is running now, such as `np.array([t, 1.0])`; empty if it is unknown."""
+    """Return the text of the user's expression that is running, such as `np.array([t, 1.0])`; empty if it is unknown."""
     frame = user_frame(sys._getframe(1))
     if frame is None:
         return ""
@@ -124,7 +124,7 @@ def running() -> str:
 
 
 def instruction_of(frame: FrameType | None) -> tuple[str, int]:
-    """Return name and argument of the instruction that a frame is at; `("", 0)` if there is no frame."""
+    """Return name and argument of the current instruction of a frame; `("", 0)` if there is no frame."""
     if frame is None:
         return "", 0
     code = frame.f_code.co_code
@@ -132,12 +132,12 @@ def instruction_of(frame: FrameType | None) -> tuple[str, int]:
 
 
 def assigning() -> bool:
-    """Say whether the user's code that is running now assigns to an element, as in `a[0] = t`."""
+    """Return `True` if the running user code assigns to an element, as in `a[0] = t`."""
     return instruction_of(user_frame(sys._getframe(1)))[0] in ("STORE_SUBSCR", "STORE_SLICE")
 
 
 def augmented_assignment() -> str:
-    """Return the text of the user's statement that is running now if it is one like `a += t`; else nothing."""
+    """Return the text of the user's running statement if it is like `a += t`; otherwise an empty string."""
     name, argument = instruction_of(user_frame(sys._getframe(1)))
     return " ".join(running().split()) or "a += t" if name == "BINARY_OP" and argument in _IN_PLACE else ""
 
@@ -158,15 +158,15 @@ def warn(warning: Warning) -> None:
 
 def warn_at(warning: Warning, frame: FrameType) -> None:
     """Give a warning that names the line of a frame, and its module as `warnings.warn` does."""
-    import warnings  # noqa: PLC0415 - likewise
+    import warnings  # noqa: PLC0415 - only a warning needs it
 
     registry = frame.f_globals.setdefault("__warningregistry__", {})
-    name = frame.f_globals.get("__name__") or "<string>"  # code that `exec` runs may have no name; None drops the warning
+    name = frame.f_globals.get("__name__") or "<string>"  # code run by `exec` may have no name; None drops the warning
     warnings.warn_explicit(warning, None, frame.f_code.co_filename, frame.f_lineno, module=name, registry=registry)
 
 
 def scipy_functions() -> list[str]:
-    """Return the names of SciPy's functions that the user's code is calling now, the outermost first."""
+    """Return the names of SciPy's functions that are active in the user's code, the outermost first."""
     frame: FrameType | None = sys._getframe(1)
     user = user_frame(frame)
     names: list[str] = []
@@ -174,26 +174,26 @@ def scipy_functions() -> list[str]:
         if frame.f_code.co_filename.startswith(_SCIPY):
             wrapped = [value.__name__ for value in frame.f_locals.values() if isinstance(value, FunctionType)]
             name = frame.f_code.co_name
-            if name == "__call__":  # a function that is an object has its own name
+            if name == "__call__":  # a callable object may have its own name
                 name = getattr(frame.f_locals.get("self"), "__name__", None) or name
-            names[:0] = [name, *wrapped]  # a decorator holds what it decorates
+            names[:0] = [name, *wrapped]  # a decorator holds the decorated function
         frame = frame.f_back
     return names
 
 
 WRITE_INTO = "Make the array that is written into with np.zeros_like(t) or np.zeros(shape, like=t), or use np.stack"
-"""The cure where a Tensor is written into a plain array."""
+"""The fix for a write of a Tensor into a plain array."""
 
 
 def adoption_cure() -> str:
-    """Return the sentence that names `functad.adopt` for the code that is running now; empty if that is adopted already."""
+    """Return the sentence that suggests `functad.adopt` for the running code; empty if the code is adopted already."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_INTERNAL) and not _of_scipy(frame):
         frame = frame.f_back
     if frame is None or "__functad_adopted__" in frame.f_globals:
         return ""
     of_scipy = _of_scipy(frame)
-    while frame is not None and (_of_scipy(frame) or frame.f_code.co_filename.startswith(_INTERNAL)):  # who has called SciPy
+    while frame is not None and (_of_scipy(frame) or frame.f_code.co_filename.startswith(_INTERNAL)):  # the caller of SciPy
         frame = frame.f_back
     if frame is None or "__functad_adopted__" in frame.f_globals:
         return ""
@@ -204,13 +204,13 @@ def adoption_cure() -> str:
     if of_scipy:
         return " Or take SciPy's function from functad.scipy."
     filename, name = frame.f_code.co_filename, frame.f_code.co_name
-    if filename.startswith("<") and not filename.startswith(_TYPED):  # it was made by `exec`: there is no line above
+    if filename.startswith("<") and not filename.startswith(_TYPED):  # made by `exec`: it cannot be decorated
         return f" Or let NumPy's functions in {name} take Tensors: call functad.adopt(f) in place of that function f."
     return " Or let NumPy's functions there take Tensors: @functad.adopt above the function, or functad.adopt(its module)."
 
 
 def _packages(frame: FrameType) -> list[str]:
-    """Name the package of a frame, and those through which the user's code has called it, unless they are adopted."""
+    """Return the packages to adopt: the package of a frame, and installed packages between it and the user's code."""
     names: list[str] = []
     caller: FrameType | None = frame
     while caller is not None and (caller is frame or _is_installed(caller)):
@@ -231,14 +231,14 @@ def _of_scipy(frame: FrameType) -> bool:
 
 
 class Named:
-    """Stands in messages for a function that is not there any more."""
+    """A replacement, in messages, for a function that no longer exists."""
 
     def __init__(self, name: str) -> None:
         self.__qualname__ = name
 
 
 def name_of(function: object) -> str:
-    """Return the best name for a function that a message can show."""
+    """Return the name of a function for messages."""
     for attribute in ("__qualname__", "__name__"):
         name = getattr(function, attribute, None)
         if isinstance(name, str):
@@ -248,10 +248,10 @@ def name_of(function: object) -> str:
     if inner is not None:
         return name_of(inner)
     text = repr(function)
-    return type(function).__name__ if "\n" in text else text  # an expression list is its own text
+    return type(function).__name__ if "\n" in text else text  # the repr of an expression list has several lines
 
 
 def is_own(function: object) -> bool:
-    """Say whether a function is code of functad, as what a transform returns is."""
+    """Return `True` if a function is code of functad, such as the result of a transform."""
     code = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
     return code is not None and code.co_filename.startswith(_PACKAGE + os.sep)

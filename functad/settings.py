@@ -1,7 +1,7 @@
-"""Context variables of a thread, that have another value for a while, and have the old one again whatever ends that while.
+"""Context variables with a temporary value per thread, restored after any exit, including interrupts.
 
-An interrupt arrives between any two instructions: after a variable was set and before the `try` that follows, or in the middle
-of the `finally` that puts it back. So the old value is read first, and is put back a second time if anything was raised.
+An interrupt may arrive between any two instructions: between the set and the following `try`, or inside the `finally` that
+restores the value. So the old value is read first, and is restored a second time if an exception was raised.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _HERE = threading.local()
 
 
 class ThreadVariable(Generic[T]):
-    """A context variable whose values hold in the thread that set them, though other threads begin with a copy of its context.
+    """A context variable whose values hold in the thread that set them, even if other threads copy its context.
 
     Args:
-        name: of the variable.
-        default: its value where it has not been set.
+        name: the name of the variable.
+        default: the value before the first `set`.
     """
 
     def __init__(self, name: str, *, default: T) -> None:
@@ -30,21 +30,21 @@ class ThreadVariable(Generic[T]):
         self._held: ContextVar[tuple[object, T]] = ContextVar(name, default=(None, default))
 
     def get(self) -> T:
-        """Return the value that this thread has set."""
+        """Return the value that this thread has set, or the default."""
         thread, value = self._held.get()
         return value if thread is _thread() else self._default
 
     def set(self, value: T) -> Token[tuple[object, T]]:
-        """Set the value for this thread, and for what copies its context within it."""
+        """Set the value for this thread and for copies of its context within the thread."""
         return self._held.set((_thread(), value))
 
     def reset(self, token: Token[tuple[object, T]]) -> None:
-        """Set the value that was there before."""
+        """Restore the value before `set`."""
         self._held.reset(token)
 
 
 def _thread() -> object:
-    """Return an object that stands for this thread. Numbers of threads would not do: another thread may get the same later."""
+    """Return an object that identifies this thread. Thread numbers can be reused by later threads."""
     try:
         return _HERE.thread
     except AttributeError:
@@ -53,9 +53,9 @@ def _thread() -> object:
 
 
 def context_variable(name: str, *, default: T) -> ContextVar[T]:
-    """Make a context variable for what belongs to one thread: open tapes and traces, settings.
+    """Return a context variable for data of one thread: open tapes and traces, settings.
 
-    Threads of free-threaded Python, and of others if told so, begin with the context of the thread that started them.
+    In free-threaded Python, and with `thread_inherit_context`, threads start with a copy of the context of their parent thread.
     """
     inherited = getattr(sys.flags, "thread_inherit_context", False)  # since Python 3.14
     kind: Any = ThreadVariable if inherited else ContextVar
@@ -64,7 +64,7 @@ def context_variable(name: str, *, default: T) -> ContextVar[T]:
 
 @contextmanager
 def setting(variable: ContextVar[T], value: T) -> Iterator[None]:
-    """Return a context in which a context variable has a value."""
+    """Return a context manager that sets a context variable."""
     before = variable.get()
     try:
         try:

@@ -1,1 +1,1 @@
-"""Control flow that is recorded as one operation: branches, loops, scans."""
+"""Control flow recorded as one operation: branches, loops, scans."""

@@ -1,7 +1,7 @@
-"""What goes around a loop, or comes out of several branches, must agree: in structure, shapes and dtypes.
+"""Checks that the carry of a loop, and the results of branches, keep their structure, shapes and dtypes.
 
-Python numbers yield, as they do in NumPy: a carry that starts as `0` or `0.0` takes the dtype that the body gives it, and a
-number returned for an array is brought to the array's dtype.
+Python numbers are weak, as in NumPy: a carry that starts as `0` or `0.0` takes the dtype of the body's result. A number that is
+returned in place of an array is cast to the dtype of the array.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _ARRAYS = frozenset({np.ndarray, np.float64, np.float32})
 
 
 def joined(before: ArraySpec, after: ArraySpec) -> ArraySpec | None:
-    """Return the spec that values of two specs can both be brought to without loss; `None` if there is none.
+    """Return the common spec of two specs to which both convert without loss; `None` if there is none.
 
-    Only Python numbers are brought to another dtype, and byte-swapped arrays to the byte order of the processor.
+    Only Python numbers change their dtype, and byte-swapped arrays their byte order.
     """
     if before.shape != after.shape:
         return None
@@ -49,26 +49,26 @@ def _as_operand(spec: ArraySpec) -> Any:
 
 
 def cast(leaf: Any, spec: ArraySpec) -> Any:
-    """Return a leaf with the dtype of a spec that `joined` gave for it."""
+    """Return a leaf with the dtype of a spec from `joined`."""
     own = spec_of(leaf)
     if own == spec:
         return leaf
     if type(leaf) in PYTHON_SCALARS:
         value = spec.dtype.type(leaf)
         return value.item() if spec.weak else value
-    if spec.weak:  # a Tensor of a Python integer that becomes one of a Python float
+    if spec.weak:  # a Tensor of a Python integer becomes a Tensor of a Python float
         return leaf * _as_operand(spec)
     return leaf.astype(spec.dtype)
 
 
 def _native(leaf: Any) -> Any:
-    """Return a leaf in the byte order of the processor, which results of operations have."""
+    """Return a leaf in native byte order, like results of operations."""
     dtype = getattr(leaf, "dtype", None)
     return leaf.astype(dtype.newbyteorder("=")) if isinstance(dtype, np.dtype) and not dtype.isnative else leaf
 
 
 def in_form(leaf: Any, spec: ArraySpec) -> Any:
-    """Return a leaf of shape `()` as an array or a scalar, as a spec says; unchanged where no value is known."""
+    """Return a leaf of shape `()` as an array or a scalar, according to a spec; unchanged if its value is unknown."""
     if spec.shape or spec.weak or is_number(leaf) is not spec.zero_d or unknown(leaf):
         return leaf
     if not spec.zero_d:
@@ -77,7 +77,7 @@ def in_form(leaf: Any, spec: ArraySpec) -> Any:
 
 
 def in_forms(leaves: Sequence[Any], first: Sequence[Any]) -> list[Any]:
-    """Return the last carry of a loop; each leaf of shape `()` is an array or a scalar, as the first carry was."""
+    """Return the last carry of a loop. Each leaf of shape `()` is an array or a scalar, like its leaf of the first carry."""
     return [in_form(leaf, spec_of(given)) for leaf, given in zip(leaves, first, strict=True)]
 
 
@@ -85,13 +85,13 @@ class Agreement:
     """A tree that must keep its structure, shapes and dtypes.
 
     Attributes:
-        transform, name: for messages, who asks for it and whose result it is.
+        transform, name: the names of the transform and of the user's function, for messages.
         root: the name of the tree in messages, such as `carry`.
-        rule: the sentence that says what must hold.
-        structure, specs: of the tree; `None` until the first one is seen.
-        yielded: Python numbers that were seen before have a dtype now.
+        rule: the sentence with the violated rule, for messages.
+        structure, specs: the structure and leaf specs of the tree; `structure` is `None` until the first tree is known.
+        yielded: `True` if a weak leaf has taken a dtype, so that earlier trees need a cast.
         keeps_form: `True` for a carry: a leaf that begins as an array of shape `()` stays an array, a scalar stays a scalar. So
-            the body of a loop sees the same kind of value in all steps.
+            the body of a loop gets the same kind of value in all steps.
     """
 
     def __init__(self, transform: str, name: str, root: str, rule: str, *, keeps_form: bool = False) -> None:
@@ -105,10 +105,10 @@ class Agreement:
         self.keeps_form = keeps_form
 
     def start(self, tree: Any) -> list[Any]:
-        """Take a tree as the model, and return its leaves.
+        """Set the structure and specs from a tree, and return its leaves.
 
         Raises:
-            ControlFlowError: it is no tree of arrays.
+            ControlFlowError: the tree contains leaves other than arrays and numbers.
         """
         given, structure = flatten(tree)
         leaves = [value_of(leaf) for leaf in given]
@@ -122,10 +122,10 @@ class Agreement:
         return leaves
 
     def fit(self, tree: Any) -> list[Any]:
-        """Return the leaves of a tree that must agree, Python numbers brought to the dtypes; those seen before may yield too.
+        """Return the leaves of a tree, with Python numbers cast to the specs. Weak specs may take the dtype of a leaf.
 
         Raises:
-            ControlFlowError: it does not agree; the message names the place.
+            ControlFlowError: the tree does not agree; the message names the leaf.
         """
         if self.structure is None:
             return self.start(tree)
@@ -138,7 +138,7 @@ class Agreement:
             if kind in _ARRAYS and value.dtype is spec.dtype and value.shape == spec.shape and not spec.weak:
                 if not value.shape and self.keeps_form and (kind is np.ndarray) is not spec.zero_d:
                     leaves[i] = in_form(leaf, spec)
-                continue  # the usual case
+                continue  # the common case
             if spec.weak and kind in PYTHON_SCALARS and PYTHON_SCALARS[kind] is spec.dtype:
                 continue
             leaf = leaves[i] = value_of(leaf)
@@ -166,7 +166,7 @@ class Agreement:
         return both
 
     def cast(self, leaves: Sequence[Any]) -> list[Any]:
-        """Return leaves brought to the dtypes that have been found."""
+        """Return leaves cast to the final dtypes."""
         return [cast(leaf, spec) for leaf, spec in zip(leaves, self.specs, strict=True)]
 
     def build(self, leaves: Sequence[Any]) -> Any:
@@ -175,7 +175,7 @@ class Agreement:
         return self.structure.unflatten(leaves)
 
     def settled(self, trace: Callable[[Any], Any]) -> Any:
-        """Trace with the tree of specs, and again as long as `trace` changes them; return the last result."""
+        """Trace with the tree of specs until `trace` leaves the specs unchanged; return the last result."""
         while True:
             specs = list(self.specs)
             found = trace(self.build(specs))
@@ -183,7 +183,7 @@ class Agreement:
                 return found
 
     def hand(self, leaves: Sequence[Any]) -> Any:
-        """Return the tree that a function is given."""
+        """Return the tree to pass to the user's function."""
         return self.build(handed(leaves))
 
     def _path(self, i: int) -> str:
@@ -201,16 +201,16 @@ def carry_of(transform: str, function: Callable[..., Any]) -> Agreement:
 
 
 def number(value: Any, kinds: str, wanted: str, cure: str) -> Any:
-    """Return a predicate, an index or a bound, which must be one number.
+    """Return a predicate, an index or a bound as one number.
 
     Args:
-        value: a predicate, an index or a bound.
-        kinds: the kinds of dtype that it may have.
-        wanted: the beginning of the message otherwise, which says where this is and what is wanted.
-        cure: its end.
+        value: the predicate, index or bound.
+        kinds: the accepted kinds of dtypes.
+        wanted: the beginning of the error message: the place and the requirement.
+        cure: the end of the error message.
 
     Raises:
-        ControlFlowError: it is something else.
+        ControlFlowError: the value is not one number of these kinds.
     """
     value = numpy_values(value_of(value), "control flow")
     spec = spec_or_none(value)

@@ -1,4 +1,4 @@
-"""`associative_scan`: all partial results of an associative operation, in logarithmically many steps."""
+"""`associative_scan`: all prefixes of an associative operation, in logarithmically many steps."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from functad.trees.structure import flatten
 def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0) -> Any:
     """Return all partial results `fn(...fn(fn(e[0], e[1]), e[2])..., e[i])` of an associative function.
 
-    It calls `fn` about `2 log2(n)` times, each time on many elements at once: pairs are combined first, then the partial
-    results of the pairs are found in the same way, then those between them (Blelloch, 1990).
+    It calls `fn` about `2 log2(n)` times, each time on many elements at once: it combines pairs, scans the combined pairs
+    recursively, and then computes the partial results between them (Blelloch, 1990).
 
     Args:
-        fn: combines two trees of the structure of `elems`, element by element along `axis`: it must broadcast over it, as
-            NumPy's functions do, and be associative.
+        fn: combines two trees of the structure of `elems`, element by element along `axis`. It must be associative, and
+            broadcast over `axis` as NumPy's functions do.
         elems: an array or a tree of arrays, all of the same length along `axis`.
-        reverse: begin at the end.
-        axis: along which axis.
+        reverse: `True` to begin at the end.
+        axis: the axis to scan.
 
     Returns:
         A tree like `elems`.
 
     Raises:
-        ControlFlowError: the lengths differ, there is no such axis, or `fn` returns something else than it was given.
+        ControlFlowError: the lengths differ, `axis` does not exist, or `fn` changes the structure, a shape or a dtype.
 
     Example:
         >>> import numpy as np
@@ -98,7 +98,7 @@ def _partial_results(combine: Callable[[Any, Any], list[Any]], leaves: list[Any]
 
 
 def _interleaved(even: Any, odd: Any, axis: int) -> Any:
-    """Return the elements of two arrays in turn; the first may have one more."""
+    """Return the interleaved elements of two arrays; `even` may have one more."""
     count = shape_of(odd)[axis]
     before = (slice(None),) * axis
     both = np.stack([even[(*before, slice(0, count))], odd], axis + 1)

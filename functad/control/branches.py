@@ -1,4 +1,4 @@
-"""`cond` and `switch`: one of several functions, chosen by a value."""
+"""`cond` and `switch`: calls of one of several functions, selected by a value."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from functad.trees.structure import flatten
 
 
 def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any) -> Any:
-    """Return `true_fun(*operands)` if `pred` holds, else `false_fun(*operands)`.
+    """Return `true_fun(*operands)` if `pred` is true, else `false_fun(*operands)`.
 
-    Where the predicate is known, under `grad` for example, the function is called and no other. Where it is not, in
-    `make_expressions`, both are traced, and the list has one equation that runs the one or the other. Under `vmap`, with a
-    predicate for each example, both are computed and selected from; derivatives of what was not selected are zero, even where
-    they would be NaN.
+    If the value of the predicate is known, for example under `grad`, only the selected function is called. If it is unknown, in
+    `make_expressions`, both are traced, and the list has one equation that runs one of them. Under `vmap`, with a predicate for
+    each example, both are computed and the results are selected; derivatives of the other results are zero, even where they
+    would be NaN.
 
     Args:
-        pred: a bool or a number (which holds if it is not zero), of shape `()`.
+        pred: a bool or a number (true if it is not zero), of shape `()`.
         true_fun: a function of NumPy code.
-        false_fun: another, whose result has the same structure, shapes and dtypes.
-        operands: arrays, numbers or trees of them. What the functions use from outside need not be among them; but in an
-            abstract trace, what they compute from that alone is computed whichever is called.
+        false_fun: a function whose result has the same structure, shapes and dtypes.
+        operands: arrays, numbers or trees of them. The functions may also close over values. In an abstract trace,
+            computations that depend only on such values run for every predicate.
 
     Returns:
-        The result of the function that was chosen.
+        The result of the selected function.
 
     Raises:
         ControlFlowError: the predicate is not one number, or the results do not agree.
@@ -58,7 +58,7 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
 
 
 def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
-    """Return `branches[index](*operands)`, with an index below zero or past the end taken as the first or last.
+    """Return `branches[index](*operands)`. The index is clipped to the range of the branches.
 
     Args:
         index: an integer of shape `()`.
@@ -66,10 +66,10 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
         operands: arrays, numbers or trees of them.
 
     Returns:
-        The result of the branch that was chosen; when which are computed is said at `cond`.
+        The result of the selected branch. As for `cond`, other branches are computed only under `vmap`.
 
     Raises:
-        ControlFlowError: the index is not one integer, there is no branch, or the results do not agree.
+        ControlFlowError: the index is not one integer, `branches` is empty, or the results do not agree.
 
     Example:
         >>> import numpy as np, functad
@@ -91,13 +91,13 @@ def _among(primitive: Control, index: Any, branches: Sequence[Callable[..., Any]
     if not is_batched(index):
         return unaliased_tree(branches[_within(lowest(index), branches)](*_handed(operands)))
     agreement = _agreement(primitive, branches)
-    with np.errstate(all="ignore"):  # what is not selected need not make sense
+    with np.errstate(all="ignore"):  # results that are not selected may be invalid
         results = [agreement.fit(branch(*_handed(operands))) for branch in branches]
     return agreement.build(_select(index, [agreement.cast(leaves) for leaves in results]))
 
 
 def _handed(operands: tuple[Any, ...]) -> Any:
-    """Return the operands as a branch is given them."""
+    """Return the operands to pass to a branch."""
     leaves, structure = flatten(operands)
     return structure.unflatten(handed([owned(shown(leaf)) for leaf in leaves]))
 
@@ -107,7 +107,7 @@ def _within(index: Any, branches: Sequence[Any]) -> int:
 
 
 def _select(index: Any, results: Sequence[Sequence[Any]]) -> Sequence[Any]:
-    """Return for each example the leaves of the result that its index stands for."""
+    """Return for each example the leaves of the result that its index selects."""
     if dtype_of(index).kind == "b":
         return selected(index, results[1], results[0])
     chosen = results[-1]
@@ -123,7 +123,7 @@ def _agreement(primitive: Control, branches: Sequence[Callable[..., Any]]) -> Ag
 
 
 def _listed(primitive: Control, index: Any, branches: Sequence[Callable[..., Any]], operands: tuple[Any, ...]) -> Any:
-    """Record the choice as one equation that holds all branches."""
+    """Record the branches as one equation."""
     leaves, structure = flatten(operands)
     leaves = [operand_of(leaf) for leaf in leaves]
     agreement = _agreement(primitive, branches)
@@ -138,7 +138,7 @@ def _listed(primitive: Control, index: Any, branches: Sequence[Callable[..., Any
     specs = structure.unflatten([spec_of(leaf) for leaf in leaves])
     bodies = [(fitted(branch), specs) for branch in branches]
     lists, captured = close_bodies(primitive.name, *bodies, operands=leaves)
-    if any(body.results != agreement.specs for body in lists):  # a later branch has shown what Python numbers become
+    if any(body.results != agreement.specs for body in lists):  # a later branch determined the dtypes of Python numbers
         lists, captured = close_bodies(primitive.name, *bodies, operands=leaves)
     return agreement.build(primitive(index, *leaves, *captured, branches=tuple(lists)))
 

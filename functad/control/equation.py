@@ -1,8 +1,8 @@
-"""What control flow is in an expression list: primitives that hold the lists of their bodies.
+"""Primitives for control flow, which hold expression lists as parameters.
 
-Where values are known, concrete traces included, such a primitive runs its lists by Python's own control flow, and each
-operation is recorded as any other. Only where a trace without values is below does it stand as one equation. Its rules then are
-written with control flow again: the derivative of a loop is a loop. So they hold to any order.
+If values are known, also in concrete traces, such a primitive runs its lists with Python's control flow, and each operation is
+recorded separately. If an abstract trace is below, the call is recorded as one equation. The derivative rules are written with
+control flow again (the derivative of a loop is a loop), so derivatives of any order exist.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from functad.transforms.vmap import vmap
 class Control(SolverPrimitive):
     """A primitive that holds expression lists: `cond`, a loop, or the derivative of one.
 
-    In a reverse trace the parameter `wrt` says by which of its arrays it is differentiated; no list ever shows it.
+    In a reverse trace, the parameter `wrt` holds the positions of the differentiated arrays. No list shows it.
     """
 
     def __init__(
@@ -40,17 +40,17 @@ class Control(SolverPrimitive):
         doc: str,
         lists: str = "",
     ) -> None:
-        """Make the primitive.
+        """Create the primitive.
 
         Args:
             name: its name in lists.
-            compute: `compute(*arrays, **params)` on values that are known, Tensors of concrete traces included.
-            spec: shape rule.
-            pull: `pull(gs, arrays, out, params)`, the cotangents of the arguments at `params["wrt"]`.
-            push: `push(ts, arrays, params)`, the tangents of the results for those of the arguments; `None` for zero.
-            batch: `batch(values, batched, size, params)`, the results for all examples, from values that are not known.
+            compute: `compute(*arrays, **params)` on known values, including Tensors of concrete traces.
+            spec: the shape rule.
+            pull: `pull(gs, arrays, out, params)` returns the cotangents of the arguments at `params["wrt"]`.
+            push: `push(ts, arrays, params)` returns the tangents of the results; `None` in `ts` and in the result means zero.
+            batch: `batch(values, batched, size, params)` returns the results for all examples; the values are unknown.
             doc: one line.
-            lists: how it runs the lists among its parameters; empty if there are none.
+            lists: the control flow of the lists among its parameters; empty if there are none.
         """
 
         def run(*arrays: Any, wrt: Any = None, back: Any = None, **params: Any) -> tuple[Any, ...]:
@@ -84,7 +84,7 @@ class Control(SolverPrimitive):
         )
 
     def __call__(self, *arrays: Any, **params: Any) -> Any:
-        """Run the lists where values are known; stand as one equation where they are not."""
+        """Run the lists if values are known; record one equation if they are unknown."""
         if not any(map(unknown, arrays)):
             return self.compute(*arrays, **params)
         params = {key: value for key, value in params.items() if key not in ("wrt", "back")}
@@ -95,12 +95,12 @@ class Control(SolverPrimitive):
         return self.call_for_reverse(arrays, params, tuple([i for i in own if is_inexact(arrays[i])]))
 
     def call_for_reverse(self, arrays: tuple[Any, ...], params: dict[str, Any], wrt: tuple[int, ...]) -> Any:
-        """Record the call in a reverse trace, for derivatives by the arguments at positions `wrt`."""
+        """Record the call in a reverse trace, for derivatives with respect to the arguments at positions `wrt`."""
         return record(self, arrays, {**params, "wrt": wrt})
 
 
 class Derivatives(NamedTuple):
-    """Rules of a deferred function that are known without its values.
+    """Derivative rules of a deferred function that need no values.
 
     Attributes:
         pull, push, batch: as for `Control`.
@@ -114,16 +114,16 @@ class Derivatives(NamedTuple):
 def deferred(
     name: str, run: LeafFunction, specs: Sequence[ArraySpec], shown: dict[str, Any], rules: Derivatives | None = None
 ) -> Control:
-    """Return a primitive that computes a flat function when values are known, and can be differentiated to any order.
+    """Return a primitive that evaluates a flat function once values are known, with derivatives of any order.
 
-    For what no list of equations can say, since the number of values to keep between the steps is not known.
+    For computations without an expression list, because the number of residuals depends on values.
 
     Args:
         name: the name in lists.
         run: the function.
-        specs: of the results.
-        shown: parameters that lists show: what `run` is made of.
-        rules: its derivatives; by default those of what `run` does when it is run.
+        specs: the specs of the results.
+        shown: the parameters to show in lists, from which `run` is made.
+        rules: the derivative rules. Default: differentiate `run` when it is evaluated.
     """
 
     def pull(gs: Any, arrays: Sequence[Any], out: Any, params: Any) -> list[Any]:
@@ -165,17 +165,17 @@ def pull_later(
     shown: dict[str, Any],
     rules: Derivatives | None = None,
 ) -> list[Any]:
-    """Return the cotangents of the arguments at positions `wrt` of a flat function that is run again when values are known.
+    """Return the cotangents of the arguments at positions `wrt` of a flat function, evaluated again once values are known.
 
     Args:
-        name: of the function, in lists.
+        name: the name of the function in lists.
         run: the function.
         gs: the cotangents of its results.
         arrays: its arguments.
         out: its results.
         wrt: positions of floating-point arguments.
-        shown: parameters that lists show.
-        rules: the derivatives of these cotangents, if they are known.
+        shown: the parameters to show in lists.
+        rules: the derivative rules of these cotangents, if known.
     """
     count = len(arrays)
 
@@ -187,20 +187,20 @@ def pull_later(
 
 
 def over_examples(f: LeafFunction, batched: Sequence[bool], size: int) -> LeafFunction:
-    """Return a flat function for all examples of a batch; `batched` says which arguments have the batch axis in front."""
+    """Return a flat function for all examples of a batch. `batched` is `True` for arguments with the batch axis in front."""
     return vmap(lambda *leaves: list(f(*leaves)), in_axes=tuple([0 if own else None for own in batched]), axis_size=size)
 
 
 def selected(condition: Any, first: Sequence[Any], second: Sequence[Any]) -> list[Any]:
-    """Return for each example of a batch the leaves of `first` where the condition holds, else those of `second`.
+    """Return for each example the leaves of `first` where the condition holds, else the leaves of `second`.
 
-    What is not selected gets a cotangent of exactly zero, which stays zero whatever its derivative is.
+    Values that are not selected get a cotangent of exactly zero, which stays zero even if their derivative is infinite.
     """
     return [a if a is b else np.where(condition, a, b) for a, b in zip(first, second, strict=True)]
 
 
 def part(values: Sequence[Any], *counts: int) -> list[list[Any]]:
-    """Return values in groups of the given sizes, and the rest."""
+    """Return values in groups of the given sizes, followed by the remaining values."""
     result, start = [], 0
     for count in counts:
         result.append(list(values[start : start + count]))
@@ -209,20 +209,20 @@ def part(values: Sequence[Any], *counts: int) -> list[list[Any]]:
 
 
 def unknown(value: Any) -> bool:
-    """Say whether only shape and dtype of a value are known."""
+    """Return `True` if only shape and dtype of a value are known."""
     return isinstance(value, Recorded) and isinstance(lowest(value), ArraySpec)
 
 
 def listing(leaves: Sequence[Any]) -> bool:
-    """Say whether control flow on these values is to become an equation of an expression list."""
+    """Return `True` if control flow on these values is recorded as an equation of an expression list."""
     return any(map(unknown, leaves)) or type(OPEN.get()) is AbstractRecorder
 
 
 def any_example(predicate: Any) -> bool:
-    """Say whether a predicate that is known holds for some example."""
+    """Return `True` if a known predicate holds for some example."""
     return bool(np.any(lowest(predicate)))
 
 
 def is_batched(predicate: Any) -> bool:
-    """Say whether a predicate that is known has several examples."""
+    """Return `True` if a known predicate has several examples."""
     return isinstance(predicate, Recorded) and np.ndim(lowest(predicate)) > 0

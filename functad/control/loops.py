@@ -1,4 +1,4 @@
-"""`while_loop` and `fori_loop`: steps until a condition fails, or a number of steps that is known."""
+"""`while_loop` and `fori_loop`: loops with a condition, and loops over a range of indices."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ from functad.transforms.walks.cotangents import zero_tangent
 
 
 def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init: Any) -> Any:
-    """Return the first of `init`, `body_fun(init)`, `body_fun(body_fun(init))`, ... for which `cond_fun` does not hold.
+    """Return the first of `init`, `body_fun(init)`, `body_fun(body_fun(init))`, ... for which `cond_fun` is false.
 
-    It has derivatives of both modes and any order. Reverse mode keeps what each step needs on a stack that grows, so memory
-    grows with the number of steps; `fori_loop` and `scan` are for numbers of steps that are known. Where values are known this
-    is Python's `while`; an abstract trace makes one equation of it. Under `vmap` it goes on until the condition fails for all
-    examples, and examples that are finished stay as they are.
+    Derivatives of both modes and any order exist. Reverse mode stores the residuals of each step, so memory grows with the
+    number of steps. Use `fori_loop` or `scan` for a known number of steps. If values are known, the loop runs as a Python
+    `while`; an abstract trace records one equation. Under `vmap` it runs until the condition is false for all examples, and the
+    carry of finished examples stays unchanged.
 
     Args:
-        cond_fun: from a carry to a bool of shape `()`.
-        body_fun: from a carry to the next, of the same structure, shapes and dtypes; Python numbers in `init` take the dtype
-            that the body gives them.
+        cond_fun: maps a carry to a bool of shape `()`.
+        body_fun: maps a carry to the next carry, of the same structure, shapes and dtypes. Python numbers in `init` take the
+            dtype of the body's result.
         init: the first carry: an array, a number or a tree of them.
 
     Returns:
@@ -83,18 +83,18 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
         return unaliased(carry.fit(body_fun(carry.hand(taken(leaves)))))
 
     leaves, finished = _run(test, step, [owned(leaf) for leaf in leaves])
-    # A trace without values came in with what the functions use from outside.
+    # The condition is unknown if the functions close over values of an abstract trace.
     return carry.build(leaves) if finished else _listed(cond_fun, body_fun, carry, leaves)
 
 
 def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_val: Any) -> Any:
-    """Return `x` after `for i in range(lower, upper): x = body_fun(i, x)`, with `x = init_val` at first.
+    """Return `x` after `for i in range(lower, upper): x = body_fun(i, x)`, starting with `x = init_val`.
 
     Args:
         lower: the first index, an integer of shape `()`.
-        upper: the index to stop before. If both are known, even if nothing else is, an abstract trace records a `scan`, the
-            derivative of which needs no growing stack; otherwise a `while_loop`.
-        body_fun: from an index and a carry to the next carry, of the same structure, shapes and dtypes.
+        upper: the index to stop before. If both bounds are known, an abstract trace records a `scan`, whose derivative needs
+            no growing stack; otherwise a `while_loop`.
+        body_fun: maps an index and a carry to the next carry, of the same structure, shapes and dtypes.
         init_val: the first carry: an array, a number or a tree of them.
 
     Returns:
@@ -123,11 +123,11 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
     if any(unknown(bound) or is_batched(bound) for bound in (lower, upper)):
         return carry.build(while_loop(lambda state: state[0] < upper, step, (lower, leaves))[1])
     first, last = int(lowest(lower)), int(lowest(upper))
-    if first >= last or not listing(leaves):  # a list needs no equation for a loop of no steps
+    if first >= last or not listing(leaves):  # an empty loop needs no equation
         leaves = [owned(leaf) for leaf in leaves]
         for i in range(first, last):
             leaves = unaliased(carry.fit(body_fun(i, carry.hand(taken(leaves)))))
-            if i == first and any(map(unknown, leaves)):  # a trace without values came in with what the body uses
+            if i == first and any(map(unknown, leaves)):  # the body closes over values of an abstract trace
                 return fori_loop(first + 1, last, body_fun, carry.build(leaves))
         return carry.build(leaves)
     return carry.build(scan(lambda state, _: (step(state), None), (first, leaves), None, last - first)[0][1])
@@ -142,10 +142,10 @@ def _predicate(cond_fun: Callable[[Any], Any], carry: Any) -> Any:
 
 
 def _run(test: Callable[[list[Any]], Any], step: Callable[[list[Any]], list[Any]], leaves: list[Any]) -> tuple[list[Any], bool]:
-    """Run a loop on leaves that are known; return them, and whether the condition failed, or is not known any more."""
+    """Run a loop on known leaves. Return the leaves, and `True` if the condition is false, `False` if it became unknown."""
     while True:
         more = test(leaves)
-        if type(more) in BOOLS:  # the usual case
+        if type(more) in BOOLS:  # the common case
             if not more:
                 return leaves, True
             leaves = step(leaves)
@@ -162,7 +162,7 @@ def _run(test: Callable[[list[Any]], Any], step: Callable[[list[Any]], list[Any]
 
 
 def _listed(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], carry: Agreement, leaves: Sequence[Any]) -> Any:
-    """Record the loop as one equation that holds condition and body."""
+    """Record the loop as one equation with its condition and body."""
     arrays, lists = _lists(cond_fun, body_fun, carry, leaves)
     return carry.build(WHILE(*arrays, **lists))
 
@@ -194,7 +194,7 @@ def _compute(*arrays: Any, carries: int, cond: Any, body: Any) -> Sequence[Any]:
 
 
 def _pull(gs: Any, arrays: Sequence[Any], out: Any, params: Any) -> list[Any]:
-    """Leave the backward pass until values are known: how many steps there are to keep something from is not known before."""
+    """Defer the backward pass until values are known, because the number of steps to keep residuals for is unknown."""
     return _pulled(gs, arrays, out, {key: params[key] for key in ("carries", "cond", "body")}, tuple(params["wrt"]))
 
 
@@ -205,7 +205,7 @@ def _pulled(gs: Any, arrays: Sequence[Any], out: Any, shown: dict[str, Any], by:
 
 
 def _push(ts: Sequence[Any], arrays: Sequence[Any], params: Any) -> list[Any]:
-    """The tangent goes along with the carry."""
+    """Push tangents as a part of the carry."""
     arrays, lists, carry = _with_tangents(ts, arrays, params)
     return list(carry.build(WHILE(*arrays, **lists))[1])
 
@@ -213,13 +213,13 @@ def _push(ts: Sequence[Any], arrays: Sequence[Any], params: Any) -> list[Any]:
 def _with_tangents(
     ts: Sequence[Any], arrays: Sequence[Any], params: Any, carried: Sequence[int] = ()
 ) -> tuple[list[Any], dict[str, Any], Agreement]:
-    """Return arguments and parameters of the loop whose carry has its tangent with it: `(leaves, tangents, carried)`.
+    """Return arguments and parameters of the loop with carry `(leaves, tangents, carried)`, and the agreement of this carry.
 
     Args:
         ts: tangents of the arrays.
-        arrays: those of the loop.
-        params: of its equation.
-        carried: positions of what the steps use from outside, and are to hand on from one to the next.
+        arrays: the arguments of the loop.
+        params: the parameters of its equation.
+        carried: positions of outer values to make a part of the carry.
     """
     (leaves, outer), (t_leaves, t_outer) = part(arrays, params["carries"]), part(ts, params["carries"])
     test, step = Closed(params["cond"]), Closed(params["body"])
@@ -237,29 +237,29 @@ def _with_tangents(
 def _pulled_with_tangents(
     gs: Sequence[Any], hs: Sequence[Any], ts: Sequence[Any], arrays: Sequence[Any], params: Any, by: Sequence[int]
 ) -> tuple[list[Any], Sequence[Any]]:
-    """Return the derivative of cotangents `J^T g` in a direction, `(J t)'^T g + J^T h`, and `J t`.
+    """Return the derivative `(J t)'^T g + J^T h` of the cotangents `J^T g` in a direction, and `J t`.
 
-    Both are of the loop that takes tangents along, whose cotangents are `h` and `g`; a loop again, to any order.
+    Both belong to the loop with tangents in its carry, with the cotangents `h` and `g`. Its derivative is a loop again.
 
     Args:
-        gs: `g`, of the floating-point leaves.
-        hs: `h`, of the same; `None` for zero.
-        ts: `t`, of the arrays.
-        arrays: those of the loop.
-        params: of the equation of its cotangents.
-        by: positions of the arrays by which the loop that takes tangents along is differentiated.
+        gs: `g`, for the floating-point leaves.
+        hs: `h`, for the same leaves; `None` for zero.
+        ts: `t`, for the arrays.
+        arrays: the arguments of the loop.
+        params: the parameters of the equation of its cotangents.
+        by: positions of the arrays to differentiate the loop with tangents with respect to.
     """
     count = params["carries"]
-    # A direction that is an argument itself is another value: else its cotangent would be counted among those of the argument.
+    # Copy directions that are the same Tensor as an argument; else their cotangents would be added to the argument's.
     ts = [*ts[:count], *map(_apart, ts[count:])]
     given, lists, carry = _with_tangents(ts, arrays, params)
     first = len(carry.specs)
     outer = [i for i in by if i >= count]
     once = [i for i in outer if len(_places(arrays[count:], arrays[i])) == len(_places(given[first:], arrays[i])) == 1]
     if not all(_places([*arrays[count:], *ts[count:]], value) for value in given[first:]):
-        once = []  # a rule computed something from an outer value alone, such as the logarithm of a base
+        once = []  # a rule computed from an outer value alone, such as the logarithm of a base
     carried = [i for i in outer if i not in once]
-    if carried:  # they are no Tensors, batches of these, not used, or given twice
+    if carried:  # outer values that are not Tensors, are batched, unused, or given twice
         given, lists, carry = _with_tangents(ts, arrays, params, carried)
     before, first = first, first + len(carried)
     places = {i: i for i in by if i < count} | dict(zip(carried, range(before, first), strict=True))
@@ -276,13 +276,13 @@ def _pulled_with_tangents(
 
 
 def _apart(t: Any) -> Any:
-    """Return a Tensor as another one of the same value."""
+    """Return a copy of a Tensor; anything else unchanged."""
     followed = isinstance(t, Recorded)
     return np.copy(t) if followed else t
 
 
 def _places(values: Sequence[Any], value: Any) -> list[int]:
-    """Return at which positions values are the same Tensor as another one; batches are not compared."""
+    """Return the positions of the same Tensor as `value` among values; empty for batches."""
     value = resolve(value)
     if not isinstance(value, Recorded) or isinstance(value.recorder, BatchRecorder):
         return []
@@ -291,14 +291,14 @@ def _places(values: Sequence[Any], value: Any) -> list[int]:
 
 
 def _push_pulled(ts: Sequence[Any], arrays: Sequence[Any], params: Any) -> list[Any]:
-    """Forward over reverse mode."""
+    """Push tangents through the cotangents (forward over reverse mode)."""
     count = len(params["body"].inputs)
     (own, gs), (t_own, t_gs) = part(arrays, count), part(ts, count)
     return _pulled_with_tangents(gs, t_gs, t_own, own, params, params["by"])[0]
 
 
 def _pull_pulled(us: Any, arrays: Sequence[Any], out: Any, params: Any) -> list[Any]:
-    """Reverse over reverse mode: the cotangents `u` of the cotangents are a direction for the loop."""
+    """Pull cotangents `u` of the cotangents back (reverse over reverse mode): `u` is a direction for the loop."""
     count = len(params["body"].inputs)
     own, gs = part(arrays, count)
     ts = replaced([None] * count, params["by"], us)
@@ -309,13 +309,13 @@ def _pull_pulled(us: Any, arrays: Sequence[Any], out: Any, params: Any) -> list[
 
 
 def _batch(values: Sequence[Any], batched: Sequence[bool], size: int, params: Any) -> Any:
-    """Go on until the condition fails for all examples."""
+    """Batch the loop: run until the condition is false for all examples."""
     every = [i < params["carries"] or own for i, own in enumerate(batched)]
     return WHILE(*_spread(values, batched, every, size), **_over_examples(params, every, size))
 
 
 def _batch_pulled(values: Sequence[Any], batched: Sequence[bool], size: int, params: Any) -> list[Any]:
-    """Return the cotangents of all examples: what one is by which is differentiated is another array in each of them."""
+    """Return the cotangents of all examples. Arguments that are differentiated get a batch axis."""
     count, by = len(params["body"].inputs), params["by"]
     every = [i < params["carries"] or i in by or i >= count or own for i, own in enumerate(batched)]
     arrays, gs = part(_spread(values, batched, every, size), count)
@@ -327,13 +327,13 @@ def _batch_pulled(values: Sequence[Any], batched: Sequence[bool], size: int, par
 
 
 def _spread(values: Sequence[Any], batched: Sequence[bool], every: Sequence[bool], size: int) -> list[Any]:
-    """Return values with a batch axis where `every` says so."""
+    """Return values with a batch axis where `every` is `True`."""
     found = zip(values, batched, every, strict=True)
     return [spread_out(value, own, size) if wanted else value for value, own, wanted in found]
 
 
 def _over_examples(params: Any, batched: Sequence[bool], size: int) -> dict[str, Any]:
-    """Return the parameters of the loop over all examples: those that are finished stay as they are."""
+    """Return the parameters of the loop over all examples. Finished examples stay unchanged."""
     count = params["carries"]
     axes = tuple([0 if own else None for own in batched])
     specs = params["body"].specs[: len(batched)]

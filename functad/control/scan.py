@@ -1,4 +1,4 @@
-"""`scan`: the same step over the rows of arrays, with a carry; and `map`, without one."""
+"""`scan`: a loop over the rows of arrays, with a carry; and `map`, without a carry."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ from functad.trees.structure import Structure, flatten
 def scan(
     f: Callable[[Any, Any], Any], init: Any, xs: Any = None, length: int | None = None, reverse: bool = False
 ) -> tuple[Any, Any]:
-    """Carry a value over the rows of `xs`, and stack what each step gives: `carry, y = f(carry, x)`.
+    """Carry a value over the rows of `xs`, and stack the results of the steps: `carry, y = f(carry, x)`.
 
-    Where values are known this is Python's `for`; an abstract trace makes one equation of it. Its backward pass takes time
-    linear in the length and keeps of each step what the rules of its operations read.
+    If values are known, the loop runs as a Python `for`; an abstract trace records one equation. The backward pass takes time
+    linear in the length, and keeps the residuals of each step.
 
     Args:
-        f: from a carry and a row of `xs` to the next carry, of the same structure, shapes and dtypes, and a result.
-        init: the first carry: an array, a number or a tree of them; a Python number takes the dtype that `f` gives it.
-        xs: an array or a tree of arrays, which all have the same number of rows; `None` if there are none.
-        length: the number of steps, needed if there are no rows.
-        reverse: begin with the last row; `ys[i]` belongs to `xs[i]` all the same.
+        f: maps a carry and a row of `xs` to a pair: the next carry, of the same structure, shapes and dtypes, and a result.
+        init: the first carry: an array, a number or a tree of them. A Python number takes the dtype of the carry from `f`.
+        xs: an array or a tree of arrays with the same number of rows; `None` for no rows.
+        length: the number of steps; required if there are no rows.
+        reverse: `True` to begin with the last row. `ys[i]` still belongs to `xs[i]`.
 
     Returns:
         `(carry, ys)`: the last carry, and the results of all steps stacked along a new first axis.
 
     Raises:
-        ControlFlowError: `f` returns no pair, its carry does not agree with `init`, its results do not agree from step to step,
-            or the numbers of rows differ.
+        ControlFlowError: `f` does not return a pair, its carry does not agree with `init`, its results do not agree between
+            steps, or the numbers of rows differ.
 
     Example:
         >>> import numpy as np
@@ -60,11 +60,11 @@ def scan(
 def map(f: Callable[[Any], Any], xs: Any) -> Any:  # noqa: A001 - users write functad.map
     """Apply `f` to the rows of `xs`, one after the other, and stack the results: `np.stack([f(x) for x in xs])`.
 
-    `vmap(f)(xs)` gives the same, faster and with more memory: there the intermediate values of all rows live at once.
+    `vmap(f)(xs)` gives the same result. It is faster but needs more memory, for the intermediate values of all rows at once.
 
     Args:
-        f: from a row to a result.
-        xs: an array or a tree of arrays, which all have the same number of rows.
+        f: maps a row to a result.
+        xs: an array or a tree of arrays with the same number of rows.
 
     Returns:
         The results stacked along a new first axis.
@@ -91,9 +91,9 @@ def over_rows(
     *,
     lists: bool = False,
 ) -> tuple[Any, Any]:
-    """Scan over the rows of `xs`, for `scan` and `map`: `f` is the function of the user, `step_of` takes a carry too.
+    """Scan over the rows of `xs`, for `scan` and `map`. `f` is the user's function, `step_of` the step with a carry.
 
-    With `lists` it is one equation also where values are known: for rules, which are traced without them.
+    With `lists=True` one equation is recorded even if values are known. Rules use this, because they are traced abstractly.
     """
     given, structure = flatten(xs)
     rows = [value_of(leaf) for leaf in given]
@@ -168,9 +168,9 @@ def _run(
     length: int,
     reverse: bool,
 ) -> tuple[Sequence[Any], list[list[Any]]]:
-    """Run the steps on leaves that are known; return the last carry and the leaves of the results.
+    """Run the steps on known leaves; return the last carry and the leaves of the results.
 
-    It stops after the first step if only shapes and dtypes of what that gave are known.
+    The loop stops after the first step if its results are unknown.
     """
     results = []
     leaves = [owned(leaf) for leaf in leaves]
@@ -178,14 +178,14 @@ def _run(
         leaves, result = step(leaves, [owned(row[i]) for row in rows])
         results.append(result)
         if len(results) == 1 and any(unknown(leaf) for leaf in (*leaves, *result)):
-            break  # a trace without values came in with what the function uses from outside
+            break  # the function closes over values of an abstract trace
     if reverse:
         results.reverse()
     return leaves, results
 
 
 def _stacked(results: Sequence[Sequence[Any]]) -> list[Any]:
-    """Return for each leaf of the results an array with a row for each step."""
+    """Return for each leaf of the results an array with one row per step."""
     columns = zip(*results, strict=True)
     return [np.array(column) if all(type(v) in PLAIN for v in column) else np.stack(column) for column in columns]
 
@@ -199,10 +199,10 @@ def _listed(
     length: int,
     reverse: bool,
 ) -> Any:
-    """Record the steps as one equation that holds the step: from carry and row to the leaves of the next carry and a result."""
+    """Record the steps as one equation. Its list maps a carry and a row to the next carry and a result."""
     row = structure.unflatten([ArraySpec(shape_of(row)[1:], dtype_of(row)) for row in rows])
     (body,), captured = carry.settled(lambda state: close_bodies("scan", (step, (state, row)), operands=[*leaves, *rows]))
-    if not length:  # only the shapes of the results are needed from the step
+    if not length:  # the list is needed for the shapes of the results only
         return [*[owned(leaf) for leaf in carry.cast(leaves)], *_no_rows(body.results[len(leaves) :])]
     return SCAN(
         *carry.cast(leaves), *rows, *captured, carries=len(leaves), rows=len(rows), length=length, reverse=reverse, body=body
@@ -210,7 +210,7 @@ def _listed(
 
 
 def _no_rows(specs: Sequence[ArraySpec]) -> list[Any]:
-    """Return the stacked results of no steps."""
+    """Return the stacked results of zero steps."""
     return [np.zeros((0, *spec.shape), spec.dtype) for spec in specs]
 
 
@@ -237,7 +237,7 @@ def _spec(*arrays: Any, carries: int, rows: int, length: int, reverse: bool, bod
 
 
 def _push(ts: Sequence[Any], arrays: Sequence[Any], params: Any) -> list[Any]:
-    """The tangent goes along with the carry."""
+    """Push tangents as a part of the carry."""
     counts = params["carries"], params["rows"]
     (leaves, xs, outer), (t_leaves, t_xs, t_outer) = part(arrays, *counts), part(ts, *counts)
     body = Closed(params["body"])
@@ -268,10 +268,10 @@ def _batch(values: Sequence[Any], batched: Sequence[bool], size: int, params: An
 
 
 def _pull(gs: Any, arrays: Sequence[Any], out: Any, params: Any) -> list[Any]:
-    """Go back over the rows, with what the steps kept.
+    """Pull cotangents back over the rows in reverse order, with the residuals of the steps.
 
-    Where tapes share their records, the gradient of an inner one has read what the steps kept, so that for the outer one these
-    are results as the others are: the scan runs once more, and keeps of the steps what their derivatives read.
+    Tapes share records. If the gradient of an inner tape has read the residuals, they have cotangents in the outer tape. Then
+    the scan runs once more with a step that also keeps the residuals of the residuals.
     """
     split: StepDerivative = params["back"]
     if not all(g is None or is_absent(g) for g in gs[len(gs) - split.stacked :]):
@@ -300,17 +300,17 @@ def _pull(gs: Any, arrays: Sequence[Any], out: Any, params: Any) -> list[Any]:
 
 
 def scalar(g: Any) -> Any:
-    """Return a plain cotangent of shape `()` as a scalar, as the steps of a derivative return it."""
+    """Return a plain cotangent of shape `()` as a scalar, like the results of derivative steps."""
     return g[()] if type(g) is np.ndarray and not g.shape else g
 
 
 def zero_tangents(values: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
-    """Return the tangents of a carry, with zeros in place of `None` where a derivative can flow."""
+    """Return the tangents of a carry, with zeros in place of `None` for differentiable leaves."""
     return [t if t is not None or not is_inexact(v) else zero_tangent(v) for v, t in zip(values, ts, strict=True)]
 
 
 class _Scan(Control):
-    """The primitive; in a reverse trace its steps also give what their derivatives will read."""
+    """The primitive. In a reverse trace its steps also return the residuals of their derivatives."""
 
     def call_for_reverse(self, arrays: tuple[Any, ...], params: dict[str, Any], wrt: tuple[int, ...]) -> Any:
         if not wrt:

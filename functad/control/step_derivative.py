@@ -1,8 +1,8 @@
-"""The derivative of a step of a scan: a list that runs forward with the step, and one that pulls cotangents back.
+"""The derivative of a step of a scan: a forward list with residuals, and a backward list that pulls cotangents back.
 
-The backward pass of a step is traced once, together with the step. What of it does not depend on a cotangent is computed on the
-way forward, and what the rest reads of that is stacked, one row for each step. Rows of the inputs are read again instead, and
-what depends only on values that all steps share, such as the transpose of a matrix, is computed again.
+The step and its backward pass are traced together once. Backward work that does not depend on a cotangent moves to the forward
+list, and the residuals are stacked with one row per step. Rows of the inputs are read again instead of being stacked. Values
+that depend only on shared inputs, such as the transpose of a matrix, are recomputed.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ SHARED, FORWARD, BACKWARD = range(3)
 
 
 class StepDerivative:
-    """How a step is differentiated.
+    """The forward and backward lists of a step.
 
     Attributes:
-        forward: the step, whose results are followed by what is stacked.
-        backward: from what was kept, outer values and cotangents of the results to those of carry, rows and outer values.
-        rows: the inputs with rows that `backward` reads first, by number.
-        stacked: how many results of `forward` it reads after them.
-        leaves, by_rows, outer: positions, among the arguments of the scan, of what `backward` gives cotangents of.
+        forward: the step, with the residuals to stack as additional results.
+        backward: maps residuals, outer values and cotangents of the results to cotangents of carry, rows and outer values.
+        rows: the numbers of the inputs with rows that `backward` reads first.
+        stacked: the number of residuals of `forward` that `backward` reads next.
+        leaves, by_rows, outer: positions, among the arguments of the scan, of the cotangents that `backward` returns.
     """
 
     def __init__(self, body: Expressions, carries: int, rows: int, wrt: Sequence[int]) -> None:
@@ -65,14 +65,14 @@ class StepDerivative:
 
 
 class LoopDerivative(NamedTuple):
-    """The step of a loop whose number of steps is not known, and its way back, as lists.
+    """The forward and backward lists of a step of a loop with an unknown number of steps.
 
     Attributes:
-        forward: the step, whose results are followed by what is kept of it.
-        backward: from cotangents of the carry, sums over the later steps of those of outer values, what was kept and outer
-            values, to these cotangents and sums before the step.
-        leaves: how many cotangents are of the carry.
-        order: where each of the cotangents asked for stands among what `backward` returns.
+        forward: the step, with its residuals as additional results.
+        backward: maps cotangents of the carry, sums of cotangents of outer values over the later steps, residuals and outer
+            values to these cotangents and sums before the step.
+        leaves: the number of cotangents of the carry.
+        order: for each requested cotangent, its position among the results of `backward`.
     """
 
     forward: Expressions
@@ -82,16 +82,16 @@ class LoopDerivative(NamedTuple):
 
 
 def loop_derivative(body: Expressions, carries: int, by: Sequence[int]) -> LoopDerivative | None:
-    """Return the derivative of a `while_loop`; `None` if its step has none, or none that holds for all values.
+    """Return the derivative of a `while_loop`; `None` if its step has no derivative list that holds for all values.
 
     Args:
         body: the step.
-        carries: how many of its inputs are the carry.
-        by: positions of the inputs by which the loop is differentiated.
+        carries: the number of inputs that belong to the carry.
+        by: positions of the inputs to differentiate with respect to.
     """
     try:
         split = StepDerivative(body, carries, 0, by)
-    except FunctadError:  # it is refused when values are known
+    except FunctadError:  # the error is raised once values are known
         return None
     gs, sums = [[body.specs[i] for i in each] for each in (split.leaves, split.outer)]
     kept = split.forward.results[carries:]
@@ -111,15 +111,15 @@ def loop_derivative(body: Expressions, carries: int, by: Sequence[int]) -> LoopD
 
 
 def _levels(whole: Expressions, moving: range, cotangents: range) -> list[int]:
-    """Return for each slot whether it depends on a cotangent, else on a carry or row, else on what all steps share alone."""
+    """Return for each slot `BACKWARD` if it depends on a cotangent, else `FORWARD` for a carry or row, else `SHARED`."""
     back, forward = (mark_reached(marks_at(slots, len(whole.specs)), whole.equations) for slots in (cotangents, moving))
     return [BACKWARD if b else FORWARD if f else SHARED for b, f in zip(back, forward, strict=True)]
 
 
 def _read_backward(whole: Expressions, levels: Sequence[int], cotangents: Sequence[Any]) -> list[int]:
-    """Return the slots computed on the way forward that the way back reads.
+    """Return the `FORWARD` slots that the backward pass reads.
 
-    The way back are the equations that depend on cotangents or on what is shared alone, and lead to `cotangents`.
+    The backward pass are the `BACKWARD` and `SHARED` equations that lead to `cotangents`.
     """
 
     def reads(equation: Equation, index: int) -> Sequence[int]:

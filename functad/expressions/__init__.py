@@ -1,1 +1,1 @@
-"""The expression list: what a traced function is, and the walk that runs it."""
+"""Expression lists: the intermediate representation of traced functions, and their evaluation."""

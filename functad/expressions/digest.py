@@ -1,4 +1,4 @@
-"""A digest of an expression list: the same for the same list in every process, and another for any other list."""
+"""Digests of expression lists: equal for equal lists in every process, different for different lists."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from functad.places import here
 from functad.primitives.entry import Primitive
 
 _BY_NAME = ("functad", "numpy", "scipy", "builtins", "operator", "math")
-"""Packages whose functions are told by their names: which version of them is used is for the caller to add."""
+"""Packages whose functions are encoded by name only. The caller must add the versions of these packages to a cache key."""
 
 
 def digest(expressions: Expressions) -> str:
-    """Return a SHA-256 of all that an expression list says: two lists with the same digest compute the same.
+    """Return a SHA-256 digest of the content of an expression list. Lists with equal digests compute the same function.
 
-    It is made of the names of primitives, parameters, the bytes of constants, shapes and dtypes, and of how arguments and
-    results are put together; of functions of the user, of their code and what they close over. It depends neither on hash
-    seeds nor on where objects are in memory. Versions of Python, NumPy and functad are no part of it.
+    The digest covers the names of primitives, parameters, the bytes of constants, shapes, dtypes and the structures of
+    arguments and results. User functions enter with their code and closures. The digest depends neither on hash seeds nor on
+    memory addresses. It does not include the versions of Python, NumPy and functad.
 
     Args:
         expressions: the list.
@@ -35,7 +35,7 @@ def digest(expressions: Expressions) -> str:
         64 hexadecimal digits.
 
     Raises:
-        UnsupportedError: the list holds an object that is told by its identity alone, or a Tensor that a trace follows.
+        UnsupportedError: the list holds an object without a reproducible encoding, or a traced Tensor.
 
     Example:
         >>> import numpy as np, functad
@@ -53,14 +53,14 @@ def digest(expressions: Expressions) -> str:
 
 
 class _Encoder:
-    """Writes values as bytes. What many equations have in common, and what is long, is written as its own digest."""
+    """Encodes values as bytes. Shared and possibly long values are encoded as their own digest."""
 
     def __init__(self) -> None:
         self.known: dict[int, tuple[bytes, Any]] = {}
         self.open: dict[int, int] = {}
 
     def encoded(self, value: Any) -> bytes:
-        """Return bytes that tell a value from all others."""
+        """Return an unambiguous encoding of a value."""
         kind = type(value)
         if kind is int:
             return b"i%d;" % value
@@ -89,12 +89,12 @@ class _Encoder:
         return b"%b%d(%b)" % (name.encode(), len(parts), b"".join(parts))
 
     def _mapping(self, value: Mapping[Any, Any]) -> bytes:
-        """Encode a mapping; the order of names does not matter."""
+        """Return the encoding of a mapping. The order of string keys does not matter."""
         keys = sorted(value) if all(type(key) is str for key in value) else list(value)
         return self._sequence("dict", [part for key in keys for part in (key, value[key])])
 
     def _digested(self, value: Any) -> bytes:
-        """Return the digest of a value that was met before, or may be long; within itself, where that began."""
+        """Return the digest of a shared or possibly long value. A recursive reference is encoded as its depth."""
         found = self.known.get(id(value))
         if found is not None:
             return found[0]
@@ -104,7 +104,7 @@ class _Encoder:
         parts = self._parts(value)
         del self.open[id(value)]
         made = hashlib.sha256(parts).digest()
-        self.known[id(value)] = made, value  # which is kept alive, so that no other gets its id
+        self.known[id(value)] = made, value  # keeps `value` alive, so that its id is not reused
         return made
 
     def _parts(self, value: Any) -> bytes:
@@ -144,15 +144,15 @@ class _Encoder:
         )
 
     def _primitive(self, value: Primitive) -> bytes:
-        """Encode a primitive by how it is found again; one of the user's by what it computes, too."""
+        """Return the encoding of a primitive: its import path, and for a user primitive also its function."""
         made, arguments = value.__reduce__()[:2]  # raises if it was made for one call
-        if isinstance(made, types.FunctionType) and made.__name__ == "imported":  # any of the modules that hold it
+        if isinstance(made, types.FunctionType) and made.__name__ == "imported":  # several modules may hold the function
             return self._sequence("primitive", (value.name, value.kind, value.function))
         own = None if value.owner is None else value.compute
         return self._sequence("primitive", (value.name, value.kind, made, arguments, own))
 
     def _function(self, value: types.FunctionType) -> bytes:
-        """Encode a function: one of a package by its name, one of the user by its code and what that uses."""
+        """Return the encoding of a function: the name of a package function, the code and used globals of a user function."""
         name = value.__module__, value.__qualname__
         if (value.__module__ or "").partition(".")[0] in _BY_NAME and value.__closure__ is None:
             return self._sequence("function", (*name, value.__code__.co_firstlineno if "<" in value.__qualname__ else None))
@@ -161,7 +161,7 @@ class _Encoder:
         return self._sequence("function", (*name, value.__code__, value.__defaults__, value.__kwdefaults__, cells, used))
 
     def _reduced(self, value: Any) -> bytes:
-        """Encode an object by how it is pickled."""
+        """Return the encoding of an object from its pickle representation."""
         found = value.__reduce_ex__(4)
         if type(found) is str:
             return self._sequence("global", (getattr(value, "__module__", None) or type(value).__module__, found))

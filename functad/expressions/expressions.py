@@ -1,6 +1,6 @@
-"""The expression list: what a function does, as plain immutable data that prints, checks and evaluates.
+"""The expression list: a traced function as immutable data that can be printed, checked and evaluated.
 
-Every value has a slot, an integer. Inputs come first, then the results of the equations in order.
+Every value has a slot, an integer. The inputs have the first slots, the results of the equations follow in order.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Constant(Immutable):
-    """A value that an expression list holds itself: an array, a scalar, or a Tensor of an enclosing trace."""
+    """A value embedded in an expression list: an array, a scalar, or a Tensor of an enclosing trace."""
 
     __slots__ = ("value",)
 
@@ -49,18 +49,18 @@ class Constant(Immutable):
 
 
 _NONE: Mapping[str, Any] = MappingProxyType({})
-"""The parameters of most equations."""
+"""The empty parameters of most equations."""
 
 
 class Equation(Immutable):
     """One call of a primitive: `outputs = primitive(*inputs, **params)`.
 
     Attributes:
-        primitive: what is called.
+        primitive: the called primitive.
         inputs: a slot or a constant for each array argument.
         params: the keyword arguments.
         outputs: slots of the results.
-        place: where in the user's code it was made; `None` if that was not asked for.
+        place: the location in the user's code; `None` if places were not recorded.
     """
 
     __slots__ = ("inputs", "outputs", "params", "place", "primitive")
@@ -81,7 +81,7 @@ class Equation(Immutable):
     ) -> None:
         assign(self, "primitive", primitive)
         assign(self, "inputs", inputs)
-        # Those of another equation are as immutable as they are to be: lists are written anew often.
+        # Parameters of another equation are immutable already; passes rewrite lists often, so they are not copied again.
         assign(self, "params", params if type(params) is MappingProxyType else MappingProxyType(dict(params)))
         assign(self, "outputs", outputs)
         assign(self, "place", place)
@@ -97,15 +97,15 @@ class Equation(Immutable):
 
 
 class Expressions(Immutable):
-    """A function as a list of equations; made by `make_expressions`, run by calling it.
+    """A function as a list of equations. `make_expressions` creates it; calling it evaluates it.
 
     Attributes:
         inputs: names of the inputs; their slots are `0, 1, ...`.
-        equations: the equations in the order in which they were recorded.
+        equations: the equations in execution order.
         outputs: a slot or a constant for each leaf of the result.
         specs: the spec of every slot.
-        input_structure: how the arguments `(args, kwargs)` flatten to the inputs.
-        output_structure: how the outputs are put together to the result.
+        input_structure: the structure of the arguments `(args, kwargs)`, with the inputs as leaves.
+        output_structure: the structure of the result, with the outputs as leaves.
 
     Example:
         >>> import numpy as np, functad
@@ -151,10 +151,10 @@ class Expressions(Immutable):
         return [spec_of(s.value) if isinstance(s, Constant) else self.specs[s] for s in self.outputs]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Evaluate the list on arguments of the structure, shapes and dtypes that it was made for.
+        """Evaluate the list on arguments with the structure, shapes and dtypes that the list was made for.
 
         Raises:
-            StructureError: they are others; the message names the argument.
+            StructureError: the arguments do not match; the message names the argument.
         """
         leaves = fitting(args, kwargs, self.input_structure, self.specs, self.inputs, self._dtypes)
         constants = [source.value for source in self.outputs if isinstance(source, Constant)]
@@ -168,16 +168,16 @@ class Expressions(Immutable):
         return {spec.dtype for spec in self.specs} | {value.dtype for value in constants if hasattr(value, "dtype")}
 
     def replace(self, **changes: Any) -> Expressions:
-        """Return a list like this one, with some of its attributes changed.
+        """Return a copy of the list with some attributes changed.
 
         Args:
-            changes: new values of attributes, by name. They are not checked; `check` does that.
+            changes: new values of attributes, by name. They are not validated; call `check` for that.
 
         Returns:
-            Another list; this one stays what it is.
+            A new list; this list is unchanged.
 
         Raises:
-            TypeError: there is no such attribute.
+            TypeError: an attribute does not exist.
 
         Example:
             >>> import numpy as np, functad
@@ -187,14 +187,14 @@ class Expressions(Immutable):
         """
         return Expressions(**{**self.__getstate__(), **changes})
 
-    __replace__ = replace  # that of `copy.replace`
+    __replace__ = replace  # the protocol of `copy.replace`
 
     def check(self) -> Expressions:
         """Return the list itself if it is well formed.
 
         Raises:
-            CheckError: a slot is used before it is made or made twice, a spec is missing, or the shape rule of a primitive
-                gives other specs than the list has.
+            CheckError: a slot is read before it is assigned or assigned twice, a spec is missing, or the shape rule of a
+                primitive contradicts the specs of the list.
         """
         known = set(range(len(self.inputs)))
         for number, equation in enumerate(self.equations):
@@ -222,19 +222,19 @@ class Expressions(Immutable):
             raise CheckError(f"{where} gives {found}, but the list says {expected}, at {here()}")
 
     def _known(self, source: int | Constant) -> Any:
-        """Return the spec of an input for a shape rule, or the value if it is a plain constant."""
+        """Return the input of a shape rule: the spec of a slot or a Tensor, or the value of a plain constant."""
         if not isinstance(source, Constant):
             return self.specs[source]
         return spec_of(source.value) if hasattr(type(source.value), "__functad_record__") else source.value
 
     def table(self, most: int | None = 400) -> str:
-        """Return the equations as a table of text, at most 80 columns wide: types, bytes, and the lines that they come from.
+        """Return the equations as a text table of at most 80 columns, with types, bytes and source lines.
 
         Args:
-            most: so many equations at most; `None` for all.
+            most: the largest number of equations to show; `None` for all.
 
         Returns:
-            The table, with totals below it; `print` it.
+            The table with totals in the last line, for `print`.
 
         Example:
             >>> import numpy as np, functad
@@ -257,7 +257,7 @@ class Expressions(Immutable):
         return list_markup(self._listing())
 
     def _listing(self) -> Listing:
-        """Return the list as displays show it."""
+        """Return the data for displays of the list."""
         from functad.expressions.listing import Listing, Row  # noqa: PLC0415 - as above
 
         names = self.names()
@@ -278,7 +278,7 @@ class Expressions(Immutable):
         return Listing(tuple(zip(self.inputs, self.specs, strict=False)), tuple(rows), result, size)
 
     def names(self) -> dict[int, str]:
-        """Return the names under which the slots are shown."""
+        """Return the printed name of each slot."""
         names = dict(enumerate(self.inputs))
         fresh = _fresh_names(set(self.inputs))
         return names | {slot: next(fresh) for equation in self.equations for slot in equation.outputs}
@@ -297,28 +297,28 @@ class Expressions(Immutable):
 
 
 CALLED: ContextVar[Callable[[Expressions, Sequence[Any]], list[Any]] | None] = context_variable("called", default=None)
-"""What evaluates a list that is called: `debug_nans` sets another."""
+"""The evaluator of called lists; `None` for `evaluate`. `debug_nans` sets another evaluator."""
 
 
 def evaluate(expressions: Expressions, inputs: Sequence[Any]) -> list[Any]:
-    """Return the output leaves of a list for given input leaves; values are dropped after their last use.
+    """Return the output leaves of a list for given input leaves. Each value is released after its last use.
 
-    The inputs may be arrays or Tensors: on Tensors the evaluation is recorded, so a list can be differentiated again.
+    The inputs may be arrays or Tensors. Operations on Tensors are recorded, so a list can be differentiated again.
     """
     return evaluator(expressions)(inputs)
 
 
 def evaluator(expressions: Expressions) -> Callable[[Sequence[Any]], list[Any]]:
-    """Return `evaluate` of a list as a function of the inputs, for lists that are run many times, such as bodies of loops.
+    """Return a function that evaluates the list, for lists that run many times, such as loop bodies.
 
-    What is the same for each run, when which value is dropped above all, is found once: that is half the time of a short list.
+    The preparation (mainly the last use of each value) is done once. It takes half the time of a short list.
     """
     last = last_readers(expressions.equations, expressions.outputs)
     constants: dict[int, Any] = {}
     slots = len(expressions.specs)
 
     def place(source: int | Constant) -> int:
-        """Return where the values of a run have an input: constants stand behind the slots."""
+        """Return the position of an input in the values of a run. Constants follow the slots."""
         if isinstance(source, Constant):
             constants[slots + len(constants)] = source.value
             return slots + len(constants) - 1
@@ -332,7 +332,7 @@ def evaluator(expressions: Expressions) -> Callable[[Sequence[Any]], list[Any]]:
     results = [place(source) for source in expressions.outputs]
     empty = [None] * (slots - len(expressions.inputs)) + list(constants.values())
 
-    def run(inputs: Sequence[Any], source: Expressions = expressions) -> list[Any]:  # the list is known in the frame of a run
+    def run(inputs: Sequence[Any], source: Expressions = expressions) -> list[Any]:  # `source_lines` reads `source`
         values = [*inputs, *empty]
         for primitive, places, params, outputs, dropped in steps:
             out = primitive(*[values[i] for i in places], **params)
@@ -353,12 +353,12 @@ def _name(source: int | Constant, names: dict[int, str]) -> str:
 
 
 def call_text(equation: Equation, names: dict[int, str]) -> str:
-    """Return the text of a call with its parameters and inputs, of which the names are given by slot."""
+    """Return the text of a call: the primitive with its parameters, and the names of the inputs."""
     return " ".join([call_name(equation), *[_name(source, names) for source in equation.inputs]])
 
 
 def call_name(equation: Equation) -> str:
-    """Return the name of what an equation calls, with its parameters but for the lists among them."""
+    """Return the name of the called primitive with its parameters, without nested lists."""
     inner = {name.partition("[")[0] for name, _ in inner_lists(equation.params)}
     params = {key: value for key, value in equation.params.items() if key not in inner}
     shown = [f"{key}={_param(value)}" for key, value in params.items() if value is not None and value is not False]
@@ -366,7 +366,7 @@ def call_name(equation: Equation) -> str:
 
 
 def inner_lists(params: Mapping[str, Any]) -> list[tuple[str, Expressions]]:
-    """Return the lists that an equation holds as parameters, such as the body of a loop, with their names."""
+    """Return the nested lists among parameters, such as the body of a loop, with their names."""
     found = []
     for key, value in params.items():
         if isinstance(value, Expressions):
@@ -391,7 +391,7 @@ def _param(value: Any) -> str:
 
 
 def _fresh_names(taken: set[str]) -> Iterator[str]:
-    """Yield a, b, ..., z, aa, ab, ... without those in `taken`."""
+    """Yield the names a, b, ..., z, aa, ab, ... that are not in `taken`."""
     for length in itertools.count(1):
         for letters in itertools.product("abcdefghijklmnopqrstuvwxyz", repeat=length):
             name = "".join(letters)
@@ -400,18 +400,18 @@ def _fresh_names(taken: set[str]) -> Iterator[str]:
 
 
 def root_of(array: Any) -> Any:
-    """Return the array that owns the memory of an array, as far as it is one."""
+    """Return the array at the end of the chain of bases, as far as the bases are NumPy arrays."""
     while type(array.base) is np.ndarray:
         array = array.base
     return array
 
 
 def unshared(leaves: Iterable[Any], known: set[int]) -> list[Any]:
-    """Return leaves with copies of those arrays that cannot be written into, or whose memory is known already.
+    """Return the leaves, with copies of read-only arrays and of arrays that share memory with known arrays.
 
     Args:
-        leaves: arrays and whatever else there is.
-        known: the `id` of `root_of` arrays that are not to be given out; those of the result are added.
+        leaves: the leaves; only NumPy arrays are copied.
+        known: ids of the roots (`root_of`) of arrays that results must not alias. The roots of the results are added.
     """
     result = []
     for leaf in leaves:

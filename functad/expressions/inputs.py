@@ -1,4 +1,4 @@
-"""How an expression list is called: what it is given, against what it was made for."""
+"""Validation of the arguments of an expression list."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from functad.primitives.operands import foreign_rules
 from functad.trees.structure import Structure, difference, flatten
 
 _RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
-"""Kinds of numbers: one of Python can stand for those of its own rank and of higher ones."""
+"""Rank of each kind of number. A Python number is accepted for dtypes of its own or a higher rank."""
 
 
 _WIDEST = frozenset(PYTHON_SCALARS.values())
@@ -28,21 +28,21 @@ def fitting(
     names: Sequence[str],
     dtypes: Callable[[], set[Any]],
 ) -> list[Any]:
-    """Return the leaves of the arguments of a list.
+    """Return the leaves of the arguments of a list, converted to the expected specs.
 
-    Shapes and dtypes must be those that it was made for. Python's numbers may stand for any number of their kind: they take
-    its dtype. A number of NumPy may stand for one of Python's where that makes no difference to the dtypes in the list.
+    Shapes and dtypes must match the specs. A Python number is converted to an expected dtype of the same or a higher kind. A
+    NumPy number is accepted for an expected Python number if the dtypes in the list stay the same.
 
     Args:
         args: the positional arguments.
-        kwargs: those by name.
-        structure: how the arguments flatten to the inputs of the list.
-        specs: those of the inputs.
-        names: those of the inputs.
-        dtypes: gives the dtypes of all arrays in it.
+        kwargs: the keyword arguments.
+        structure: the expected structure of `(args, kwargs)`.
+        specs: the expected specs of the inputs.
+        names: the names of the inputs.
+        dtypes: returns the dtypes of all arrays in the list.
 
     Raises:
-        StructureError: they do not fit.
+        StructureError: the arguments do not match.
     """
     leaves, own = flatten((args, kwargs))
     if own != structure:
@@ -52,7 +52,7 @@ def fitting(
         )
     for i, (leaf, spec) in enumerate(zip(leaves, specs, strict=False)):
         if type(leaf) is np.ndarray and leaf.shape == spec.shape and leaf.dtype == spec.dtype and not spec.weak:
-            continue  # as nearly always
+            continue  # the common case
         if spec.weak and spec_or_none(leaf) == ArraySpec((), spec.dtype) and _WIDEST.issuperset(dtypes()):
             continue
         leaves[i] = _fitted(leaf, spec, names[i])
@@ -60,10 +60,10 @@ def fitting(
 
 
 def _fitted(leaf: Any, spec: ArraySpec, name: str) -> Any:
-    """Return a leaf that is as the list wants it.
+    """Return a leaf converted to the expected spec.
 
     Raises:
-        StructureError: it is not, and cannot be made so without loss.
+        StructureError: a lossless conversion does not exist.
     """
     kind = type(leaf)
     if kind in PYTHON_SCALARS:
@@ -85,7 +85,7 @@ def _fitted(leaf: Any, spec: ArraySpec, name: str) -> Any:
     if own.shape == spec.shape and own.weak == spec.weak and own.dtype.newbyteorder("=") == spec.dtype:
         return leaf
     if own.weak and own.shape == spec.shape and own.dtype.kind == spec.dtype.kind:
-        return leaf.astype(spec.dtype)  # a Tensor that stands for a Python number
+        return leaf.astype(spec.dtype)  # a Tensor that represents a Python number
     raise StructureError(
         f"an expression list that was made for {spec} as {name} was called with {own} there, at {here()}: shapes, constants "
         f"and dtypes in it are those of {spec}. {_cure(own, spec)}"

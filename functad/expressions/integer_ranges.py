@@ -1,8 +1,8 @@
 """Ranges of Python integers in an expression list.
 
-Python integers are unbounded, and NumPy raises OverflowError where one does not fit the integer dtype of the other operand.
-Compiled code holds Python integers as int64. `large_equations` finds the equations for which int64 may give another result.
-It follows the range of each Python integer through the list (interval arithmetic), through the steps of loops too.
+Python integers are unbounded. NumPy raises OverflowError if a Python integer does not fit the integer dtype of the other
+operand. Compiled code holds Python integers as int64. `large_equations` returns the equations for which int64 may give a
+different result. It propagates the range of each Python integer through the list and its loops (interval arithmetic).
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from functad.expressions.spec import ArraySpec, spec_of
 from functad.primitives.indexing.read import GATHER
 
 Range: TypeAlias = tuple[int, int]
-"""The least and the largest value of a Python integer."""
+"""The smallest and the largest value of a Python integer."""
 
 INT64 = (-(2**63), 2**63 - 1)
 INT32 = (-(2**31), 2**31 - 1)
 
 PLAIN_STEPS = 64
-"""So many steps of a loop are followed one by one. Ranges that still grow then must grow by a constant in each step."""
+"""The number of loop steps that are followed one by one. Later, ranges may grow only by a constant in each step."""
 
 MOST_STEPS = 2**40
-"""The number of steps of a `while_loop` for which ranges are computed: more would take longer than ten minutes."""
+"""The assumed largest number of steps of a `while_loop`: more steps would take longer than ten minutes."""
 
 Slots: TypeAlias = dict[int, "Range | None"]
 Growth: TypeAlias = tuple[int, "Range"]
 
 
 def large_equations(expressions: Expressions, given: Sequence[Range | None]) -> list[int]:
-    """Return the numbers of the equations in which a Python integer may not fit int64 or the dtype of another operand.
+    """Return the indices of the equations with Python integers that may not fit int64 or the dtype of another operand.
 
     Args:
         expressions: the list.
@@ -62,12 +62,12 @@ class _Followed(NamedTuple):
     """The ranges in one run of a list.
 
     Attributes:
-        ranges: by slot, the range of a Python integer; `None` if it is not known.
-        growths: by slot, the carry from which a value differs by a range.
-        large: the numbers of the equations that int64 may not be enough for.
+        ranges: by slot, the range of a Python integer; `None` if it is unknown.
+        growths: by slot, the carry and the range of the difference between the value and this carry.
+        large: the indices of the equations for which int64 may be too small.
         results: the ranges of the results.
-        moved: the growths of the results; `None` for a result that is no carry plus a range.
-        fits: int64 holds the results.
+        moved: the growths of the results; `None` for a result that is not a carry plus a range.
+        fits: `True` if int64 holds the results.
     """
 
     ranges: Slots
@@ -152,7 +152,7 @@ def holds_lists(equation: Equation) -> bool:
 def _results(
     equation: Equation, operands: Sequence[Range | None], specs: Sequence[ArraySpec]
 ) -> tuple[list[Range | None], bool]:
-    """Return the ranges of the results of an equation, and whether all lists in it fit int64."""
+    """Return the ranges of the results of an equation, and `True` if int64 is enough for all nested lists."""
     unknown: list[Range | None] = [None] * len(specs)
     params, inner = equation.params, getattr(equation.primitive, "inner", None)
     if inner is not None:
@@ -188,7 +188,7 @@ def _joined(found: Sequence[Range | None]) -> Range | None:
 
 
 def _loop(params: Any, operands: Sequence[Range | None]) -> tuple[list[Range | None], list[Range | None], bool]:
-    """Return the ranges of the last carry and of the other results, and whether int64 is enough in all steps."""
+    """Return the ranges of the last carry and of the other results, and `True` if int64 is enough in all steps."""
     body, cond, carries = params["body"], params.get("cond"), params["carries"]
     first, outer = list(operands[:carries]), list(operands[carries : len(body.inputs)])
     loop = _Loop(body, cond, first, outer, params.get("length"))
@@ -202,14 +202,14 @@ def _loop(params: Any, operands: Sequence[Range | None]) -> tuple[list[Range | N
 
 
 class _Loop:
-    """The search for ranges of the carry of a loop that hold in all steps.
+    """Computes ranges of the carry of a loop that hold in all steps.
 
     Args:
-        body: a step.
+        body: the list of one step.
         cond: the condition of a `while_loop`.
         first: the ranges of the first carry.
         outer: the ranges of the other inputs of a step.
-        length: the number of steps; `None` if it is not known.
+        length: the number of steps; `None` if it is unknown.
     """
 
     def __init__(
@@ -225,7 +225,7 @@ class _Loop:
         self.integers = [i for i in range(len(first)) if is_python_integer(body.specs[i])]
 
     def settled(self) -> list[Range | None]:
-        """Return ranges that hold in all steps; `None` for what is not known."""
+        """Return ranges that hold in all steps; `None` for an unknown range."""
         state = [r if i in self.integers else None for i, r in enumerate(self.first)]
         if not self.integers or not self.length:
             return state
@@ -243,7 +243,7 @@ class _Loop:
         return self._step_by_step(state, open_)
 
     def entered(self, state: Sequence[Range | None], unknown: Sequence[int] | set[int] = ()) -> list[Range | None]:
-        """Return the ranges with which a step begins: the condition holds."""
+        """Return the ranges at the start of a step, where the condition holds."""
         if self.cond is None:
             return list(state)
         limits = self._limits(state, unknown)
@@ -266,7 +266,7 @@ class _Loop:
         return growth[1] if growth is not None and growth[0] == i else None
 
     def _constant_growth(self, state: Sequence[Range | None], unknown: set[int]) -> dict[int, Range]:
-        """Return the ranges of carries to which each step adds a value of a range that is known."""
+        """Return the ranges of carries that change by a value of a known range in each step."""
         moved, found = self._run(state, unknown).moved, {}
         for i in unknown:
             growth, first = moved[i], self.first[i]
@@ -278,7 +278,7 @@ class _Loop:
         return found
 
     def _steps(self, state: Sequence[Range | None], unknown: set[int]) -> int:
-        """Return the largest number of steps: the condition may bound a carry that grows in each step."""
+        """Return an upper bound of the number of steps. The condition may bound a carry that grows in each step."""
         most = self.length
         if self.cond is None:
             return most
@@ -295,7 +295,7 @@ class _Loop:
         return most
 
     def _step_by_step(self, state: list[Range | None], open_: set[int]) -> list[Range | None]:
-        """Follow the carries that are left for some steps; they are not known if they change in more steps."""
+        """Follow the remaining carries for `PLAIN_STEPS` steps. Carries that still change then become unknown."""
         for _ in range(min(self.length, PLAIN_STEPS)):
             after = self._run(state, set()).results
             new = [_joined([r, after[i]]) if i in open_ else r for i, r in enumerate(state)]
@@ -328,7 +328,7 @@ def _narrowed(found: Range | None, first: Range | None, limits: tuple[Any, Any] 
 
 
 def _bounds(cond: Expressions, ranges: Slots, slot: Any, carries: int) -> dict[int, tuple[Any, Any]]:
-    """Return the bounds of carries that follow if a slot of a condition holds."""
+    """Return the bounds of carries that follow from a true slot of a condition."""
     made = next((e for e in cond.equations if slot in e.outputs), None)
     if made is None or len(made.inputs) != 2:
         return {}
@@ -356,7 +356,7 @@ def _bounds(cond: Expressions, ranges: Slots, slot: Any, carries: int) -> dict[i
 
 
 def _growth(equation: Equation, operands: Sequence[Range | None], growths: dict[int, Growth]) -> Growth | None:
-    """Return the carry and the range by which the result of a sum or a difference differs from it."""
+    """Return the carry that a sum or a difference is based on, and the range of the difference to this carry."""
     function, sources = equation.primitive.function, equation.inputs
     if function is np.positive and not isinstance(sources[0], Constant):
         return growths.get(sources[0])
@@ -376,7 +376,7 @@ def _growth(equation: Equation, operands: Sequence[Range | None], growths: dict[
 # Interval arithmetic
 
 MOST_BITS = 256
-"""Ranges of integers with more bits are not followed."""
+"""Ranges of integers with more bits are treated as unknown."""
 
 
 def _corners(function: Callable[[int, int], int]) -> Callable[[Range, Range], Range]:
@@ -419,7 +419,7 @@ def _power(a: Range, b: Range) -> Range | None:
 
 
 def _bits(a: Range, b: Range) -> Range:
-    """Return the range of integers with as many bits as those of two ranges."""
+    """Return the range of all integers with as many bits as the operands."""
     most = 2 ** max(x.bit_length() for x in (*a, *b))
     return (0 if min(a[0], b[0]) >= 0 else -most), most - 1
 

@@ -1,4 +1,4 @@
-"""The display of an expression list: a table with one equation a row, and the line of the user's code that made it."""
+"""The display of an expression list: a table with one row per equation and the source line of each equation."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _COLORS = {"backward": "orange", "tangent": "green"}
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """An equation as it is shown.
+    """A displayed equation.
 
     Attributes:
-        names: of its results.
-        specs: theirs.
-        write: returns what is right of the equals sign; of a huge list few equations are shown.
-        primitive: the name of what is called.
-        place: where it was made, if that is known.
-        lists: those that it holds, such as the body of a loop, with their names.
+        names: the names of the results.
+        specs: the specs of the results.
+        write: returns the right-hand side. It is called only for rows that are shown.
+        primitive: the name of the primitive.
+        place: the location in the user's code; `None` if it is unknown.
+        lists: nested lists, such as the body of a loop, with their names.
     """
 
     names: tuple[str, ...]
@@ -46,24 +46,24 @@ class Row:
 
     @property
     def types(self) -> str:
-        """The types of its results."""
+        """The types of the results."""
         return ", ".join(map(str, self.specs))
 
     @property
     def nbytes(self) -> int:
-        """The bytes of its results."""
+        """The bytes of the results."""
         return sum([spec.nbytes for spec in self.specs])
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A list as it is shown.
+    """A displayed list.
 
     Attributes:
-        inputs: their names and specs.
-        rows: its equations.
-        result: what it returns.
-        constants: the bytes of arrays that it holds itself.
+        inputs: the names and specs of the inputs.
+        rows: the equations.
+        result: the text of the result.
+        constants: the bytes of embedded arrays.
     """
 
     inputs: tuple[tuple[str, ArraySpec], ...]
@@ -81,7 +81,7 @@ class Listing:
 
 
 def list_markup(listing: Listing) -> str:
-    """Return a list as a display for a notebook."""
+    """Return a list as HTML for a notebook."""
     typed = ", ".join(f"{name}: {spec}" for name, spec in listing.inputs)
     shown = _Shown(MOST, opened=len(listing.rows) <= _OPEN)
     return view(
@@ -94,7 +94,7 @@ def list_markup(listing: Listing) -> str:
 
 
 def _phases(rows: Sequence[Row]) -> list[Markup]:
-    """Say how many equations are of which phase, if there is another than the first."""
+    """Return the number of equations of each phase; nothing if all equations belong to the forward pass."""
     counts: dict[str, int] = {}
     for row in rows:
         phase = row.place.phase if row.place is not None else FORWARD
@@ -114,11 +114,11 @@ def _totals(listing: Listing) -> str:
 
 
 class _Shown:
-    """Makes the markup of rows, up to a number of them.
+    """Renders at most a given number of rows.
 
     Attributes:
         left: the number of rows that may still be shown.
-        opened: whether the lists within equations are shown unfolded.
+        opened: `True` to unfold nested lists.
     """
 
     def __init__(self, left: int, *, opened: bool) -> None:
@@ -126,7 +126,7 @@ class _Shown:
         self.opened = opened
 
     def rows(self, rows: Sequence[Row]) -> list[Markup]:
-        """Return the table of some rows. Of too many it has the first and the last, and the number of the others."""
+        """Return the table of rows. Too many rows are cut to the first rows, a count, and the last rows."""
         tail = min(_TAIL, self.left // 2) if len(rows) > self.left else 0
         head = min(self.left - tail, len(rows))
         self.left -= head + tail
@@ -134,7 +134,7 @@ class _Shown:
         return [*self.table(rows[:head]), *_cut(rows[head:last]), *self.table(rows[last:])]
 
     def table(self, rows: Sequence[Row]) -> list[Markup]:
-        """Return the table of some rows. The lists that a row holds are folded below it."""
+        """Return the table of rows, with the nested lists of a row folded below it."""
         found: list[Markup] = []
         plain: list[Row] = []
         for row in rows:
@@ -145,7 +145,7 @@ class _Shown:
         return [*found, _table(plain)] if plain else found
 
     def inner(self, name: str, listing: Listing) -> Markup:
-        """Return the fold of a list that an equation holds."""
+        """Return a nested list as a fold."""
         summary = joined(code(name), f" · {counted(len(listing.rows), 'equation')} · {bytes_text(listing.nbytes)} each time ")
         typed = ", ".join(f"{own}: {spec}" for own, spec in listing.inputs)
         ends = tag("div", joined("inputs ", code(_ends(typed, 200)), ", returns ", code(_ends(listing.result, 200))))
@@ -153,7 +153,7 @@ class _Shown:
 
 
 _WIDTHS = ("min(20em,20vw)", "min(13em,10vw)", "min(6em,5vw)", "min(11em,8vw)")
-"""The widths of the columns before the source. They are the same in all tables of a list, and fit into narrow windows."""
+"""The widths of the columns before the source: the same in all tables of a list, and small enough for narrow windows."""
 
 
 def _table(rows: Sequence[Row]) -> Markup:
@@ -183,7 +183,7 @@ def _cut(rows: Sequence[Row]) -> list[Markup]:
 
 
 def short_line(call: Call | None) -> str:
-    """Return `file:line` without the folders, which are those of one machine."""
+    """Return `file:line` without folders, which differ between machines."""
     return "" if call is None else call.where.replace("\\", "/").rpartition("/")[2]
 
 
@@ -195,10 +195,10 @@ def _ends(text: str, width: int) -> str:
 
 
 def list_table(listing: Listing, most: int | None) -> str:
-    """Return a list as a table of text that is at most 80 columns wide.
+    """Return a list as a text table of at most 80 columns.
 
     Args:
-        listing: it.
+        listing: the displayed list.
         most: the largest number of equations; `None` for all.
     """
     cells = list(itertools.islice(_cells(listing, ""), most))

@@ -1,4 +1,4 @@
-"""Where in the user's code an equation was made: plain text and numbers, which last as long as the list does."""
+"""Locations in the user's code of equations, as plain text and numbers that do not keep frames alive."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ FORWARD, BACKWARD, TANGENT = "forward", "backward", "tangent"
 
 
 class Call(Immutable):
-    """A call of a function of the user's that was running.
+    """An active call of a user function.
 
     Attributes:
-        function: its name.
+        function: the name of the function.
         file: the file of its code.
-        line: the line that it was at.
-        number: which call it was, so that two calls of one function can be told apart.
+        line: the current line in it.
+        number: the serial number of the call, which distinguishes two calls of one function.
     """
 
     __slots__ = ("file", "function", "line", "number")
@@ -33,24 +33,24 @@ class Call(Immutable):
 
     @property
     def where(self) -> str:
-        """The `file:line`; for a notebook's cell its name."""
+        """The `file:line`, or the name of a notebook cell."""
         return place_text(self.file, self.line)
 
     @property
     def text(self) -> str:
-        """The text of the line; empty if it is not known, or not any more."""
-        import linecache  # noqa: PLC0415 - only a display needs it
+        """The text of the line; empty if the source is not available."""
+        import linecache  # noqa: PLC0415 - only displays need it
 
         return linecache.getline(self.file, self.line).strip()
 
 
 class Place(Immutable):
-    """Where an equation was made.
+    """The location of an equation.
 
     Attributes:
-        calls: the calls of the user's functions that were running, the outermost first.
-        phase: `forward`; `backward` or `tangent` if a derivative was pulled back or pushed forward; its calls are those of
-            the operation whose derivative it is.
+        calls: the active calls of user functions, the outermost first.
+        phase: `forward`, `backward` (pullback) or `tangent` (pushforward). In the latter two, `calls` are the calls of the
+            differentiated operation.
     """
 
     __slots__ = ("calls", "phase")
@@ -69,5 +69,5 @@ class Place(Immutable):
 
     @property
     def text(self) -> str:
-        """The text of that line."""
+        """The text of the line of the innermost call; empty if there is none."""
         return self.calls[-1].text if self.calls else ""

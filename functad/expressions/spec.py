@@ -1,4 +1,4 @@
-"""What is known of a value without having it: shape, dtype, and whether it is a weak Python scalar."""
+"""Abstract values: shape, dtype, and the weak type of Python scalars."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PYTHON_SCALARS: dict[type, np.dtype[Any]] = {
     complex: np.dtype(np.complex128),
 }
 PLAIN = frozenset({np.ndarray, np.float64, np.float32, np.complex128, np.complex64, *PYTHON_SCALARS})
-"""The types met most that no Tensor can be: code that sees them skips the look for one, half its time on small arrays."""
+"""The most common types that are not Tensors. Skipping the search for Tensors in them halves its time on small arrays."""
 _WEAK_NAMES = {"b": "bool", "i": "int", "f": "float", "c": "complex"}
 
 
@@ -29,7 +29,7 @@ def _checked(shape: Any) -> tuple[int, ...]:
     Raises:
         InputError: the shape is not a sequence of lengths, or a length is negative.
     """
-    from functad.places import here  # noqa: PLC0415 - few programs make specs, and none from wrong shapes
+    from functad.places import here  # noqa: PLC0415 - needed for an error only
 
     try:
         lengths = tuple(map(operator.index, shape)) if hasattr(shape, "__iter__") else (operator.index(shape),)
@@ -49,7 +49,7 @@ class ArraySpec(Immutable):
     Attributes:
         shape: a tuple of integers.
         dtype: a NumPy dtype.
-        weak: `True` for a Python scalar, whose dtype yields to the dtype of any array.
+        weak: `True` for a Python scalar: its dtype yields to the dtype of any array.
         zero_d: `True` for an array of shape `()`; `False` for a scalar and for an array with axes.
 
     Example:
@@ -108,7 +108,7 @@ class ArraySpec(Immutable):
 
 
 def spec_of(value: Any) -> ArraySpec:
-    """Return the spec of an array, a Tensor, a NumPy scalar, a Python scalar, or of a spec itself.
+    """Return the spec of an array, a Tensor, a NumPy scalar, a Python scalar, a list, or a spec itself.
 
     Raises:
         TypeError: `value` is none of these.
@@ -130,7 +130,7 @@ def spec_of(value: Any) -> ArraySpec:
 
 
 def spec_or_none(value: Any) -> ArraySpec | None:
-    """Return the spec of a value; `None` if it is no array or number."""
+    """Return the spec of a value; `None` if it is neither array nor number."""
     try:
         return spec_of(value)
     except TypeError:
@@ -138,17 +138,17 @@ def spec_or_none(value: Any) -> ArraySpec | None:
 
 
 def strong_spec(value: Any) -> ArraySpec:
-    """Return the spec of an array that has shape and dtype of a value or spec, also if that is of a Python number."""
+    """Return a spec with the shape and dtype of a value or spec that is never weak."""
     return ArraySpec(shape_of(value), dtype_of(value))
 
 
 def in_native_order(spec: ArraySpec) -> ArraySpec:
-    """Return a spec in the byte order of the processor, which results of operations on byte-swapped arrays have."""
+    """Return the spec in native byte order: results of operations on byte-swapped arrays have native order."""
     return spec if spec.dtype.isnative else ArraySpec(spec.shape, spec.dtype.newbyteorder("="), spec.weak)
 
 
 def type_of(value: Any) -> type:
-    """Return the type of a value; of a spec, the type of the values that it describes."""
+    """Return the type of a value, or the type of the values that a spec describes."""
     if not issubclass(type(value), ArraySpec):
         return type(value)
     if value.weak:
@@ -171,23 +171,22 @@ def stand_in(value: Any) -> Any:
 
 
 def shape_of(value: Any) -> tuple[int, ...]:
-    """Return the shape of an array, Tensor or scalar (a Python scalar has shape `()`)."""
+    """Return the shape of an array, Tensor or scalar (`()` for a Python scalar)."""
     return () if type(value) in PYTHON_SCALARS else value.shape
 
 
-class ChunkedShape(tuple[int, ...]):  # noqa: SLOT001 - tuples cannot have slots that hold something
-    """The shape of an array that lies in chunks, as those of Dask do, with the lengths of its chunks along each axis.
+class ChunkedShape(tuple[int, ...]):  # noqa: SLOT001 - tuples cannot have non-empty slots
+    """The shape of a chunked array (Dask), with the lengths of its chunks along each axis.
 
-    Rules of sums keep it in place of the shape, so that what they make of a number lies in the same chunks.
+    Rules of sums save it in place of the shape, so that broadcast cotangents have the same chunks.
     """
 
     chunks: tuple[tuple[int, ...], ...]
 
     def broadcast(self, a: Any) -> Any:
-        """Return an array of Dask broadcast to these chunks; NumPy's function has one chunk along new axes.
+        """Return a Dask array broadcast to these chunks. NumPy's function makes one chunk along new axes.
 
-        Each chunk is made by the operation that takes it, of a number or a part of `a`. One large chunk would be cut by two
-        tasks for each of the others.
+        Each chunk is made by the task that reads it. One large chunk would need two slicing tasks for each other chunk.
         """
         fits = all(own in (wanted, (1,)) for own, wanted in zip(a.chunks, self.chunks[len(self) - a.ndim :], strict=True))
         library: Any = import_module("dask.array")
@@ -195,31 +194,31 @@ class ChunkedShape(tuple[int, ...]):  # noqa: SLOT001 - tuples cannot have slots
 
 
 def dtype_of(value: Any) -> np.dtype[Any]:
-    """Return the dtype of an array, Tensor or scalar (that of a Python scalar is its widest)."""
+    """Return the dtype of an array, Tensor or scalar (the widest dtype for a Python scalar)."""
     return PYTHON_SCALARS[type(value)] if type(value) in PYTHON_SCALARS else value.dtype
 
 
 def inexact(value: Any) -> np.dtype[Any]:
-    """Return the dtype that derivatives of a value have: its own, or float64 for integers."""
+    """Return the dtype of the derivatives of a value: its own dtype, or float64 for integers."""
     dtype = dtype_of(value)
     return dtype if dtype.kind in "fc" else np.dtype(np.float64)
 
 
 def is_array(value: Any) -> bool:
-    """Say whether a value has shape and dtype: an array, a Tensor, or a number that is not one of Python's."""
+    """Return `True` if a value has shape and dtype: an array, a Tensor, or a NumPy number."""
     return hasattr(value, "dtype") and hasattr(value, "shape")
 
 
 def is_array_or_number(value: Any) -> bool:
-    """Say whether a value is an array, a Tensor or a number."""
+    """Return `True` for an array, a Tensor or a number."""
     return type(value) in PYTHON_SCALARS or is_array(value)
 
 
 def is_float_array(value: Any) -> bool:
-    """Say whether a value is a plain array or number of NumPy, floating point or complex."""
+    """Return `True` for a plain NumPy array or number with a floating point or complex dtype."""
     return issubclass(type(value), (np.ndarray, np.generic)) and value.dtype.kind in "fc"
 
 
 def is_inexact(value: Any) -> bool:
-    """Say whether a value can carry a derivative: floating point or complex."""
+    """Return `True` if a value can have a derivative: floating point or complex."""
     return dtype_of(value).kind in "fc"

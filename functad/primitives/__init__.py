@@ -1,1 +1,1 @@
-"""The vocabulary: every function that functad differentiates, with its rules."""
+"""Primitives: every function that functad differentiates, with its derivative rules."""

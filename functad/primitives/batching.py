@@ -1,8 +1,8 @@
-"""How a primitive is computed for all examples of a batch at once: the rule of every kind, and patterns for the others.
+"""Batching rules: the computation of a primitive for all examples of a batch at once.
 
-A batching rule is called as `rule(primitive, size, values, batched, params)`. A value has the batch axis in front where
-`batched` says so, and otherwise is the same for all examples; values may be Tensors of older traces. The rule returns the
-result, or the tuple of results, with the batch axis in front of each. Rules call primitives, so what they do is recorded,
+A batching rule is called as `rule(primitive, size, values, batched, params)`. Where `batched` is `True`, the value has the
+batch axis in front; other values are shared by all examples. Values may be Tensors of outer traces. The rule returns the
+result, or the tuple of results, with the batch axis in front of each. Rules call primitives, so they can be recorded,
 differentiated and batched again.
 """
 
@@ -31,18 +31,18 @@ _WARNED: WeakSet[Primitive] = WeakSet()
 
 
 def batch_call(primitive: Primitive, size: int, values: Values, batched: Which, params: Params) -> Any:
-    """Call a primitive for all examples of a batch; see the module for the arguments.
+    """Call a primitive for all examples of a batch. The arguments are described in the module docstring.
 
     Raises:
-        AbstractValueError: the shape of the result depends on values, and so may differ from example to example.
+        AbstractValueError: the shape of the result depends on values, and may differ between examples.
     """
-    if primitive.value_dependent:  # the shape rule refuses
+    if primitive.value_dependent:  # its shape rule raises
         primitive.spec(*[_example(v) if b else v for v, b in zip(values, batched, strict=True)], **params)
     return (primitive.batch or rule_of(primitive))(primitive, size, values, batched, params)
 
 
 def rule_of(primitive: Primitive) -> Batch:
-    """Return the batching rule of a primitive: its own, or that of functions that broadcast, or the loop."""
+    """Return the batching rule of a primitive: its own rule, the rule of broadcasting functions, or the loop."""
     if primitive.batch is not None:
         return primitive.batch
     ufunc = isinstance(primitive.function, np.ufunc) and primitive.function.signature is None
@@ -59,25 +59,25 @@ def example_ndim(value: Any, batched: bool) -> int:
 
 
 def aligned(values: Values, batched: Which) -> list[Any]:
-    """Return values that broadcast as those of one example do: axes of length 1 are put behind the batch axis where needed."""
+    """Return values that broadcast like one example: axes of length 1 are inserted after the batch axis where needed."""
     ndim = max(map(example_ndim, values, batched))
     return [padded(v, ndim) if b else v for v, b in zip(values, batched, strict=True)]
 
 
 def padded(value: Any, ndim: int) -> Any:
-    """Return a batched value whose examples have at least `ndim` axes."""
+    """Return a batched value with at least `ndim` axes in each example."""
     shape = shape_of(value)
     return value if len(shape) > ndim else value.reshape((shape[0], *(1,) * (ndim + 1 - len(shape)), *shape[1:]))
 
 
 def flat(value: Any) -> Any:
-    """Return a batched value whose examples have their elements in order along one axis."""
+    """Return a batched value with the examples flattened to one axis."""
     shape = shape_of(value)
     return value.reshape((shape[0], math.prod(shape[1:])))
 
 
 def spread_out(value: Any, batched: bool, size: int) -> Any:
-    """Return a value with a batch axis in front: one that is the same for all examples is broadcast."""
+    """Return a value with a batch axis in front. A shared value is broadcast."""
     if batched:
         return value
     return np.broadcast_to(value, (size, *shape_of(value)))
@@ -89,19 +89,19 @@ def everywhere(values: Values, batched: Which, size: int) -> list[Any]:
 
 
 def elementwise(primitive: Primitive, size: int, values: Values, batched: Which, params: Params) -> Any:
-    """The rule of functions that broadcast: the axes are aligned."""
+    """Batch a broadcasting function: align the axes."""
     x, y = values[0], values[-1]
     if len(values) == 1:
         return primitive.compute(x, **params) if type(x) is _ndarray else primitive(x, **params)
-    if len(values) == 2 and type(x) is _ndarray and type(y) is _ndarray:  # the usual case, in a third of the time
+    if len(values) == 2 and type(x) is _ndarray and type(y) is _ndarray:  # the common case, in a third of the time
         least = x.ndim - batched[0], y.ndim - batched[1]
         if (not batched[0] or least[0] >= least[1]) and (not batched[1] or least[1] >= least[0]):
-            return primitive.compute(x, y, **params)  # the axes are aligned as they are
+            return primitive.compute(x, y, **params)  # the axes are aligned already
     return primitive(*aligned(values, batched), **params)
 
 
 def along_axes(primitive: Primitive, size: int, values: Values, batched: Which, params: Params) -> Any:
-    """The rule of functions of one array over the axes in the parameter `axis`, which are all axes if it is `None`."""
+    """Batch a function of one array over the axes in the parameter `axis` (`None`: all axes)."""
     (a,) = values
     axis = params["axis"]
     axes = tuple(range(1, len(shape_of(a)))) if axis is None else tuple([i + 1 for i in axis])
@@ -109,9 +109,9 @@ def along_axes(primitive: Primitive, size: int, values: Values, batched: Which, 
 
 
 def along_axis(primitive: Primitive, size: int, values: Values, batched: Which, params: Params) -> Any:
-    """The rule of functions that act along the one axis in the parameter `axis`, and whose arrays have the same axes.
+    """Batch a function along the one axis in the parameter `axis`. All array arguments have the same axes.
 
-    The axis `None` stands for all elements in order.
+    `axis=None` means the flattened array.
     """
     axis = params["axis"]
     arrays = everywhere(values, batched, size)
@@ -121,9 +121,9 @@ def along_axis(primitive: Primitive, size: int, values: Values, batched: Which, 
 
 
 def stacked(primitive: Primitive, size: int, values: Values, batched: Which, params: Params) -> Any:
-    """The rule of functions of last axes that repeat over the axes before, which are the same for all arguments.
+    """Batch a function of the last axes that repeats over the other axes, which are equal for all arguments.
 
-    A number that is the same for all examples stays a number.
+    A number that is shared by all examples stays a number.
     """
     return primitive(
         *[v if not b and not shape_of(v) else spread_out(v, b, size) for v, b in zip(values, batched, strict=True)], **params
@@ -131,7 +131,7 @@ def stacked(primitive: Primitive, size: int, values: Values, batched: Which, par
 
 
 def on_last_axes(*core: int) -> Batch:
-    """Return the rule of functions that act on so many last axes of each argument, and broadcast or repeat over the others."""
+    """Return the rule of a function of the last `core` axes of each argument that broadcasts over the other axes."""
 
     def rule(primitive: Primitive, size: int, values: Values, batched: Which, params: Params) -> Any:
         outer = max([example_ndim(v, b) - n for v, b, n in zip(values, batched, core, strict=True)])
@@ -142,7 +142,7 @@ def on_last_axes(*core: int) -> Batch:
 
 
 def by_parameter(name: str, of_batch: Callable[[int, Any], Any]) -> Batch:
-    """Return the rule of functions of one array that only want another parameter: `of_batch(size, that of one example)`."""
+    """Return the rule of a function of one array that needs only one changed parameter, `of_batch(size, parameter)`."""
 
     def rule(primitive: Primitive, size: int, values: Values, batched: Which, params: Params) -> Any:
         return primitive(values[0], **{**params, name: of_batch(size, params[name])})
@@ -151,7 +151,7 @@ def by_parameter(name: str, of_batch: Callable[[int, Any], Any]) -> Batch:
 
 
 def loop(primitive: Primitive, size: int, values: Values, batched: Which, params: Params) -> Any:
-    """Call a primitive without a rule for one example after the other; that it does so is said once."""
+    """Call a primitive without a batching rule for one example after the other, with one warning per primitive."""
     if primitive not in _WARNED:
         _WARNED.add(primitive)
         warn(

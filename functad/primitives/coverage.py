@@ -1,4 +1,4 @@
-"""`functad.coverage()`: what functad makes of each function of NumPy. The table itself is imported when it is asked for."""
+"""`functad.coverage()`: the support for each NumPy function. The table is imported on the first call."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ if TYPE_CHECKING:
 
 
 def coverage(status: str | None = None, module: str | None = None, search: str | None = None) -> Coverage:
-    """Return the table of all functions that NumPy can dispatch, and what functad makes of each; or that of SciPy's.
+    """Return the table of all NumPy functions that can be overridden, or of SciPy's functions, with functad's support.
 
     Args:
-        status: leave only functions that are `primitive`, `composite`, `constant` or `refused`; of SciPy's also those by `rule`
+        status: keep only functions with this status: `primitive`, `composite`, `constant` or `refused`; for SciPy also `rule`
             or `adoption`.
-        module: leave only those of `numpy`, `numpy.linalg`, `numpy.fft`, ...; or show the public functions of a part of SciPy,
-            such as `scipy.stats`, or with `scipy` those of all parts.
-        search: leave only rows that hold all these words, in names, notes or any other cell.
+        module: keep only functions of `numpy`, `numpy.linalg`, `numpy.fft`, ...; or show the public functions of a SciPy
+            module, such as `scipy.stats`, or of all SciPy modules with `scipy`.
+        search: keep only rows that contain all these words, in names, notes or any other cell.
 
     Returns:
-        A table that prints as text, shows in notebooks with a field that searches, and iterates over its rows.
+        A table that prints as text, shows in notebooks with a search field, and iterates over its rows.
 
     Example:
         >>> import functad
@@ -36,9 +36,9 @@ def coverage(status: str | None = None, module: str | None = None, search: str |
         1 function: 1 primitive
     """
     if module is not None and module.partition(".")[0] == "scipy":
-        # The parts of SciPy lie above the vocabulary, and need SciPy.
+        # The SciPy modules depend on the vocabulary, and need SciPy.
         table: Coverage = import_module("functad.scipy._coverage").table_of_scipy(module)
         return table.filter(status, search=search)
-    from functad.primitives.coverage_table import table_of_all  # noqa: PLC0415 - programs that only compute need no table
+    from functad.primitives.coverage_table import table_of_all  # noqa: PLC0415 - only this function needs the table
 
     return table_of_all().filter(status, module, search)

@@ -1,4 +1,4 @@
-"""How the table of `functad.coverage()` is shown: as text that fits in a terminal, in notebooks with a field that searches."""
+"""The display of the table of `functad.coverage()`: text for terminals, and HTML with a search field for notebooks."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from functad.display.terminal import text_table, wrapped
 
 _IN_TEXT = ("function", "status", "reverse", "forward", "batch", "jit")
 _FEW = 12
-"""Of so many functions, at most, the notes are shown in a terminal too."""
+"""The largest number of rows for which a terminal shows the notes too."""
 
 _COLORS = {"refused": "red", "unlisted": "red", "constant": "grey"}
 
-# Without a script from elsewhere: rows stay that hold every word that is typed.
+# Inline script without external files. It keeps the rows that contain every typed word.
 _SEARCH = """
 const words = this.value.toLowerCase().split(' ').filter(word => word);
 const box = this.closest('.ftd-view');
@@ -30,7 +30,7 @@ box.querySelector('.ftd-count').textContent = count.toLocaleString('en');
 
 
 def coverage_text(rows: Sequence[Any], counts: Mapping[str, int]) -> str:
-    """Return the table as text of 80 columns: without what only few ask for, and the notes where there are few rows."""
+    """Return the table as text of 80 columns: the main columns, and the notes if there are few rows."""
     parts = [text_table(_IN_TEXT, [[getattr(row, name) for name in _IN_TEXT] for row in rows], middle=[0])]
     if len(rows) <= _FEW:
         parts += [wrapped(f"{row.function}: {row.note}", "", "  ") for row in rows if row.note]
@@ -38,7 +38,7 @@ def coverage_text(rows: Sequence[Any], counts: Mapping[str, int]) -> str:
 
 
 def coverage_markup(heads: Sequence[str], rows: Sequence[Any], counts: Mapping[str, int]) -> str:
-    """Return the display of the table for notebooks: what is typed into its field chooses the rows."""
+    """Return the table as HTML for notebooks, with a field that filters the rows."""
     search = tag(
         "input",
         type="search",
@@ -57,7 +57,7 @@ def coverage_markup(heads: Sequence[str], rows: Sequence[Any], counts: Mapping[s
 
 
 def summary(counts: Mapping[str, int]) -> str:
-    """Return how many functions have each status, in one line."""
+    """Return the number of functions of each status, in one line."""
     return ", ".join([f"{count} {status}" for status, count in counts.items()]) or "none is like that"
 
 

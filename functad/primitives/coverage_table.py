@@ -1,6 +1,6 @@
-"""What functad makes of each function that NumPy dispatches: the table behind `functad.coverage()`.
+"""The table of `functad.coverage()`: functad's support for each NumPy function that can be overridden.
 
-The functions are those that NumPy itself names, and every cell follows from the entry of the function in the vocabulary.
+NumPy lists these functions. Every cell is derived from the entry of the function.
 """
 
 from __future__ import annotations
@@ -20,28 +20,27 @@ from functad.primitives.entry import ENTRIES, Composite, Entry, Primitive
 from functad.primitives.refused import Refused
 
 ORDER_CHECKED = 2
-"""The order up to which `functad.testing.check_primitive` compares derivatives with numerical ones."""
+"""The largest order for which `functad.testing.check_primitive` compares derivatives with numerical ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One function.
+    """The support for one function.
 
     Attributes:
-        function: its name, as users write it.
-        status: `primitive`, `composite`, `constant`, `refused`, or `unlisted` if functad does not know it. Functions of SciPy
-            without an entry are differentiated by a `rule` of functad.scipy, or as SciPy writes them, by `adoption`.
-        reverse: where the pull-back comes from: a `rule`, the `body` of a composite; `zero` for a constant.
-        forward: where the tangent comes from: a `rule`, the `same` rule, the function `itself` if it is linear in an argument,
-            the pull-back `transposed`, the `body` of a composite; `zero` for a constant.
-        batch: how `vmap` computes it for all examples at once: the function `broadcasts`, a `rule`, the `body` of a composite,
-            or what the `shape` of one example answers; `-` if it asks for values, of which a batch has several, or is refused,
-            or, of a function of SciPy without an entry, if that was not tried.
-        order: to which order the generated checks compare derivatives with numerical ones.
-        jit: what `functad.jit` with machine code makes of it: a part of `native` loops, or a call of `NumPy` between them; the
-            `body` of a composite; `-` if that asks for values, or is refused.
-        xla: what its backend `xla` makes of it: operations of `XLA`, or a call of `NumPy` on the host; else as `jit`.
-        note: what the derivative is, and the other names of the function.
+        function: the qualified name, such as `np.linalg.inv`.
+        status: `primitive`, `composite`, `constant`, `refused`, or `unlisted` if the function has no entry. SciPy functions
+            without an entry have a `rule` of functad.scipy, or are differentiated through SciPy's own code (`adoption`).
+        reverse: the source of the pullback: a `rule`, or the `body` of a composite; `zero` for a constant.
+        forward: the source of the tangent: a `rule`, the `same` rule as in reverse mode, the function `itself` if it is linear
+            in an argument, the `transposed` pullback, or the `body` of a composite; `zero` for a constant.
+        batch: the method of `vmap`: the function `broadcasts`, a `rule`, the `body` of a composite, or the `shape` of one
+            example; `-` if the function needs concrete values, is refused, or is an untested SciPy function without an entry.
+        order: the largest order for which generated tests compare derivatives with numerical ones.
+        jit: the method of `functad.jit` with machine code: a part of `native` loops, a call of `NumPy` between them, or the
+            `body` of a composite; `-` if the function needs concrete values or is refused.
+        xla: the method of the backend `xla`: `XLA` operations, or a call of `NumPy` on the host; otherwise as for `jit`.
+        note: the derivative, and the other names of the function.
     """
 
     function: str
@@ -56,7 +55,7 @@ class Row:
 
     @property
     def module(self) -> str:
-        """The module, as NumPy calls it."""
+        """The module name, such as `numpy.linalg`."""
         place = self.function.rpartition(".")[0]
         return f"numpy{place[2:]}" if place.partition(".")[0] == "np" else place
 
@@ -92,11 +91,11 @@ class Coverage(Sequence[Row]):
         """Return the rows with a status, of a module (`numpy`, `numpy.linalg`, `numpy.fft`, ...), or with some words.
 
         Args:
-            status, module: leave only rows of these.
-            search: leave only rows that hold all these words, anywhere, in small letters or capital ones.
+            status, module: keep only rows with these values.
+            search: keep only rows that contain all these words in any cell, ignoring case.
 
         Returns:
-            A table of these rows.
+            A table of the matching rows.
 
         Example:
             >>> import functad
@@ -113,11 +112,11 @@ class Coverage(Sequence[Row]):
         )
 
     def counts(self) -> dict[str, int]:
-        """Return how many functions have each status."""
+        """Return the number of functions of each status."""
         return dict(sorted(Counter(row.status for row in self.rows).items()))
 
     def __str__(self) -> str:
-        from functad.primitives.coverage_shown import coverage_text  # noqa: PLC0415 - rows alone need none of it
+        from functad.primitives.coverage_shown import coverage_text  # noqa: PLC0415 - only displays need it
 
         return coverage_text(self.rows, self.counts())
 
@@ -144,9 +143,9 @@ def _holds(cells: Sequence[str], words: Sequence[str]) -> bool:
 
 
 def dispatching_functions() -> dict[Any, list[str]]:
-    """Return every public function of NumPy that asks its arguments what to do, with all its names.
+    """Return every public NumPy function that supports an override protocol, with all its names.
 
-    These are the ufuncs and the functions of `numpy`, `numpy.linalg` and `numpy.fft` that NumPy lists, and those with `like=`.
+    These are the ufuncs and functions that NumPy lists in `numpy`, `numpy.linalg` and `numpy.fft`, and functions with `like=`.
     """
     from numpy.testing import overrides  # noqa: PLC0415 - it imports unittest
 
@@ -162,7 +161,7 @@ def dispatching_functions() -> dict[Any, list[str]]:
 
 
 def _other_names(function: Any) -> list[str]:
-    """Return the public names of a function that is entered, though NumPy does not list it."""
+    """Return the public names of a function that has an entry but is not listed by NumPy."""
     places: dict[str, Any] = {"np": np, "np.emath": np.emath, "np.lib.stride_tricks": np.lib.stride_tricks}
     if "scipy.special" in sys.modules:
         places["scipy.special"] = sys.modules["scipy.special"]
@@ -178,7 +177,7 @@ def _row(function: Any, names: list[str], entry: Entry | None) -> Row:
 
 
 def row_of_entry(name: str, entry: Entry, others: Sequence[str] = ()) -> Row:
-    """Return the row of a function with an entry; the note ends with what else is to be said."""
+    """Return the row of a function with an entry. The note ends with `others`."""
     limits = [
         *(["real numbers only"] if not getattr(entry, "complex", True) and entry.status != "constant" else []),
         *(["not in abstract traces"] if entry.value_dependent else []),
@@ -202,21 +201,21 @@ def _derivatives(entry: Entry) -> tuple[str, str, str, str, str]:
 
 
 def _compiled(entry: Entry) -> tuple[str, str]:
-    """Say what the backends `llvm` and `xla` make of an entry: `native` or `XLA`, `NumPy`, `body` or `-`."""
+    """Return the methods of the backends `llvm` and `xla` for an entry: `native` or `XLA`, `NumPy`, `body` or `-`."""
     if entry.value_dependent or isinstance(entry, Refused):
         return "-", "-"
     if isinstance(entry, Composite):
         return "body", "body"
     if not isinstance(entry, Primitive):
         return "-", "-"
-    # The backends lie above the vocabulary.
+    # The backends depend on the vocabulary, so they are imported late.
     native = import_module("functad.backends.native.lowering").has_row(entry)
     of_xla = import_module("functad.backends.xla.table").row_of(entry) is not None
     return "native" if native else "NumPy", "XLA" if of_xla else "NumPy"
 
 
 def batching(entry: Entry) -> str:
-    """Return how `vmap` computes an entry; `loop` if it has no rule, and is called for one example after the other."""
+    """Return the method of `vmap` for an entry; `loop` for a primitive without a batching rule."""
     if entry.value_dependent or isinstance(entry, Refused):
         return "-"
     if isinstance(entry, Composite):
@@ -228,7 +227,7 @@ def batching(entry: Entry) -> str:
 
 
 def table_of_all() -> Coverage:
-    """Return the table of all functions that NumPy lists, and of those that are entered beside them."""
+    """Return the table of all functions that NumPy lists, and of other functions with an entry."""
     vocabulary.complete()
     names = dispatching_functions()
     for function in ENTRIES:

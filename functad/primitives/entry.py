@@ -1,21 +1,20 @@
-"""The entry of a function in the vocabulary: what it computes, its derivative rules, and how it is tested.
+"""Entries of the vocabulary: the computation, derivative rules, documentation and test samples of each function.
 
-A rule is plain NumPy, and its signature says what it reads. The first argument of a VJP rule is the cotangent `g`,
-that of a JVP rule the tangent `t`; every other argument is a name from this list, and only the values so named are
-kept alive until the rule runs:
+A rule is plain NumPy. Its signature lists the values that it reads; only these are kept until the rule runs. The first argument
+of a VJP rule is the cotangent `g`, the first argument of a JVP rule is the tangent `t`. The other arguments have these names:
 
-    x, y, a, ...   an array argument of the primitive, by its name
+    x, y, a, ...   an array argument of the primitive
     out            the result
-    a_shape, a_dtype, out_shape, ...   shape or dtype only, so the array itself is not kept
-    a_layout       the shape, and the chunks of an array that lies in chunks
+    a_shape, a_dtype, out_shape, ...   a shape or dtype; the array itself is not kept
+    a_layout       the shape, with the chunks of a chunked array
     axis, ...      a parameter
-    arrays, shapes, dtypes, params     all array arguments; their shapes, their dtypes; all parameters
+    arrays, shapes, dtypes, params     all array arguments; their shapes; their dtypes; all parameters
     rest           all array arguments but the first
-    a name in `derived`   what that function makes of the array arguments when the call is recorded: a mask, say,
-                          which is kept in place of the arguments that it was made from
+    a name in `derived`   a residual that is computed from the array arguments when the call is recorded, such as a mask;
+                          it is kept in place of these arguments
 
-A rule that starts with `gs` (or whose primitive takes any number of arrays) is *joint*: it returns the cotangents of all
-array arguments at once.
+A rule with the first argument `gs`, and the rule of a primitive with any number of arrays, is *joint*: it returns the
+cotangents of all array arguments at once.
 """
 
 from __future__ import annotations
@@ -39,26 +38,27 @@ Rule = Callable[..., Any]
 Samples = Callable[[Any], Sequence[tuple[tuple[Any, ...], dict[str, Any]]]]
 
 ENTRIES: dict[Any, Entry] = {}
-"""The registry: every entry by the NumPy function that it stands for."""
+"""The registry: every entry, by its NumPy function."""
 
 INTERNAL: list[Primitive] = []
-"""Primitives that rules need and that NumPy has no function for."""
+"""Primitives for rules, without a NumPy function of their own."""
 
 
 class Entry:
-    """What functad knows of one function: its name, status, documentation and samples.
+    """The registered data of one function: its name, status, documentation and samples.
 
     Attributes:
-        function: the function that users call.
+        function: the public function.
         name: the name printed in expression lists.
         status: `primitive`, `composite`, `constant` or `refused`.
         doc: one line on the derivative or its convention.
         samples: `samples(array)` gives calls `(args, kwargs)`; `array(*shape, low=, high=)` makes an input.
         front: called in place of `function` when an argument is a Tensor; has the same signature.
-        sequences: names of the parameters that take a sequence of arrays: `front` converts its parts, which may be lists.
-        creates: it makes an array, which becomes a Tensor if `like=` is one, so that others can be written into it.
-        in_place: it writes into its first argument, and returns nothing.
-        value_dependent: shape or dtype of the result depend on values, so that an abstract trace must refuse the call.
+        sequences: names of the parameters that take a sequence of arrays. `front` converts the items, which may be lists.
+        creates: `True` for a function that creates an array. The array is a Tensor if `like=` is a Tensor, so that Tensors can
+            be written into it.
+        in_place: `True` for a function that writes into its first argument and returns `None`.
+        value_dependent: `True` if the shape or dtype of the result depends on values. An abstract trace refuses the call.
         reduces: the ufunc that a reduction or a scan applies, such as `np.add` for `np.sum`; else `None`. With `out=`, NumPy
             chooses the loop of this ufunc by the dtypes of `out` and of the array.
     """
@@ -94,7 +94,7 @@ class Entry:
         vars(self).update(sequences=sequences, reduces=reduces)
 
     def takes_array(self, parameter: int | str) -> bool:
-        """Return `True` if a parameter takes one array, so that a list with Tensors in its place is to be converted.
+        """Return `True` if a parameter takes one array, so that a list that contains Tensors is converted there.
 
         Args:
             parameter: its position or its name.
@@ -117,11 +117,11 @@ class Entry:
 
 
 class UnknownRule:
-    """Stands where a rule would, for an argument whose derivative is not known: a call that would need it raises.
+    """A placeholder for the rule of an argument with an unknown derivative. A call that needs the rule raises.
 
     Attributes:
-        problem: what cannot be done.
-        cure: why, and what to write instead.
+        problem: the unsupported operation, for the message.
+        cure: the reason and the suggested fix.
     """
 
     __slots__ = ("cure", "problem")
@@ -136,10 +136,10 @@ class UnknownRule:
 
 
 def names_read(rule: Rule | UnknownRule) -> list[str]:
-    """Return the names that a rule reads beside its cotangent or tangent.
+    """Return the names that a rule reads besides its cotangent or tangent.
 
     Raises:
-        UnsupportedError: there is no rule, because the derivative is not known.
+        UnsupportedError: the derivative is unknown.
     """
     if isinstance(rule, UnknownRule):
         raise rule.error()
@@ -150,56 +150,60 @@ def names_read(rule: Rule | UnknownRule) -> list[str]:
 
 
 class Primitive(Entry):
-    """A function with derivative rules of its own.
+    """A function with its own derivative rules.
 
-    Called with arrays it computes; called with a Tensor among them it is recorded. Array arguments are positional,
-    parameters are keywords, all given: the NumPy signature with its defaults is the business of `front`.
+    A call with arrays computes; a call with a Tensor is recorded. Array arguments are positional, and parameters are keywords
+    without defaults: `front` handles the NumPy signature with its defaults.
 
     Attributes:
         kind: `elementwise`, `linear`, `multilinear`, `general` or `constant`.
-        names: names of the array arguments; empty if there may be any number of them.
+        names: names of the array arguments; empty for any number of arrays.
         compute: `compute(*arrays, **params)`, the value.
         vjps: VJP rules, one per array argument (`None`: derivative zero), or one joint rule.
-        jvps: JVP rules likewise, or `None` if they follow; one for any number of arrays gets the tangents of all active ones.
+        jvps: JVP rules, one per array argument or one joint rule for the tangents of all active arguments; `None` to derive
+            them from the kind and the VJP rules.
         spec: `spec(*specs, **params)`, shape and dtype of the result.
-        multiple: the result is a tuple.
-        gather: the cotangent of the first argument is added into the place it was read from.
-        complex: whether complex arguments are accepted.
-        broadcasts: arguments of different shapes are combined, so cotangents may have to be summed.
-        views: whether its result shares the memory of its only argument, and so follows NumPy's rules for views: `always`,
-            `read-only`, `by layout` if the axes allow it, or not, if empty; a function of the parameters may say which.
-        ordered: its result, a new array, lies in C order if all array arguments do, or the array that it `writes` to. The
-            results of elementwise functions do in any case.
+        multiple: `True` if the result is a tuple.
+        gather: `True` if the cotangent of the first argument is added in place at the elements that were read.
+        complex: `True` if complex arguments are accepted.
+        broadcasts: `True` if arguments broadcast, so that cotangents may have to be summed.
+        views: how the result aliases the only argument, as in NumPy: `always`, `read-only`, or `by layout` (only if the axes
+            allow a view); empty for no alias. It may be a function of the parameters.
+        ordered: `True` if the result, a new array, has C order whenever all array arguments (for `writes`: the first) have C
+            order. Results of elementwise functions always do.
         zero_d: `zero_d(params)` returns `True` if results of shape `()` are arrays, `False` if they are scalars. `None`: ufuncs
             and reductions return scalars, and other primitives are tried on samples (see `functad.primitives.zero_d`).
-        finite: results are finite for finite arguments, but for overflow in sums and products. By default all are but those of
-            elementwise functions with second derivatives.
-        passes_nan: positions of arguments; a NaN element of one makes each result NaN that is computed from it. By default the
-            position of the only argument of a ufunc; `linear` and `multilinear` primitives pass the NaN of all arguments.
-        reads_all: each element of these arguments is used in some result.
-        plain: a function of the same arguments with equal results where no NaN occurs, for primitives that treat NaN.
-        writes: it replaces, or adds to, elements of its first argument.
-        contracts: it is the product of matrices, the sums of whose cotangents may be taken before they are multiplied.
-        derived: by name, what rules read that is made of the array arguments.
-        flat: of a constant one, the primitive with derivative zero that tapes record in its place: to these zero is not `None`.
-        partial: by some argument the derivative is not known.
-        pushes: JVP rules, one for each array argument, that read the same as the VJP rules, where these are other formulas.
-        lost: `lost(t, *saved)`, with what both rules read, says for each result whether its cotangent is to be looked at (if
-            none of these is used, all are): the VJP rule finds there what tangents lack in the direction `t`. Empty if nothing.
-        looked_at_by: primitives of rules: one that was recorded for the same argument shows that this has been looked at.
-        batch: computes it for all examples of a batch at once (see `functad.primitives.batching`); `None` if that follows
-            from the kind.
-        linear_by: `linear_by(params)`, the positions of the arguments in which together it is linear, where that is not what
-            its kind and rules look like; `None` where it is.
-        dependence: which elements of its results depend on which of its arguments, by the name of a rule of
-            `functad.sparse.dependence`; empty if the kind says it, or if everything depends on everything.
-        curvature: which elements have second derivatives together, by the name of a rule of `functad.sparse.curvature`, or
-            `none`; empty if the kind says it, or if all that a result depends on have.
+        finite: `True` if results are finite for finite arguments, except for overflow in sums and products. Default: `False`
+            for elementwise functions with second derivatives, `True` for all others.
+        passes_nan: positions of arguments. A NaN element of such an argument makes each result NaN that is computed from it.
+            Default: the only argument of a ufunc; `linear` and `multilinear` primitives pass the NaN of all arguments.
+        reads_all: `True` if each element of these arguments is used in some result.
+        plain: a function of the same arguments with equal results in the absence of NaN, for primitives that treat NaN; else
+            `None`.
+        writes: `True` if the primitive replaces, or adds to, elements of its first argument.
+        contracts: `True` for a matrix product: sums of its cotangents may be taken before the multiplication.
+        derived: by name, functions of the array arguments that compute residuals for the rules.
+        flat: the constant primitive that tapes record in place of a primitive with derivative zero, to keep zero derivatives
+            apart from `None`.
+        partial: `True` if the derivative of some argument is unknown.
+        pushes: JVP rules, one for each array argument, that read the same residuals as the VJP rules; needed if the formulas
+            of the two modes differ.
+        lost: `lost(t, *saved)` takes a tangent and the residuals of both rules, and returns one boolean for each result:
+            `True` if tangents lose information in the direction `t`. The cotangents of these results (of all results, if none
+            of these is used) are then passed to the VJP rule, which may raise. `None` if tangents never lose information.
+        looked_at_by: primitives of rules. If one is recorded for the same argument, the check of `lost` was made already.
+        batch: the batching rule (see `functad.primitives.batching`); `None` to derive it from the kind.
+        linear_by: `linear_by(params)` returns the positions of the arguments that are jointly linear; `None` if the kind
+            and the rules show them.
+        dependence: the name of a rule of `functad.sparse.dependence` for the sparsity of the Jacobian; empty if the kind
+            determines it, or if every result element depends on every argument element.
+        curvature: the name of a rule of `functad.sparse.curvature` for the sparsity of second derivatives, or `none`; empty if
+            the kind determines it, or if all pairs of arguments of a result have second derivatives.
         raises: `raises(specs, params)` returns the positions of the arguments whose values decide whether NumPy raises an
-            error, and a key: calls with the same values there and equal keys raise alike. `None`: no values raise one.
-        owner: what a user has got of it, if it is that of a user.
-        lists: how it runs the lists among its parameters: `branches`, `scan` or `loop`; empty if it has none.
-        inner: the list of what it computes, an `Expressions` with an input for each array; `None` if it has none.
+            error, and a key: calls with the same values there and equal keys raise alike. `None`: no values raise an error.
+        owner: the user's object for a primitive with user-defined rules; else `None`.
+        lists: the control flow of the lists among its parameters: `branches`, `scan` or `loop`; empty if it has none.
+        inner: the `Expressions` of its computation, with one input for each array; `None` if it has none.
     """
 
     status = "primitive"
@@ -285,7 +289,7 @@ class Primitive(Entry):
             ENTRIES[function] = self
 
     def __call__(self, *arrays: Any, **params: Any) -> Any:
-        """Compute on arrays; record if a Tensor is among them."""
+        """Compute on arrays; record the call if an argument is a Tensor."""
         for a in arrays:
             if type(a) not in PLAIN:
                 record = getattr(type(a), "__functad_record__", None)
@@ -297,7 +301,7 @@ class Primitive(Entry):
         return reduced(self, entered=ENTRIES.get(self.function) is self, internal=INTERNAL)
 
     def differentiable(self, position: int) -> bool:
-        """Say whether the derivative with respect to an array argument can be other than zero."""
+        """Return `True` if the derivative with respect to an array argument can be nonzero."""
         if self.kind == "constant":
             return False
         return self.joint or position >= len(self.vjps) or self.vjps[position] is not None
@@ -308,12 +312,12 @@ class Primitive(Entry):
         if plan is None:
             rules = self.vjps if self.joint else tuple([self.vjps[i] for i in active])
             named = [rule for rule in rules if rule is not None]
-            wants = [names_read(rule) for rule in named]  # raises if one is not known
+            wants = [names_read(rule) for rule in named]  # raises for an unknown derivative
             plan = self.reverse_plans[active] = Plan(self, active, tuple(named), wants, self.joint)  # type: ignore[arg-type]
         return plan
 
     def like_the_rules(self, given: Any, active: tuple[int, ...], wants: list[list[str]]) -> tuple[Rule, ...] | None:
-        """Return those of some JVP rules that are for the active inputs, if they read given names; otherwise `None`."""
+        """Return the JVP rules of the active inputs if they read the names `wants`; otherwise `None`."""
         if given is None and self.kind == "elementwise" and self.jvps is None:
             given = self.vjps
         if given is None or max(active, default=0) >= len(given):
@@ -336,7 +340,7 @@ class Primitive(Entry):
 
 
 class Composite(Entry):
-    """A function written out in terms of primitives; its derivatives follow."""
+    """A function written in terms of primitives, from which its derivatives follow."""
 
     status = "composite"
     complex: bool

@@ -1,6 +1,6 @@
-"""Primitives by what they can be found by: how the equations of expression lists are pickled and copied.
+"""Pickling of primitives by reference, as parts of expression lists.
 
-Whoever unpickles one may not have imported the vocabulary yet, so that is imported when it is looked for.
+The unpickling process may not have imported the vocabulary, so it is imported on demand.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from functad.importable import by_name
 
 
 def reduced(primitive: Any, *, entered: bool, internal: Sequence[Any]) -> Any:
-    """Say how a primitive is found again, as `__reduce__` does.
+    """Return the `__reduce__` value of a primitive: a function that finds it, and the arguments.
 
     Args:
         primitive: the primitive.
-        entered: the registry has it under its function.
+        entered: `True` if the registry holds the primitive under its function.
         internal: all internal primitives.
 
     Raises:
-        pickle.PicklingError: it was made for one call, so that nothing else can find it.
+        pickle.PicklingError: the primitive was made for one call, so it cannot be found again.
     """
     if entered:
         return _entered, (primitive.function,)
@@ -45,6 +45,6 @@ def _entered(function: Any) -> Any:
 
 
 def _internal(module: str, name: str, number: int) -> Any:
-    """Find one of the internal primitives of one name, which one module makes."""
+    """Return one of the internal primitives with a name that a module creates."""
     import_module(module)
     return [entry for entry in import_module("functad.primitives.entry").INTERNAL if entry.name == name][number]

@@ -1,6 +1,6 @@
-"""The kinds of primitive, and what follows from each: JVP rules and shape rules that nobody has to write.
+"""The kinds of primitives, and the JVP, shape and batching rules that follow from each kind.
 
-| kind | its Jacobian | JVP |
+| kind | Jacobian | JVP |
 |---|---|---|
 | `elementwise` | diagonal | the VJP formula, with the tangent in place of the cotangent |
 | `linear` | constant | the function itself |
@@ -30,7 +30,7 @@ from functad.primitives.plan import Plan
 Compute = Callable[..., Any]
 
 _MOST_KNOWN = 1_000
-"""So many answers of a shape rule are kept."""
+"""The largest number of cached results of a shape rule."""
 
 
 def elementwise(
@@ -44,19 +44,19 @@ def elementwise(
     names: Sequence[str] = ("x", "y", "z"),
     **traits: Any,
 ) -> Primitive:
-    """Enter a ufunc, or a function that broadcasts like one.
+    """Register a ufunc, or a function that broadcasts like a ufunc.
 
     Args:
-        function: the function; its arguments are called `x`, or `x` and `y`, in the rules.
-        vjps: one rule per argument, `None` where the derivative is zero, an `UnknownRule` where it is not known.
+        function: the function; the rules call its arguments `x`, or `x` and `y`.
+        vjps: one rule per argument, `None` for derivative zero, an `UnknownRule` for an unknown derivative.
         doc: one line on the derivative.
         operator: computes the same faster (`operator.mul` for `np.multiply`) and keeps Python scalars weak.
-        domain: for each argument the interval from which samples are drawn.
+        domain: for each argument, the interval of the samples.
         samples: replaces the samples drawn from `domain`.
-        spec: shape rule; that of a ufunc follows.
+        spec: the shape rule. Default: the rule of ufuncs.
         names: replaces the names of the arguments.
-        traits: all else that belongs to a `Primitive`; `jvps` where they are not the same formulas, which is so of functions of
-            complex numbers that are not holomorphic.
+        traits: other attributes of `Primitive`. Set `jvps` if the JVP formulas differ from the VJP formulas, as for functions
+            of complex numbers that are not holomorphic.
     """
     names = names[: len(vjps)]
     return Primitive(
@@ -74,7 +74,7 @@ def elementwise(
 
 
 def broadcasting_samples(domain: Sequence[tuple[float, float]]) -> Samples:
-    """Return calls with scalars, vectors, matrices, broadcasting and no elements at all, drawn from `domain`."""
+    """Return sample calls drawn from `domain`: scalars, vectors, matrices, broadcasting and empty arrays."""
     if len(domain) == 1:
         shapes: list[tuple[tuple[int, ...], ...]] = [((),), ((3,),), ((2, 3),), ((0,),)]
     else:
@@ -92,9 +92,9 @@ def broadcasting_samples(domain: Sequence[tuple[float, float]]) -> Samples:
 
 
 def ufunc_spec(function: np.ufunc, *, keeps_weak: bool) -> Compute:
-    """Return the shape rule of a ufunc: shapes broadcast, and NumPy itself is asked for the dtype.
+    """Return the shape rule of a ufunc: shapes broadcast, and NumPy resolves the dtype.
 
-    Answers are kept: they took a quarter of the time of a long trace without values.
+    Results are cached: dtype resolution took a quarter of the time of a long abstract trace.
     """
     known: dict[Any, ArraySpec] = {}
 
@@ -113,8 +113,8 @@ def ufunc_spec(function: np.ufunc, *, keeps_weak: bool) -> Compute:
 
     def asked(specs: Sequence[ArraySpec]) -> ArraySpec:
         weak = keeps_weak and all(s.weak for s in specs)
-        # A Python bool is as strong as NumPy's.
-        yields = not all(s.weak for s in specs)  # Python numbers among themselves are of their usual dtypes
+        # A Python bool is as strong as NumPy's bool.
+        yields = not all(s.weak for s in specs)  # without arrays, Python numbers have their default dtypes
         dtypes = tuple(type(s.dtype.type(0).item()) if s.weak and yields and s.dtype.kind != "b" else s.dtype for s in specs)
         if any(s.dtype.kind == "O" for s in specs):
             raise UnsupportedError(
@@ -123,7 +123,7 @@ def ufunc_spec(function: np.ufunc, *, keeps_weak: bool) -> Compute:
             )
         dtype = function.resolve_dtypes((*dtypes, *[None] * function.nout))[-1]
         if weak and dtype.kind == "i":
-            dtype = np.dtype(np.int64)  # Python computes an int of two bools, and NumPy an int8
+            dtype = np.dtype(np.int64)  # Python computes an int from two bools, and NumPy an int8
         return ArraySpec(np.broadcast_shapes(*[s.shape for s in specs]), dtype, weak)
 
     return spec
@@ -132,7 +132,7 @@ def ufunc_spec(function: np.ufunc, *, keeps_weak: bool) -> Compute:
 def refuse_large(function: Compute, dtype: np.dtype[Any], values: Sequence[Any]) -> None:
     """Raise NumPy's OverflowError if a Python integer among the arguments does not fit the dtype of the others.
 
-    NumPy itself is asked, with arrays of one element, if an integer fits neither the dtype of the result nor int64.
+    If an integer fits neither the result dtype nor int64, the function is called with arrays of one element, and may raise.
     """
     if any(type(value) is int and value not in _range_of(dtype) for value in values):
         function(*[value if type(value) is int else np.ones(1, dtype_of(value)) for value in values])
@@ -140,20 +140,20 @@ def refuse_large(function: Compute, dtype: np.dtype[Any], values: Sequence[Any])
 
 @lru_cache(maxsize=64)
 def _range_of(dtype: np.dtype[Any]) -> range:
-    """Return the integers of a dtype; of int64 for dtypes that are not of integers."""
+    """Return the range of an integer dtype; for other dtypes the range of int64."""
     limits = np.iinfo(dtype if dtype.kind in "iu" else np.int64)
     return range(limits.min, limits.max + 1)
 
 
 def shaped_as_argument(dtype: Any, position: int = 0) -> Compute:
-    """Return the shape rule of functions whose result has the shape of one of the arguments, and one dtype always."""
+    """Return the shape rule of functions with the shape of one argument and a fixed dtype."""
     return lambda *specs, **params: ArraySpec(spec_of(specs[position]).shape, dtype)
 
 
 def linear(
     function: Any, vjp: Rule, *, doc: str, samples: Samples | None, compute: Compute | None = None, **traits: Any
 ) -> Primitive:
-    """Enter a function that is linear in its array arguments together.
+    """Register a function that is jointly linear in its array arguments.
 
     Args:
         function: the NumPy function.
@@ -161,7 +161,7 @@ def linear(
         doc: one line on the derivative.
         samples: sample calls.
         compute: `compute(*arrays, **params)`; its positional-only arguments are the arrays. Default: `function`.
-        traits: all else that belongs to a `Primitive`.
+        traits: other attributes of `Primitive`.
     """
     return _of_arrays("linear", function, (vjp,), compute, doc=doc, samples=samples, **traits)
 
@@ -169,7 +169,7 @@ def linear(
 def multilinear(
     function: Any, *vjps: Rule, doc: str, samples: Samples | None, compute: Compute | None = None, **traits: Any
 ) -> Primitive:
-    """Enter a function that is linear in each array argument; the arguments are as for `linear`."""
+    """Register a function that is linear in each array argument; the arguments are as for `linear`."""
     return _of_arrays("multilinear", function, vjps, compute, doc=doc, samples=samples, **traits)
 
 
@@ -182,16 +182,16 @@ def general(
     joint: bool = False,
     **traits: Any,
 ) -> Primitive:
-    """Enter any other function; the arguments are as for `linear`.
+    """Register a function of the kind `general`.
 
     Args:
         function: the NumPy function.
         vjps: one rule per array argument (`None`: derivative zero), or one joint rule.
         doc: one line on the derivative.
         samples: sample calls.
-        compute: `compute(*arrays, **params)`.
-        joint: there is one rule, and it returns the cotangents of all array arguments.
-        traits: all else that belongs to a `Primitive`; without `jvps` the VJP rules are transposed.
+        compute: `compute(*arrays, **params)`. Default: `function`.
+        joint: `True` for one rule that returns the cotangents of all array arguments.
+        traits: other attributes of `Primitive`; without `jvps`, the VJP rules are transposed.
     """
     return _of_arrays("general", function, vjps, compute, doc=doc, samples=samples, joint=joint, **traits)
 
@@ -199,7 +199,7 @@ def general(
 def _of_arrays(
     kind: str, function: Any, vjps: tuple[Any, ...], compute: Compute | None, joint: bool | None = None, **traits: Any
 ) -> Primitive:
-    """Enter a function whose positional arguments are its arrays; without such there is one rule for all."""
+    """Register a function whose positional arguments are arrays. Without any, there is one joint rule."""
     body = compute or function
     names = array_names(body)
     joint = not names if joint is None else joint
@@ -216,7 +216,7 @@ def constant(
     spec: Compute | None = None,
     **traits: Any,
 ) -> Primitive:
-    """Enter a function whose derivative is zero wherever it exists: comparisons, rounding, positions, shapes."""
+    """Register a function with derivative zero wherever it exists: comparisons, rounding, positions, shapes."""
     if isinstance(function, np.ufunc):
         spec = spec or ufunc_spec(function, keeps_weak=operator is not None)
         traits = {"batch": batching.elementwise, **traits}
@@ -234,10 +234,10 @@ def constant(
 
 
 def composite(function: Any, *, doc: str, samples: Samples, **traits: Any) -> Callable[[Callable[..., Any]], Composite]:
-    """Enter a function by its body, written with NumPy functions and with the same signature."""
+    """Return a decorator that registers a body, written with NumPy functions, as the composite for `function`."""
 
     def enter(body: Any) -> Composite:
-        if body.__closure__:  # bodies that one function makes would share their code, by which `debug_nans` tells entries
+        if body.__closure__:  # closures made by one function share a code object, but `debug_nans` finds entries by code
             body.__code__ = body.__code__.replace(co_name=function.__name__)
         return Composite(function, body, doc=doc, samples=samples, **traits)
 
@@ -245,18 +245,18 @@ def composite(function: Any, *, doc: str, samples: Samples, **traits: Any) -> Ca
 
 
 def array_names(compute: Compute) -> list[str]:
-    """Return the names of the array arguments, the positional ones; none if there may be any number of them."""
+    """Return the names of the positional arguments of `compute`, which are its arrays; empty for `*arrays`."""
     code = getattr(compute, "__code__", None)
     if code is not None and not hasattr(compute, "__wrapped__"):
         return list(code.co_varnames[: code.co_argcount])
-    if isinstance(compute, BuiltinFunctionType):  # `($module, a, b, /)`; inspect takes 7 ms of the import to parse it
+    if isinstance(compute, BuiltinFunctionType):  # `($module, a, b, /)`; `inspect.signature` adds 7 ms to the import
         return [name for name in getattr(compute, "__text_signature__", "").strip("()").split(", ") if name.isidentifier()]
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return [p.name for p in inspect.signature(compute).parameters.values() if p.kind in positional]
 
 
 def forward_plan(primitive: Primitive, active: tuple[int, ...]) -> Plan | None:
-    """Return the plan for pushing tangents of the inputs at `active` forward; `None`: transpose the VJP rules."""
+    """Return the plan for pushing forward tangents of the inputs at `active`; `None` to transpose the VJP rules."""
     if active in primitive.forward_plans:
         known: Plan | None = primitive.forward_plans[active]
         return known
@@ -297,7 +297,7 @@ def _all_tangents(primitive: Primitive, active: tuple[int, ...]) -> Rule:
         full = []
         for i, (shape, dtype) in enumerate(zip(shapes, dtypes, strict=True)):
             t = given.get(i)
-            if t is None:  # of its own dtype: of a complex array the imaginary part may be written to
+            if t is None:  # in its own dtype, because an imaginary part may be written into the array
                 t = zeros_for(shape, dtype if dtype.kind in "fc" else dtype_of(first), first)
             full.append(t)
         return primitive(*full, **params)

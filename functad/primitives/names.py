@@ -12,7 +12,7 @@ _PUBLIC = {"numpy.lib._scimath_impl": "numpy.emath", "numpy.lib.scimath": "numpy
 
 
 def is_scipys(function: Any) -> bool:
-    """Say whether a function is a ufunc of `scipy.special`, which then has been imported by whoever uses it."""
+    """Return `True` for a ufunc of `scipy.special`. SciPy is not imported."""
     if not isinstance(function, np.ufunc) or "scipy.special" not in sys.modules:
         return False
     name = function.__name__
@@ -43,19 +43,19 @@ ROUTINES = {
     "sygvd": "eigh", "hegvd": "eigh", "geev": "eig", "gesdd": "svd", "gesvd": "svd", "gelsd": "lstsq", "gelss": "lstsq",
     "gelsy": "lstsq", "trsyl": "solve_sylvester", "trsm": "solve_triangular", "trsv": "solve_triangular",
 }  # fmt: skip
-"""By the name of a routine of LAPACK or BLAS, without the letter of its type: the function of `scipy.linalg` that calls it."""
+"""By the name of a LAPACK or BLAS routine without its type letter: the function of `scipy.linalg` that calls it."""
 
 _BANDED = {
     "solve_banded": "((l, u), ab, b), with the diagonals in the rows of ab",
     "solveh_banded": "(ab, b), with the diagonals in the rows of ab",
 }
-"""The arguments of functions that store a matrix in another way than the routine does."""
+"""The arguments of functions with another matrix storage than the routine."""
 
 
 def lapack_cure(called: str) -> str:
-    """Return the fix for a call of a routine of LAPACK or BLAS, or an empty text if `called` is none.
+    """Return the fix for a call of a LAPACK or BLAS routine; an empty string if `called` is not such a routine.
 
-    The routines compute in compiled code and have no derivative rules.
+    The routines are compiled code and have no derivative rules.
     """
     modules = [sys.modules.get(name) for name in ("scipy.linalg.lapack", "scipy.linalg.blas")]
     if not called or not any(type(getattr(module, called, None)).__name__ == "fortran" for module in modules):

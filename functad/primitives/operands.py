@@ -1,4 +1,4 @@
-"""What a function may be given in place of an array: a Tensor, a number, a list with Tensors in it."""
+"""Operands: checks and conversions of Tensors, numbers, lists with Tensors, and arrays of other libraries."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from functad.places import here
 
 
 def is_traced(value: Any) -> bool:
-    """Say whether a value is a Tensor."""
+    """Return `True` if a value is a Tensor."""
     return hasattr(type(value), "__functad_record__")
 
 
 def read(value: Any) -> Any:
-    """Return the Tensor that a Variable, or a part of one, stands for now; anything else as it is."""
+    """Return the current Tensor of a Variable or of a part of one; anything else unchanged."""
     reader = getattr(type(value), "__functad_read__", None)
     return value if reader is None else reader(value)
 
 
 def as_operand(value: Any) -> Any:
-    """Return a list or tuple as an array, or as a Tensor if there is one in it; anything else as it is."""
+    """Return a list or tuple as an array, or as a Tensor if it contains Tensors; anything else unchanged."""
     if not issubclass(type(value), (list, tuple)):
         return value
     parts = [as_operand(read(part)) for part in value]
@@ -35,18 +35,18 @@ PLAIN_TYPES = frozenset({
     np.ndarray, int, float, complex, bool, str, type(None), type, np.dtype, slice, np.float64, np.float32, np.int64, np.bool_,
     np.dtypes.Float64DType, type(Ellipsis), type(np._NoValue),
 })  # fmt: skip
-"""Types of arguments that are no Tensors and hold none."""
+"""Types of arguments that neither are nor contain Tensors."""
 
 LISTS = frozenset({list, tuple})
 
 
 def has_tensors(values: Collection[Any]) -> bool:
-    """Return `True` if a Tensor or a Variable is among some values, or in a list or tuple there."""
+    """Return `True` if `values`, or a nested list or tuple, contains a Tensor or a Variable."""
     return first_tensor(values) is not None
 
 
 def first_tensor(values: Collection[Any]) -> Any:
-    """Return the first Tensor or Variable among some values, or in a list or tuple there; `None` if there is none."""
+    """Return the first Tensor or Variable in `values` and nested lists and tuples; `None` if there is none."""
     if PLAIN_TYPES.issuperset(map(type, values)):
         return None
     for value in values:
@@ -62,14 +62,14 @@ def first_tensor(values: Collection[Any]) -> Any:
 
 
 def as_array(value: Any) -> Any:
-    """Return a list that holds Tensors as one Tensor, a Variable as its Tensor, and anything else as it is."""
+    """Return a list that contains Tensors as one Tensor, a Variable as its Tensor, and anything else unchanged."""
     if type(value) in LISTS:
         return as_operand(value) if has_tensors(value) else value
     return read(value)
 
 
 NO_ARRAY = "__array__ method not producing an array"
-"""The text of NumPy's error for an object whose method `__array__` returned a Tensor."""
+"""The text of NumPy's error for an `__array__` method that returned a Tensor."""
 
 NO_ARRAYS = frozenset({
     "UPLO", "allow_pickle", "assume_unique", "axes", "axis", "axis1", "axis2", "axisa", "axisb", "axisc", "bias",
@@ -80,15 +80,14 @@ NO_ARRAYS = frozenset({
     "return_index", "return_indices", "return_inverse", "returned", "right", "roll", "rowvar", "s", "shape", "newshape",
     "side", "sorted", "source", "sparse", "stable", "subok", "upper",
 })  # fmt: skip
-"""Names of the parameters of NumPy's functions that are lengths, axes and choices."""
+"""Names of the parameters of NumPy functions that take lengths, axes and choices, never arrays."""
 
 
 def foreign_rules(leaf: Any) -> str | None:
-    """Say what to pass instead of an array whose own operations are others than NumPy's; `None` if they are not.
+    """Return the advice for an array with other operations than NumPy's; `None` if its operations are NumPy's.
 
-    A masked array leaves elements out of sums, a matrix multiplies as matrices by `*`, a Series of pandas is indexed by labels.
-    What is recorded are NumPy's operations, so values and derivatives would be others than those of the function. NumPy's
-    functions would convert an array of JAX.
+    A masked array omits elements from sums, `*` of matrices is a matrix product, a pandas Series is indexed by labels. functad
+    records NumPy's operations, so values and derivatives would be wrong. NumPy's functions would convert an array of JAX.
     """
     if issubclass(type(leaf), np.ndarray):
         return foreign_rules_of(type(leaf))
@@ -109,7 +108,7 @@ def foreign_rules(leaf: Any) -> str | None:
 
 
 def has_array_api_alone(kind: type) -> bool:
-    """Return `True` if a class of arrays has `__array_namespace__` and none of NumPy's protocols, as those of JAX."""
+    """Return `True` for an array class with `__array_namespace__` and none of NumPy's protocols, such as JAX arrays."""
     known = _ALONE.get(kind)
     if known is None:
         protocols = ("__array_ufunc__", "__array_function__", "__functad_record__", "__functad_read__")
@@ -119,16 +118,16 @@ def has_array_api_alone(kind: type) -> bool:
 
 
 _ALONE: dict[type, bool] = {}
-"""For each class met as an operand: the answer of `has_array_api_alone`."""
+"""Cache of `has_array_api_alone`, by class."""
 
 
 def is_of_jax(kind: type) -> bool:
-    """Return `True` for the classes of JAX's arrays and of the values that JAX traces."""
+    """Return `True` for the classes of JAX arrays and tracers."""
     return has_array_api_alone(kind) and kind.__module__.startswith("jax")
 
 
 def array_api_advice(kind: type) -> str:
-    """Return the advice for a class of arrays with the array API alone."""
+    """Return the advice for an array class that supports only the array API."""
     if not is_of_jax(kind):
         return f"Arrays of {kind.__module__.partition('.')[0]} have none of NumPy's protocols. Pass np.asarray(x)."
     if kind.__name__.endswith("Tracer"):
@@ -140,10 +139,10 @@ def array_api_advice(kind: type) -> str:
 
 
 def numpy_values(value: Any, name: str) -> Any:
-    """Return an array with the array API alone as an array of NumPy; anything else as it is.
+    """Return an array that supports only the array API as a NumPy array; anything else unchanged.
 
     Raises:
-        UnsupportedError: NumPy cannot read the values. Examples: a tracer of JAX, a dtype that NumPy lacks.
+        UnsupportedError: NumPy cannot read the values, as for a JAX tracer or a dtype that NumPy lacks.
     """
     kind = type(value)
     if not has_array_api_alone(kind):
@@ -152,7 +151,7 @@ def numpy_values(value: Any, name: str) -> Any:
         values = np.asarray(value)
         values = values if values.ndim else values[()]
         reason = f"NumPy reads it as an array of {values.dtype}"
-    except Exception as error:  # noqa: BLE001 - each library has errors of its own for what NumPy cannot read
+    except Exception as error:  # noqa: BLE001 - the error type depends on the library
         values, reason = None, f"NumPy cannot read it ({type(error).__name__})"
     if values is None or values.dtype.kind not in "biufc":
         raise UnsupportedError(f"{name} of a {kind.__name__}, at {here()}: {reason}. {array_api_advice(kind)}")
@@ -160,7 +159,7 @@ def numpy_values(value: Any, name: str) -> Any:
 
 
 def foreign_rules_of(kind: type) -> str | None:
-    """Return the advice for a subclass of `np.ndarray` whose operations are not NumPy's; `None` if they are, or for others."""
+    """Return the advice for a subclass of `np.ndarray` with other operations than NumPy's; otherwise `None`."""
     if kind is np.ndarray or not issubclass(kind, np.ndarray):
         return None
     kinds = {base.__name__ for base in kind.__mro__ if base.__module__.startswith("numpy")}
@@ -172,13 +171,13 @@ def foreign_rules_of(kind: type) -> str | None:
 
 
 def converted(value: Any, name: str) -> Any:
-    """Return an operand of a Tensor as the array that the operation `name` takes; anything that is no foreign array as it is.
+    """Return a foreign array as an operand of the operation `name`; anything else unchanged.
 
-    Data that NumPy converts by `__array__`, such as a Series or an array of JAX, become an array.
+    Data that NumPy converts by `__array__`, such as a Series or a JAX array, become a NumPy array.
 
     Raises:
-        UnsupportedError: the data have labels or missing values, so that NumPy's operations on the values mean something else;
-            or NumPy cannot read the values, for example of a tracer of JAX.
+        UnsupportedError: labels or missing values of the data would change the meaning of NumPy's operations, or NumPy cannot
+            read the values, as for a JAX tracer.
     """
     return _values(value, name) if _reach(type(value)) == OPERATIONS else value
 
@@ -200,15 +199,15 @@ def converted_inside(value: Any, name: str) -> Any:
 
 _USUAL = frozenset({np.ndarray, np.float64, bool, int, float, complex, str, slice, type, type(None)})
 _TABLES = ("pandas", "polars")
-"""Packages of tables. Their functions know no Tensors, so operations of Tensors take the values of their columns."""
+"""Packages of tables. Their functions do not support Tensors, so operations of Tensors use the values of the columns."""
 
 OPERATIONS, FUNCTIONS, NOTHING = 2, 1, 0
 _REACHES: dict[type, int] = {}
-"""For each class met as an operand: where NumPy converts its objects by `__array__`."""
+"""Cache of `_reach`, by class."""
 
 
 def _reach(kind: type) -> int:
-    """Return where objects of a class are converted by `__array__`: in `OPERATIONS`, or in `FUNCTIONS` that are no ufuncs."""
+    """Return where NumPy converts objects of a class by `__array__`: `OPERATIONS`, `FUNCTIONS` (not ufuncs), or `NOTHING`."""
     known = _REACHES.get(kind)
     if known is None:
         own = (np.ndarray, np.generic, np.poly1d)
@@ -221,9 +220,9 @@ def _reach(kind: type) -> int:
 
 
 def goes_first(kind: type) -> bool:
-    """Return `True` if NumPy leaves operators to objects of a class by `__array_priority__`, and converts them elsewhere.
+    """Return `True` if a class takes over operators through `__array_priority__` and is converted elsewhere.
 
-    Arrays of JAX have such a priority, but know no Tensors.
+    JAX arrays have such a priority but do not support Tensors.
     """
     if _reach(kind) != OPERATIONS or is_table(kind) or has_array_api_alone(kind):
         return False
@@ -231,15 +230,15 @@ def goes_first(kind: type) -> bool:
 
 
 def is_table(kind: type) -> bool:
-    """Return `True` if a class, or a base of it, is one of a package of tables."""
+    """Return `True` if a class, or a base of it, belongs to a package of tables."""
     return any(base.__module__.partition(".")[0] in _TABLES for base in kind.__mro__)
 
 
 def _values(data: Any, name: str) -> Any:
-    """Return the values of data as an array of numbers, or as the Tensor that `__array__` returned.
+    """Return the values of data as an array of numbers, or the Tensor that `__array__` returned.
 
     Raises:
-        UnsupportedError: a table, a column with other labels than 0, 1, 2, ..., missing values, or no numbers.
+        UnsupportedError: a table, a column with labels other than 0, 1, 2, ..., missing values, or values that are not numbers.
     """
     if has_array_api_alone(type(data)):
         return numpy_values(data, name)
@@ -283,16 +282,16 @@ OWN_RULES = "What it is beside its numbers, such as a unit, would be lost. Use t
 
 
 def has_own_rules(kind: type) -> bool:
-    """Say whether a class of arrays has ufuncs of its own, as arrays with units have."""
+    """Return `True` for a subclass of `np.ndarray` with its own `__array_ufunc__`, such as arrays with units."""
     own = issubclass(kind, np.ndarray) and kind.__array_ufunc__ is not np.ndarray.__array_ufunc__
     return own and not kind.__module__.startswith("functad.")
 
 
 def refuse_foreign(name: str, *operands: Any) -> None:
-    """Raise if one of the operands of an operation on a Tensor is an array whose own operations are others than NumPy's.
+    """Raise if an operand of an operation on a Tensor is an array with other operations than NumPy's.
 
     Raises:
-        UnsupportedError: one is a masked array or a matrix.
+        UnsupportedError: an operand is such an array, for example a masked array or a matrix.
     """
     for operand in operands:
         kind = type(operand)
@@ -301,7 +300,7 @@ def refuse_foreign(name: str, *operands: Any) -> None:
 
 
 def known_array(value: Any) -> Any:
-    """Return the array that a value is, or a Tensor stands for: of a batch, that of all examples; `None` if there is none."""
+    """Return the array of a value or a Tensor (with `vmap`, the array of the whole batch); `None` if there is none."""
     while is_traced(value):
         value = value.below
         value = getattr(value, "array", value)
@@ -309,7 +308,7 @@ def known_array(value: Any) -> Any:
 
 
 def innermost(value: Any) -> Any:
-    """Return the value of a Tensor below all traces: an array or a number, or its spec if a trace is abstract."""
+    """Return the value of a Tensor below all traces: an array, a number, or the spec in an abstract trace."""
     while is_traced(value):
         value = value.current()
     return value
@@ -324,7 +323,7 @@ def is_number(value: Any) -> bool:
 
 
 def layout_of(value: Any) -> tuple[int, ...]:
-    """Return the shape of an array, Tensor or scalar, with the chunks of the array if it lies in some."""
+    """Return the shape of an array, Tensor or scalar; for a chunked array a `ChunkedShape`."""
     shape = shape_of(value)
     if type(value) in PLAIN:
         return shape
@@ -340,22 +339,22 @@ def layout_of(value: Any) -> tuple[int, ...]:
 
 
 def concrete(value: Any, wanted: str) -> Any:
-    """Return the value of a Tensor below all traces, which must be known.
+    """Return the value of a Tensor below all traces.
 
     Args:
-        value: a Tensor, or anything else, which is returned as it is.
-        wanted: the function that asks, for the message.
+        value: a Tensor; anything else is returned unchanged.
+        wanted: the name of the calling function, for the message.
 
     Raises:
-        AbstractValueError: a trace is abstract, so there is no value.
+        AbstractValueError: a trace is abstract, so the value is unknown.
     """
     while is_traced(value):
-        value = value._concrete(wanted)  # not for users, who have stop_gradient
+        value = value._concrete(wanted)  # private: users call stop_gradient
     return value
 
 
 def is_weak(value: Any) -> bool:
-    """Say whether a value is a Python number, or a Tensor of one, whose dtype yields to that of arrays."""
+    """Return `True` for a Python number or a Tensor of one: its dtype yields to the dtypes of arrays."""
     inner = innermost(value)
     return type(inner) in PYTHON_SCALARS or (issubclass(type(inner), ArraySpec) and inner.weak)
 
@@ -363,42 +362,42 @@ def is_weak(value: Any) -> bool:
 def strong(value: Any) -> Any:
     """Convert a Tensor of a Python number to a Tensor of a NumPy scalar; return anything else unchanged.
 
-    For functions that make arrays of their arguments first, as `np.inner` does, and for ufuncs of nothing but Python numbers:
-    only Python's own operators give Python numbers.
+    Use it for functions that convert their arguments to arrays, such as `np.inner`, and for ufuncs of Python numbers only. Only
+    Python's own operators return Python numbers.
     """
     return value.astype(value.dtype) if is_traced(value) and is_weak(value) else value
 
 
 def zeros_for(shape: tuple[int, ...], dtype: Any, like: Any) -> Any:
-    """Return zeros of the kind of array that `like` is; NumPy's own `like=` accepts no scalars."""
+    """Return zeros of the same kind of array as `like`. NumPy's own `like=` does not accept scalars."""
     if issubclass(type(like), (np.generic, int, float, complex, ArraySpec)):
         return np.zeros(shape, dtype)
     return np.zeros(shape, dtype, like=like)
 
 
 def absent(shape: tuple[int, ...], dtype: Any) -> Any:
-    """Return zeros in place of the cotangent of a result that nothing depends on; they take no memory."""
+    """Return zeros, without memory, for the cotangent of an unused result."""
     return np.ndarray(shape, dtype, _NOTHING, strides=(0,) * len(shape))
 
 
 _NOTHING = bytes(32)
-"""What an absent cotangent shows at each of its places, as long as the longest number."""
+"""The memory of absent cotangents: zeros of the length of the largest number type."""
 
 
 def is_absent(g: Any) -> bool:
-    """Say whether a cotangent with axes was made by `absent`: some rules must tell what is unused from what is zero."""
+    """Return `True` if a cotangent with axes was made by `absent`. Some rules treat unused results and zeros differently."""
     return type(g) is np.ndarray and g.ndim > 0 and not any(g.strides)
 
 
 def read_only_view(a: Any, out: Any, entry: Any, params: dict[str, Any]) -> Any:
-    """Return the result of a composite of which NumPy makes a read-only view; writes to the argument will be seen there."""
+    """Mark the result of a composite as a read-only view of `a`, so that later writes to `a` show in it, and return it."""
     if is_traced(a) and is_traced(out):
         type(a).__functad_view__(a, out, entry, params)
     return out
 
 
 class TensorGivenError(UnsupportedError):
-    """A front was given a Tensor as `out`; what called it, and knows how to write into Tensors, does so."""
+    """A front received a Tensor as `out`. The caller handles the write if it can."""
 
 
 def refuse_out(out: Any, name: str) -> None:
@@ -406,7 +405,7 @@ def refuse_out(out: Any, name: str) -> None:
 
     Raises:
         TensorGivenError: `out` is a Tensor.
-        UnsupportedError: it is a plain array.
+        UnsupportedError: `out` is a plain array.
     """
     if out is not None:
         raise (TensorGivenError if is_traced(out) else UnsupportedError)(
@@ -418,7 +417,7 @@ def refuse_out(out: Any, name: str) -> None:
 def stored(out: Any, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Call a NumPy function, write the result into `out` and return `out`.
 
-    Fronts that are methods of Tensors call it, because no wrapper handles their `out`.
+    For fronts that are also methods of Tensors: no wrapper handles `out` of a method.
 
     Raises:
         UnsupportedError: `out` is a plain array.

@@ -1,4 +1,4 @@
-"""Plans: which rules of a primitive are run for a set of positions that was differentiated by, and what they read."""
+"""Plans: the rules of a primitive for a set of differentiated inputs, and the residuals that the rules read."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from functad.expressions.spec import dtype_of, shape_of
 from functad.primitives.operands import layout_of
 
 MANY = 256
-"""So many plans are kept. Few primitives have more than three; a stack of many arrays has as many as these have subsets."""
+"""The largest number of cached plans. Most primitives have at most three; a stack of many arrays has one for each subset."""
 
 
 class Plans(dict[tuple[int, ...], Any]):
-    """Plans by positions; when there are many, all are given up, and those that are used are made again."""
+    """A cache of plans by active positions. It is cleared when it is full."""
 
     def __setitem__(self, active: tuple[int, ...], plan: Any) -> None:
         if len(self) >= MANY:
@@ -27,34 +27,34 @@ SEVERAL, WRITE, GATHER, CONTRACTION = "several", "write", "gather", "contraction
 """Names of the functions that a backward pass calls in place of `Plan.pull`."""
 
 INLINE: dict[Callable[..., Any], str] = {}
-"""Rules that are so short that a call costs more than they do, as text: `{0}` is the cotangent, `{1}` what the rule reads."""
+"""Rules that are cheaper than a call, as source text: `{0}` is the cotangent, `{1}` the value that the rule reads."""
 
 
 class Plan:
-    """Which rules a call of a primitive needs, given which of its inputs are differentiated, and what they read.
+    """The rules and residuals for a call of a primitive with a given set of differentiated inputs.
 
-    The functions of a plan are generated from the signatures of the rules. Residuals are what the rules read: `None` for
-    nothing, the value itself for one name, and a tuple for several.
+    The functions of a plan are generated from the signatures of the rules. Residuals are the values that the rules read:
+    `None` for no name, the value itself for one name, and a tuple for several.
 
     Attributes:
-        primitive: the primitive called.
-        active: positions of the inputs that are differentiated.
+        primitive: the called primitive.
+        active: positions of the differentiated inputs.
         rules: one rule per active input, or the joint rule alone.
-        joint: whether `rules` is one joint rule.
+        joint: `True` if `rules` is one joint rule.
         special: the name of the function that a backward pass calls in place of `pull`; empty if it calls `pull`.
-        names: the names that the rules read, each once.
+        names: the names that the rules read, without duplicates.
         save: `save(values, out, params)` returns the residuals.
-        pull: `pull(g, residuals)` returns the cotangent of the active input, or a tuple for several. `None` if `special`, and
-            in plans for forward mode alone.
+        pull: `pull(g, residuals)` returns the cotangent of the active input, or a tuple for several inputs. `None` if `special`
+            is set, and in plans for forward mode.
         push: `push(t, residuals)` returns the tangent of the result, or a tuple for several results. `t` is the tangent of the
             active input, or a list for several inputs; `None` in the list means zero. `push` is `None` if no JVP rule reads
             the same residuals.
         pushes: the rules that `push` calls.
         arguments: `arguments(residuals)` returns one tuple of arguments for each rule.
-        holds: positions of the array arguments that some rule reads as they are.
+        holds: positions of the array arguments that some rule reads.
         params: names of the parameters that the rules read, or `params` alone.
-        elementwise: the primitive is of that kind.
-        fresh: the rules make new arrays, which nobody else holds: so do elementwise rules that compute with some value.
+        elementwise: `True` for an elementwise primitive.
+        fresh: `True` if the rules return new arrays without other references, as elementwise rules that read a value do.
     """
 
     __slots__ = (
@@ -121,7 +121,7 @@ def _residuals(sources: Sequence[str]) -> str:
 
 
 def _read(names: Sequence[str], name: str) -> str:
-    """Return how a rule reads a name among the residuals `r`."""
+    """Return the source text that reads a name from the residuals `r`."""
     return "r" if len(names) == 1 else f"r[{names.index(name)}]"
 
 
@@ -130,7 +130,7 @@ def _tuple(items: Sequence[str]) -> str:
 
 
 def _called(rules: Sequence[Callable[..., Any]], reads: Sequence[Sequence[str]], given: Sequence[str]) -> list[str]:
-    """Return for each rule the text of its call for a cotangent or tangent."""
+    """Return for each rule the source text of its call with a cotangent or tangent."""
     texts = []
     for i, (rule, names, g) in enumerate(zip(rules, reads, given, strict=True)):
         inline = INLINE.get(rule)
@@ -164,7 +164,7 @@ def _push(
 
 
 def _with_rules(text: str, rules: Sequence[Callable[..., Any]]) -> Callable[[Any, Any], Any]:
-    """Return the function of a text in which `rules[i]` stands for a rule."""
+    """Return the function of a source text in which `rules[i]` refers to a rule."""
     names = [f"rule{i}" for i in range(len(rules))]
     for i, name in enumerate(names):
         text = text.replace(f"rules[{i}]", name)
@@ -172,13 +172,13 @@ def _with_rules(text: str, rules: Sequence[Callable[..., Any]]) -> Callable[[Any
 
 
 def _compiled(text: str, mode: str) -> CodeType:
-    """Compile generated text. The name of its file tells that none of its lines is the user's."""
+    """Compile generated text. Its file name marks the lines as functad's own."""
     return compile(text, "<functad.plan>", mode)
 
 
 @cache
 def _maker(text: str, names: tuple[str, ...]) -> Callable[..., Callable[[Any, Any], Any]]:
-    """Return the function that makes a function of a text, for values of the names: to compile a text takes 30 us."""
+    """Return a factory that binds names in a source text. It is cached, because compiling takes 30 us."""
     module: dict[str, Any] = {}
     if text.startswith("lambda"):
         text = f"return {text}"
@@ -190,7 +190,7 @@ def _maker(text: str, names: tuple[str, ...]) -> Callable[..., Callable[[Any, An
 
 
 def _made(text: str, derived: Mapping[str, Callable[..., Any]] | None = None) -> Callable[..., Any]:
-    """Return the function of a text, made once for all rules that read alike."""
+    """Return the function of a source text, cached for all rules with equal text."""
     return _evaluated(text, derived) if derived and "derived[" in text else _cached(text)
 
 
@@ -206,7 +206,7 @@ def _cached(text: str) -> Callable[..., Any]:
 
 
 def _sources(primitive: Any, wanted: Sequence[str]) -> list[str]:
-    """Return, for each name that a rule reads, the expression that fetches it."""
+    """Return, for each name that a rule reads, the source text of its value."""
     whole = {
         "out": "out",
         "out_shape": "shape_of(out)",

@@ -1,4 +1,4 @@
-"""What is refused: functions without a derivative that would need the values outside of a program, or make no sense of them."""
+"""Refused functions: they write files or need dates, so they cannot take a Tensor."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _WITHOUT_HISTORY = "a file has no derivative."
 
 
 class Refused(Entry):
-    """A function that has no derivative, or no sense for a Tensor: calling it raises, and says what to write instead.
+    """A function that cannot take a Tensor. Calling it raises an error with the reason and the suggested fix.
 
     Attributes:
         why: the reason.
-        instead: what to write instead.
+        instead: the suggested fix.
     """
 
     status = "refused"
@@ -34,7 +34,7 @@ class Refused(Entry):
         ENTRIES[function] = self
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Refuse.
+        """Raise the error.
 
         Raises:
             UnsupportedError: always.

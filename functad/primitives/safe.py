@@ -1,11 +1,11 @@
-"""Products in which an exact zero wins: zero times anything, infinity and NaN included, is zero.
+"""Products in which an exact zero wins: zero times any number, including infinity and NaN, is zero.
 
-Rules of functions whose derivative is infinite somewhere multiply with these. So the branch that `np.where` did not take, whose
-cotangent is exactly zero, does not poison the gradient with `0 * inf`. A product is bilinear, and its derivative with respect
-to either factor is the same product; `where(g == 0, 0, g * d)` would lose the second derivative.
+Rules of functions with an infinite derivative use these products. So a branch that `np.where` did not select, with a cotangent
+of exactly zero, does not put `0 * inf = nan` into the gradient. A product is bilinear, and its derivative with respect to
+either factor is the same product; `where(g == 0, 0, g * d)` would lose the second derivative.
 
-Under `functad.strict_derivatives()` all of these are plain products and quotients. The setting is looked up where a NaN has
-been found, and where a call is recorded: programs without NaN do not pay for it.
+Under `functad.strict_derivatives()` all of these are plain products and quotients. The setting is read only after a NaN was
+found, and when a call is recorded: programs without NaN do not pay for it.
 """
 
 from __future__ import annotations
@@ -27,43 +27,43 @@ _ndarray = np.ndarray
 _SCALARS = (np.generic, int, float, complex)
 
 STRICT: ContextVar[bool] = context_variable("strict_derivatives", default=False)
-"""Whether rules give raw calculus, in this thread or coroutine."""
+"""`True` if rules use plain products (`strict_derivatives`), in this thread or coroutine."""
 
 strict = STRICT.get
 
 QUICK, SINGULAR, ELEMENTWISE, CAREFUL = range(4)
 
 PASS: ContextVar[int] = context_variable("derivative_pass", default=QUICK)
-"""How derivatives multiply, in this thread or coroutine.
+"""The products in derivatives, in this thread or coroutine.
 
-- `QUICK`: as IEEE arithmetic does. A careful pass follows if a NaN comes out.
+- `QUICK`: plain IEEE products. A careful pass follows if the result has a NaN.
 - `CAREFUL`: an exact zero wins in the rules of all primitives (see `functad.transforms.walks.zero_wins`).
 
-A list that no careful pass follows is traced with one of these:
+A list without a later careful pass is traced with one of these:
 
 - `SINGULAR`, for lists that are printed or saved: an exact zero wins in the elementwise rules that read a value, or take a
-  cotangent, which may be infinite or NaN although all inputs of the list are finite.
-- `ELEMENTWISE`, for engines that cannot look for a NaN: an exact zero wins in all elementwise rules.
+  cotangent, that may be infinite or NaN although all inputs of the list are finite.
+- `ELEMENTWISE`, for engines that cannot check for NaN: an exact zero wins in all elementwise rules.
 """
 
 current_pass = PASS.get
 
 
 def _never() -> bool:
-    """Say that rules are guarded: products that stand in an expression list do what they are there for."""
+    """Return `False`: in an expression list, zero always wins in these products, whatever the setting is."""
     return False
 
 
 def has_nan(value: Any) -> bool:
-    """Say whether an array may hold a NaN; a sum of squares is one pass at the speed of memory, with no temporary.
+    """Return `True` if an array may hold a NaN. A sum of squares is one pass at memory speed, without a temporary.
 
-    An overflow to infinity minus infinity in complex sums is a false alarm, which costs time and nothing else. So is an array
-    of another library: to look would wait for its device, or compute what is lazy.
+    False alarms cost only time: an overflow to infinity minus infinity in complex sums, and every array of another library,
+    where a check would wait for its device or compute a lazy value.
     """
     if type(value) is not _ndarray and not issubclass(type(value), (_ndarray, np.generic)):
         return True
     flat = value if value.ndim == 1 else value.ravel("K")
-    # From 10,000 elements on `dot` would start threads; the maximum is as fast then, and twice as slow below.
+    # `dot` starts threads from 10,000 elements on. There the maximum is as fast; for fewer elements it is twice as slow.
     total = flat.dot(flat) if flat.size < 10_000 else np.maximum.reduce(flat)
     return total != total  # type: ignore[no-any-return]
 
@@ -84,10 +84,10 @@ def _mended(x: Any, y: Any, raw: Callable[[], bool] = _never) -> Any:
 
 
 def mended(x: Any, y: Any) -> Any:
-    """Return `x`, and zero where it is NaN although `y` is exactly zero: a cotangent that a rule poisoned.
+    """Return `x` with zeros where `x` is NaN and `y` is exactly zero: the repaired cotangent of a rule.
 
-    The rules of functions with an infinite derivative need no mending; this is for the others, when one of their own inputs
-    is infinite or NaN in a branch that was not taken: `where(x > 0, x * log(x), 0)`.
+    It is for rules without products of this module, if an input is infinite or NaN in a branch that was not selected, as in
+    `where(x > 0, x * log(x), 0)`. Rules of functions with an infinite derivative do not need it.
     """
     if type(x) in PLAIN:
         return _mended(x, y, strict)
@@ -100,7 +100,7 @@ def mended(x: Any, y: Any) -> Any:
 def _quotient(x: Any, y: Any, raw: Callable[[], bool] = _never) -> Any:
     try:
         out = x / y
-    except ZeroDivisionError:  # two Python numbers: give infinity or NaN, as NumPy does
+    except ZeroDivisionError:  # two Python numbers: return infinity or NaN, like NumPy
         out = np.true_divide(x, y).item()
     if type(out) is not _ndarray and issubclass(type(out), _SCALARS):
         return type(out)(0) if out != out and x == 0 and not raw() else out
@@ -110,16 +110,16 @@ def _quotient(x: Any, y: Any, raw: Callable[[], bool] = _never) -> Any:
 
 
 def product(x: Any, y: Any) -> Any:
-    """Return `x * y`, and zero where either is exactly zero."""
+    """Return `x * y`, and zero where either factor is exactly zero."""
     if type(x) in PLAIN and type(y) in PLAIN:
         return _product(x, y, strict)
     return x * y if strict() else PRODUCT(x, y)
 
 
 def careful_product(x: Any, y: Any) -> Any:
-    """Return `x * y`; zero where either is exactly zero, except in a quick pass.
+    """Return `x * y`; zero where either factor is exactly zero, except in a quick pass.
 
-    For rules whose derivatives are finite where the arguments are finite: they cost nothing more in a quick pass.
+    For rules with finite derivatives at finite arguments: a quick pass has no extra cost.
     """
     return product(x, y) if current_pass() else x * y
 
@@ -132,12 +132,12 @@ def quotient(x: Any, y: Any) -> Any:
 
 
 def inverse(x: Any) -> Any:
-    """Return `1 / x`, and 0 where x is 0, the derivatives of every order included."""
+    """Return `1 / x`, and 0 where `x` is 0. The derivatives of every order are 0 there too."""
     return (x != 0) / (x + (x == 0))
 
 
 def over_radius(x: Any) -> Any:
-    """Return `1 / x` for the radius of functions like `hypot`, whose derivative at radius 0 is 0 by convention."""
+    """Return `1 / x` for the radius in rules such as `hypot`: the derivative at radius 0 is 0 by convention."""
     return 1 / x if strict() else inverse(x)
 
 
@@ -170,7 +170,7 @@ QUOTIENT = elementwise(
 
 
 def _mended_batch(primitive: Primitive, size: int, values: Values, batched: Which, params: Params) -> Any:
-    """The result has the shape of x, whatever that of y."""
+    """Batch with the shape of `x`, even if only `y` is batched."""
     x, y = aligned(values, batched)
     return primitive(spread_out(x, batched[0], size), y)
 
@@ -186,8 +186,8 @@ MENDED = elementwise(
     internal=True,
     doc="dx, and zero where x was poisoned",
     batch=_mended_batch,
-    linear_by=lambda params: (0, 1),  # where x is finite it is x
+    linear_by=lambda params: (0, 1),  # the result is x where x is finite
     curvature="none",
-    passes_nan=(0, 1),  # x was computed from y
+    passes_nan=(0, 1),  # x was computed from y, so NaN of y is in x
     plain=lambda x, y: x,
 )

@@ -1,6 +1,6 @@
-"""Primitives of any number of arrays with one rule for each mode, which sees all of them: solvers and control flow.
+"""Primitives of any number of arrays with one joint rule for each mode: solvers and control flow.
 
-Each is made once. The call of a function with rules of the user is a primitive made for this call: `functad.rules.call`.
+Each is created once. For calls of functions with user rules, `functad.rules.call` creates a primitive per call.
 """
 
 from __future__ import annotations
@@ -14,13 +14,12 @@ from functad.primitives.plan import Plan, Plans
 
 
 class SolverPrimitive(Primitive):
-    """A primitive of any number of arrays that gives a tuple.
+    """A primitive of any number of arrays that returns a tuple.
 
-    Its VJP rule `pull(gs, ...)` returns the cotangents of all arrays, or, if it is `pull(gs, active, ...)`, of those at the
-    positions `active` at least: what the others cost, such as a differential equation, is spared. Its JVP rule
-    `push(ts, ..., arrays, ...)` is given the tangents of all arrays, `None` for zero, for only some of them may be
-    differentiated. Without a batching rule it is computed for one example at a time, for solvers take steps of their own for
-    each.
+    Its VJP rule `pull(gs, ...)` returns the cotangents of all arrays. A rule `pull(gs, active, ...)` may compute only the
+    cotangents at the positions `active`, to save work such as a differential equation. Its JVP rule `push(ts, ..., arrays,
+    ...)` receives the tangents of all arrays, with `None` for zero. Without a batching rule, each example is computed
+    separately, because solvers choose their own steps for each example.
     """
 
     def __init__(
@@ -68,7 +67,7 @@ class SolverPrimitive(Primitive):
 
 
 class _ForwardPlans(Plans):
-    """The plans of a primitive for pushing tangents forward, made when they are asked for."""
+    """The forward plans of a primitive, created on demand."""
 
     def __init__(self, primitive: Primitive, push: Rule) -> None:
         super().__init__()

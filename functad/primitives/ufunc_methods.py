@@ -1,7 +1,7 @@
 """The methods of ufuncs (`np.add.reduce`, `np.multiply.outer`, ...) and the keywords of ufunc calls, on Tensors.
 
-Where a reduction or scan has an entry of its own (`np.add.reduce` is a sum), that is called. Any other ufunc of two arguments
-is applied to one slice after the other, at a cost linear in the number of elements.
+A reduction or scan with its own entry is called (`np.add.reduce` is a sum). Any other ufunc of two arguments is applied to one
+slice after the other, at a cost linear in the number of elements.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _reduce(
     initial: Any = _NoValue,
     where: Any = True,
 ) -> Any:
-    """`ufunc.reduce`."""
+    """Return `ufunc.reduce` of an array."""
     _check_binary(ufunc, "reduce")
     _refuse_out(ufunc, ".reduce", out)
     array = as_operand(array)
@@ -98,9 +98,9 @@ def _reduce(
 
 
 def _reduce_by_slices(ufunc: np.ufunc, array: Any, axis: Any, keepdims: bool, initial: Any, where: Any) -> Any:
-    """Return a reduction as a left fold, the definition that holds for ufuncs that are not associative too."""
+    """Return a reduction as a left fold, the definition that also holds for ufuncs that are not associative."""
     shape = shape_of(array)
-    whole = axis is None or (not shape and axis in (0, -1))  # NumPy reduces a number along axis 0 to itself
+    whole = axis is None or (not shape and axis in (0, -1))  # NumPy also accepts axis 0 for a number
     axes = tuple(range(len(shape))) if whole else normalize_axis_tuple(axis, len(shape))
     if len(axes) > 1 and ufunc.identity is None and ufunc not in (np.fmax, np.fmin):
         raise ValueError(f"reduction operation '{ufunc.__name__}' is not reorderable, so at most one axis may be specified")
@@ -115,20 +115,20 @@ def _reduce_by_slices(ufunc: np.ufunc, array: Any, axis: Any, keepdims: bool, in
     if initial is _NoValue and (mask is not None or flat[0] == 0):
         initial = ufunc.identity
     if initial is _NoValue and ufunc is np.hypot:
-        initial = ufunc.identity  # the only one that changes a single element: to its absolute value
+        initial = ufunc.identity  # hypot of a single element is its absolute value
     result, first = _start(ufunc, slices, initial, mask)
     for i in range(first, flat[0]):
         step = ufunc(result, slices[i])
         result = step if mask is None else np.where(mask[i], step, result)
     if flat[0] == 1:
-        result = COPY(result)  # so far it is a part of the argument
+        result = COPY(result)  # it is a view of the argument
     if not keepdims:
-        return result[()] if type(result) is np.ndarray else result  # no elements: NumPy gives a scalar too
+        return result[()] if type(result) is np.ndarray else result  # for empty input NumPy returns a scalar too
     return RESHAPE(result, shape=tuple([1 if i in axes else n for i, n in enumerate(shape)]))
 
 
 def _start(ufunc: np.ufunc, slices: Any, initial: Any, mask: Any) -> tuple[Any, int]:
-    """Return the value that a fold starts with, and the first slice that is added to it."""
+    """Return the initial value of a fold, and the index of the first slice to combine with it."""
     shape = shape_of(slices)
     if initial is not _NoValue and initial is not None:
         start = astype(initial, dtype_of(slices), copy=False) if hasattr(initial, "astype") else dtype_of(slices).type(initial)
@@ -141,7 +141,7 @@ def _start(ufunc: np.ufunc, slices: Any, initial: Any, mask: Any) -> tuple[Any, 
 
 
 def _as_folded(ufunc: np.ufunc, array: Any, method: str) -> Any:
-    """Return an array in the dtype in which NumPy folds it, which the result for one element has too.
+    """Return an array in the dtype of NumPy's fold, which is also the dtype of the result for one element.
 
     Raises:
         TypeError: the ufunc has no loop for this dtype; the error is NumPy's own.
@@ -149,7 +149,7 @@ def _as_folded(ufunc: np.ufunc, array: Any, method: str) -> Any:
     try:
         return astype(array, ufunc.resolve_dtypes((None, dtype_of(array), None), reduction=True)[0], copy=False)
     except TypeError:
-        getattr(ufunc, method)(np.ones(2, dtype_of(array)))  # NumPy folds some dtypes that it does not resolve (ldexp)
+        getattr(ufunc, method)(np.ones(2, dtype_of(array)))  # NumPy folds some dtypes that it cannot resolve (ldexp)
         return array
 
 
@@ -157,7 +157,7 @@ def _as_folded(ufunc: np.ufunc, array: Any, method: str) -> Any:
 
 
 def _accumulate(ufunc: np.ufunc, array: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
-    """`ufunc.accumulate`."""
+    """Return `ufunc.accumulate` of an array."""
     _check_binary(ufunc, "accumulate")
     _refuse_out(ufunc, ".accumulate", out)
     array = as_operand(array)
@@ -179,7 +179,7 @@ def _accumulate(ufunc: np.ufunc, array: Any, axis: int = 0, dtype: Any = None, o
 
 
 def _outer(ufunc: np.ufunc, a: Any, b: Any, **kwargs: Any) -> Any:
-    """`ufunc.outer`: the ufunc of every element of `a` with every element of `b`."""
+    """Return `ufunc.outer`: the ufunc of every element of `a` with every element of `b`."""
     _check_binary(ufunc, "outer")
     _refuse_out(ufunc, ".outer", kwargs.pop("out", None))
     a, b = as_operand(a), as_operand(b)
@@ -190,7 +190,7 @@ def _outer(ufunc: np.ufunc, a: Any, b: Any, **kwargs: Any) -> Any:
 
 
 def _reduceat(ufunc: np.ufunc, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
-    """`ufunc.reduceat`: reductions from each index to the next, or the element there if the next is not greater."""
+    """Return `ufunc.reduceat`: reductions from each index to the next, or one element if the next index is not greater."""
     _check_binary(ufunc, "reduceat")
     _refuse_out(ufunc, ".reduceat", out)
     array, starts = as_operand(array), np.asarray(concrete(as_operand(indices), f"np.{ufunc.__name__}.reduceat"))
@@ -205,7 +205,7 @@ def _reduceat(ufunc: np.ufunc, array: Any, indices: Any, axis: int = 0, dtype: A
     if dtype is not None:
         array = astype(array, dtype, copy=False)
     before = (slice(None),) * axis
-    if ufunc is np.add and dtype_of(array).kind in "fc":  # one addition into the places of the results
+    if ufunc is np.add and dtype_of(array).kind in "fc":  # one scatter-add
         counts = ends - starts
         if np.array_equal(starts[1:], ends[:-1]):
             places: Any = slice(int(starts[0]) if len(starts) else length, length)
@@ -222,7 +222,7 @@ def _reduceat(ufunc: np.ufunc, array: Any, indices: Any, axis: int = 0, dtype: A
 
 
 def _at(ufunc: np.ufunc, *inputs: Any) -> None:
-    from functad.primitives.indexing.overwrite import at  # noqa: PLC0415 - few programs need it, and all import functad
+    from functad.primitives.indexing.overwrite import at  # noqa: PLC0415 - few programs need it
 
     at(ufunc, *inputs)
 
@@ -234,14 +234,14 @@ METHODS: dict[str, Callable[..., Any]] = {
     "reduceat": _reduceat,
     "at": _at,
 }
-"""What to call for each method of a ufunc: `handler(ufunc, *inputs, **kwargs)`."""
+"""The handler of each ufunc method: `handler(ufunc, *inputs, **kwargs)`."""
 
 
 # Keywords of calls
 
 
 def call_with_keywords(entry: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call a ufunc with keywords: those that decide about dtypes become casts, those about memory change nothing.
+    """Call a ufunc with keywords. Keywords for dtypes become casts, and keywords for the memory layout are ignored.
 
     Args:
         entry: the entry of the ufunc.
@@ -249,11 +249,11 @@ def call_with_keywords(entry: Any, inputs: tuple[Any, ...], kwargs: dict[str, An
         kwargs: the keywords, as `__array_ufunc__` receives them.
 
     Raises:
-        UnsupportedError: the result would be written into another array, or only in part.
+        UnsupportedError: `out`, `where` or `signature` is given and cannot be supported.
     """
     ufunc: np.ufunc = entry.function
     outs = kwargs.get("out", ())
-    if getattr(entry, "kind", "") == "constant" and outs and not any(map(is_traced, outs)):  # then no derivative is lost
+    if getattr(entry, "kind", "") == "constant" and outs and not any(map(is_traced, outs)):  # no derivative is lost
         return ufunc(*[concrete(as_operand(value), f"np.{ufunc.__name__}(out=)") for value in inputs], **kwargs)
     if outs and not any(map(is_traced, outs)) and (constants := _constants(inputs)) is not None:
         return ufunc(*constants, **kwargs)
@@ -280,7 +280,7 @@ def call_with_keywords(entry: Any, inputs: tuple[Any, ...], kwargs: dict[str, An
 
 
 def _constants(inputs: tuple[Any, ...]) -> list[Any] | None:
-    """Return the values of what was made inside a trace and depends on no input; `None` if something does."""
+    """Return the values of operands that depend on no differentiated input; `None` if an operand does."""
     if any(is_traced(value) and value.recorder.inactive for value in inputs):
         return None
     try:
@@ -290,7 +290,7 @@ def _constants(inputs: tuple[Any, ...]) -> list[Any] | None:
 
 
 def _call_along_axes(entry: Any, operands: list[Any], axes: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
-    """Call a product such as `matmul` or `vecdot` along other axes than the last ones: they are moved there and back."""
+    """Call a product such as `matmul` or `vecdot` along other axes than the last: move the axes there and back."""
     ufunc: np.ufunc = entry.function
     name = f"np.{ufunc.__name__}"
     if axes is not None and (axis is not None or keepdims):
@@ -316,7 +316,7 @@ def _call_along_axes(entry: Any, operands: list[Any], axes: Any = None, axis: An
 
 
 def _cast_operands(ufunc: np.ufunc, operands: list[Any], dtype: Any, casting: Any) -> list[Any]:
-    """Return the arguments in the dtypes that NumPy computes in if the result is to have `dtype`."""
+    """Return the arguments in the dtypes of NumPy's loop for the result dtype `dtype`."""
     known = [_resolvable(value) for value in operands]
     named: dict[str, Any] = {} if dtype is None else {"signature": (*[None] * ufunc.nin, *[np.dtype(dtype)] * ufunc.nout)}
     found = ufunc.resolve_dtypes((*known, *[None] * ufunc.nout), casting=casting, **named)
@@ -327,6 +327,6 @@ def _cast_operands(ufunc: np.ufunc, operands: list[Any], dtype: Any, casting: An
 
 
 def _resolvable(value: Any) -> Any:
-    """Return the dtype of an argument; for a Python number, its type, which yields to that of arrays."""
+    """Return the dtype of an argument; for a Python number its type, which yields to the dtypes of arrays."""
     kind = type(innermost(value))
     return kind if kind in PYTHON_SCALARS and kind is not bool else dtype_of(value)

@@ -1,4 +1,4 @@
-"""The families of the vocabulary: imports those that most programs use, and finds the rest when they are asked for.
+"""The families of the vocabulary: the common ones are imported here, the others on demand.
 
 Importing all of them would take a third of the 30 ms that `import functad` may cost.
 """
@@ -53,7 +53,7 @@ LATER = (
     "linalg.singular_values",
     "linalg.sparse_products",
 )
-"""Families that are imported, one after the other, when a function is met that those before do not have."""
+"""Families that are imported one after the other to find a function without an entry."""
 
 
 def complete() -> None:
@@ -63,7 +63,7 @@ def complete() -> None:
 
 
 def complete_scipy() -> bool:
-    """Import the families of `scipy.special` too, and SciPy with them; say whether it is installed."""
+    """Import the families of `scipy.special`, and SciPy with them. Return `False` if SciPy is not installed."""
     if find_spec("scipy") is None:
         return False
     import_module("functad.primitives.scipy_special").complete()

@@ -1,4 +1,4 @@
-"""Whether results of shape `()` are arrays or scalars, where only shapes and dtypes are known.
+"""Arrays of shape `()` versus scalars, as results of operations in abstract traces.
 
 NumPy's ufuncs and reductions return scalars. Views, copies and `np.where` return arrays of shape `()`. Other functions depend
 on their arguments. An array of shape `()` can be written to, and a view of it shares its memory; a scalar is immutable.
@@ -15,12 +15,12 @@ from functad.expressions.spec import ArraySpec, spec_of, stand_in
 from functad.primitives.entry import ENTRIES, INTERNAL, Primitive
 
 Form = bool | None
-"""`True` for an array of shape `()`, `False` for a scalar, `None` if it is not known which."""
+"""`True` for an array of shape `()`, `False` for a scalar, `None` if unknown."""
 
 REDUCING = frozenset(
     {"sum", "prod", "max", "min", "amax", "amin", "mean", "any", "all", "dot", "matmul", "vdot", "einsum", "inner"}
 )
-"""Names of primitives that return scalars; to compute them on large samples would take long."""
+"""Names of primitives that return scalars. Computing them on large samples would be slow."""
 
 
 def returns_scalars(primitive: Any) -> bool:
@@ -30,21 +30,21 @@ def returns_scalars(primitive: Any) -> bool:
 
 
 def tried(primitive: Any, samples: Sequence[Any], params: Any) -> list[Form]:
-    """Return the forms of the results that a primitive gives for samples; functions of users are not called."""
+    """Return the forms of the results of a primitive, computed from samples. User functions are not called."""
     count = 1
     if primitive.owner is None and (ENTRIES.get(primitive.function) is primitive or primitive in INTERNAL):
         for values in (samples, [_zeros(sample) for sample in samples]):
             try:
                 with np.errstate(all="ignore"):
                     out = primitive.compute(*values, **params)
-            except Exception:  # noqa: BLE001, S112 - samples may be no good as values, such as a position out of range
+            except Exception:  # noqa: BLE001, S112 - samples may be invalid values, such as a position out of range
                 continue
             return [is_zero_d(each) for each in (out if primitive.multiple else (out,))]
     return [None] * count
 
 
 def is_zero_d(value: Any) -> bool:
-    """Return `True` if a plain value is an array of shape `()`, or of a result that has axes, an array."""
+    """Return `True` if a plain value is an array, not a scalar."""
     return type(value) is np.ndarray
 
 
@@ -56,7 +56,7 @@ def _zeros(sample: Any) -> Any:
 
 
 def form_by_entry(primitive: Any, params: Any) -> Form:
-    """Return the form of the only result of a primitive where its entry says it; `None` if the arguments decide."""
+    """Return the form of the only result of a primitive if its entry determines it; `None` if it depends on the arguments."""
     if returns_scalars(primitive):
         return False
     return None if primitive.zero_d is None else primitive.zero_d(params)
@@ -70,14 +70,14 @@ def with_forms(primitive: Primitive, out: Any, given: Sequence[Any], params: dic
     primitive : Primitive
         The primitive.
     out : ArraySpec or tuple of ArraySpec
-        The specs that its shape rule gave.
+        The specs from the shape rule.
     given : sequence
-        The specs of the arguments, or their values where these are known.
+        The specs of the arguments, or the values of arguments with known values.
     params : dict
         The parameters.
     """
     if not primitive.multiple and (out.shape or type(primitive.function) is np.ufunc):
-        return out  # the usual case
+        return out  # the common case
     results = out if primitive.multiple else (out,)
     if all(spec.shape or spec.weak for spec in results) or returns_scalars(primitive):
         return out
@@ -94,14 +94,14 @@ def with_forms(primitive: Primitive, out: Any, given: Sequence[Any], params: dic
 
 
 def marked(spec: ArraySpec, form: Form) -> ArraySpec:
-    """Return a spec with `zero_d` as a form says; unchanged if the form is not known."""
+    """Return a spec with `zero_d` set to a form; unchanged if the form is unknown."""
     if form is None or spec.shape or spec.weak or spec.zero_d is form:
         return spec
     return ArraySpec(spec.shape, spec.dtype, False, form)
 
 
 def _of_lists(lists: str, given: Sequence[Any], params: dict[str, Any]) -> list[Form]:
-    """Return the forms of the results of control flow: of a loop the forms of its first carry, which stay the same."""
+    """Return the forms of the results of control flow. In a loop, the forms of the first carry hold for all steps."""
     if lists == "branches":
         each = zip(*[branch.results for branch in params["branches"]], strict=True)
         return [specs[0].zero_d if len({spec.zero_d for spec in specs}) == 1 else None for specs in each]

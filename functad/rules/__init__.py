@@ -1,1 +1,1 @@
-"""Functions with derivative rules of the user, and functions that are computed again."""
+"""Functions with user-defined derivative rules, and checkpointing."""

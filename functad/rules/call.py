@@ -1,10 +1,10 @@
-"""Calls with derivative rules of their own, each recorded as one operation.
+"""Calls with derivative rules, each recorded as one operation.
 
-`custom_vjp`, `custom_jvp`, `numerical_primitive`, `checkpoint`, compiled functions and functions of other libraries all make
-`Rules` and call `apply`. It records a primitive that is made for this call:
+`custom_vjp`, `custom_jvp`, `numerical_primitive`, `checkpoint`, compiled functions and functions of other libraries all create
+`Rules` and call `apply`. It records a primitive that is created for this call:
 
-- A concrete trace computes the call once and keeps the residuals of the rule. Where traces are nested, the operands are Tensors
-  of the traces below, which record the operations of the rule.
+- A concrete trace computes the call once and keeps the residuals of the rule. In nested traces, the operands are Tensors of the
+  outer traces, which record the operations of the rule.
 - An abstract trace records one equation. Each evaluation of the list calls `apply` again.
 """
 
@@ -63,14 +63,14 @@ def apply(rules: Rules, arrays: Sequence[Any]) -> tuple[Any, ...]:
 
 
 class _NoPlans(Plans):
-    """The plans of all primitives of one call. No plan is kept: it refers to its primitive, which would never be freed."""
+    """The plans of a primitive of one call. None is stored: a plan refers to its primitive, and would keep it alive."""
 
     def __setitem__(self, key: Any, value: Any) -> None:
         pass
 
 
 class OneCall(Primitive):
-    """A primitive of any number of arrays that is made for one call. It does not refer to itself: its record frees it.
+    """A primitive of any number of arrays that is created for one call. Without references to itself, it lives with its record.
 
     A subclass sets `function`, `name`, `compute` and `vjps`, which is one joint rule that reads `arrays`. Other traits are
     attributes of the class, because `Primitive` would check them in each call.
@@ -84,7 +84,7 @@ class OneCall(Primitive):
     __setattr__ = object.__setattr__  # type: ignore[assignment] # a call sets its residuals
 
     def reverse_plan(self, active: tuple[int, ...]) -> Plan:
-        """Return the plan for the inputs at `active`. Only the record keeps it."""
+        """Return the plan for the inputs at `active`. Only the record holds a reference to it."""
         return Plan(self, active, self.vjps, [["arrays"]], joint=True)  # type: ignore[arg-type] # there is a rule
 
 
@@ -95,13 +95,13 @@ class CallWithRules(OneCall):
         inner: the expression list of the function, with one input for each array; `None` if unknown, as in a concrete trace.
         recorder: the concrete trace that records the call; `None` if each evaluation is a new call.
         serial: the serial number of the trace, abstract or concrete.
-        held: for each array, whether the user may modify it.
+        held: for each array, `True` if it is a plain array that the user may modify.
         positions: positions of the arrays that are Tensors of the concrete trace.
-        active: the positions among these that can have a derivative.
-        in_order: all arrays are known to lie in C order.
+        active: the positions among these with a floating-point dtype.
+        in_order: `True` if all arrays are known to have C order.
         given: the operands, one level below the trace.
         kept: the residuals of the rule.
-        by_push: the rule that runs is `rules.push`, whose residuals are the operands.
+        by_push: `True` if the rule is `rules.push`; its residuals are the operands.
         inputs, outputs: shape and dtype of each operand and of each result.
     """
 
@@ -122,15 +122,15 @@ class CallWithRules(OneCall):
         self.inputs: list[Any] = []
         self.outputs: list[Any] = []
         if recorder is not None:
-            # The backward pass of a tape then keeps its records: a rule may raise, and the gradient be computed again.
+            # The backward pass of a tape then keeps its records: after an error in a rule, the gradient may be computed again.
             recorder.fallible = True  # type: ignore[attr-defined]
 
     def __reduce__(self) -> Any:
         if self.recorder is not None:
             return super().__reduce__()
-        return CallWithRules, (self.rules._replace(function=Named(name_of(self.function))),)  # messages need no more
+        return CallWithRules, (self.rules._replace(function=Named(name_of(self.function))),)  # messages need only the name
 
-    # Properties, because the rules refer to the call: stored in it they would be a cycle that outlives the record.
+    # Properties, because the rules refer to the call: as attributes they would form a cycle that outlives the record.
     @property
     def vjps(self) -> Any:  # type: ignore[override]
         """The VJP rule, which reads `arrays`."""
@@ -138,7 +138,7 @@ class CallWithRules(OneCall):
 
     @property
     def jvps(self) -> Any:  # type: ignore[override]
-        """The JVP rule, if there is one."""
+        """The JVP rule, or `None`."""
         return None if self.rules.push is None else (lambda ts, arrays: self.push(ts, arrays),)
 
     @property
@@ -147,11 +147,11 @@ class CallWithRules(OneCall):
         return loop if self.rules.loops and self.rules.batch is None else self._batch
 
     def __call__(self, *arrays: Any, **params: Any) -> Any:
-        """Compute on arrays; a Tensor among them makes a new call."""
+        """Compute on arrays; a call with Tensors is a new call."""
         return self.compute(*arrays, **params)
 
     def compute(self, *values: Any) -> tuple[Any, ...]:
-        """Return the results, and keep the residuals of the rule."""
+        """Return the results, and store the residuals of the rule."""
         recorder, rules = self.recorder, self.rules
         if recorder is None:
             return apply(rules, [shown(value) for value in values])  # a `graph` follows lists that are evaluated in it
@@ -168,7 +168,7 @@ class CallWithRules(OneCall):
         return outs
 
     def _held(self, kept: Any, own: Sequence[Any], recorder: Recorder) -> Any:
-        """Return residuals in which arrays of the user are held, except operands, which are held already."""
+        """Return residuals in which user arrays are held. Operands are held already."""
         known = set(map(id, own))
         return tree_map(lambda a: held(a, recorder) if type(a) is _ndarray and id(a) not in known else a, kept)
 
@@ -181,7 +181,7 @@ class CallWithRules(OneCall):
         return rules.forward(*arrays)
 
     def _kept(self, arrays: Sequence[Any]) -> Any:
-        """Return the residuals for some operands. A derivative of the derivative passes Tensors, for which they are new."""
+        """Return the residuals for given operands. They are recomputed if a second derivative passes Tensors."""
         if all(arrays[i] is self.given[i] for i in self.positions):
             return self.kept
         return arrays if self.by_push else self._run(arrays)[1]
@@ -290,9 +290,9 @@ class CallWithRules(OneCall):
 
 @contextmanager
 def running_below(values: Sequence[Any]) -> Iterator[None]:
-    """Make the newest trace among the operands of a rule record the arrays that adopted code creates.
+    """Let the innermost trace among the operands of a rule record the arrays that adopted code creates.
 
-    As Tensors of the trace that records the call they would be refused, because they are no arguments of it.
+    As Tensors of the trace that records the call they would be refused, because they are not arguments of it.
     """
     if making() is None:
         yield
@@ -303,12 +303,12 @@ def running_below(values: Sequence[Any]) -> Iterator[None]:
 
 
 def refuse_followed(values: Sequence[Any], serial: int, function: object) -> None:
-    """Refuse Tensors of the trace that records a call: they are no arguments, so the rule gives no derivative for them.
+    """Refuse Tensors of the trace that records a call: they are not arguments, so the rule returns no derivative for them.
 
     Tensors of outer traces are allowed, because these traces record the operations of the rule.
 
     Raises:
-        CustomRuleError: there is one.
+        CustomRuleError: a value is such a Tensor.
     """
     for value in values:
         value = resolve(value) if isinstance(value, Recorded) else value

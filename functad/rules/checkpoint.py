@@ -1,4 +1,4 @@
-"""`checkpoint`: a function that keeps only its arguments, and is computed again when its derivative is taken."""
+"""`checkpoint`: functions that keep only their arguments, and are recomputed in the backward pass."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Policy = str | Sequence[str] | Callable[[Equation], bool] | None
 
 
 def _identity(x: Any, *, name: str) -> Any:
-    return x.copy() if type(x) is np.ndarray else x  # the user may write into what is returned
+    return x.copy() if type(x) is np.ndarray else x  # the user may write into the result
 
 
 _NAME = elementwise(
@@ -51,14 +51,14 @@ _NAME = elementwise(
 
 
 def checkpoint_name(x: T, name: str) -> T:
-    """Return `x` itself, known by a name to the policies of `checkpoint`.
+    """Return `x`, marked with a name for the policies of `checkpoint`.
 
     Args:
         x: an array, number, or tree of them.
         name: the name.
 
     Returns:
-        The same tree: its values, shapes and dtypes are those of `x`.
+        A tree with the values, shapes and dtypes of `x`.
 
     Example:
         >>> import numpy as np, functad
@@ -72,26 +72,26 @@ def checkpoint_name(x: T, name: str) -> T:
 
 @transform
 def checkpoint(f: Callable[P, R], policy: Policy = None) -> Callable[P, R]:
-    """Return `f` as a function that keeps only its arguments for the backward pass, and is computed again there.
+    """Return `f` as a function that keeps only its arguments for the backward pass, and is recomputed there.
 
-    The memory of a chain of such functions is that of their arguments and of one of them, for one more evaluation of each.
-    What `f` does is noted when it runs, and these operations are repeated, not the Python code: an `if` takes the same way
-    again, random numbers are the same, and nothing is printed twice. Tensors that `f` uses without their being arguments have
-    their derivatives; what is computed from such alone is kept. In forward mode what `f` keeps is free when its tangent is
-    known.
+    A chain of such functions needs memory for their arguments and for the residuals of one function, at the cost of one more
+    evaluation of each. The operations of `f` are recorded when it runs. The backward pass repeats these operations, not the
+    Python code: branches and random numbers stay the same, and nothing is printed twice. Tensors that `f` closes over have
+    derivatives. Values that depend only on such Tensors are kept. In forward mode, residuals are freed as soon as the tangent
+    is computed.
 
     Args:
         f: a function of arrays, numbers and trees; without it a decorator is returned.
-        policy: what is kept beside the arguments: nothing by default, `"contractions"` for the results of products of matrices
-            and the like (all multilinear operations), a list of names given by `checkpoint_name`, or a function that says it
-            for an `Equation`.
+        policy: the values to keep besides the arguments. Default: none. `"contractions"` keeps the results of matrix products
+            and other multilinear operations. A list keeps the values with these names from `checkpoint_name`. A function of an
+            `Equation` returns `True` to keep its results.
 
     Returns:
         A function with the signature of `f`.
 
     Raises:
         InputError: the policy is none of these.
-        OutputError: (when called) `f` returned something that is no tree of arrays.
+        OutputError: (when called) the result of `f` is not a tree of arrays.
 
     Example:
         >>> import numpy as np, functad
@@ -123,7 +123,7 @@ def checkpoint(f: Callable[P, R], policy: Policy = None) -> Callable[P, R]:
 
 
 def _keeps(policy: Policy) -> Keeps:
-    """Make the function that says of an operation whether its result is to be kept."""
+    """Return the function that decides for an operation whether to keep its result."""
     if policy is None:
         return lambda equation: False
     if policy == "contractions":
@@ -140,20 +140,20 @@ def _keeps(policy: Policy) -> Keeps:
 
 
 _OWN = object()
-"""Stands, among the leaves of a result, for those that depend on the arguments."""
+"""A placeholder, among the leaves of a result, for leaves that depend on the arguments."""
 
 
 def _segment(
     f: Callable[..., Any], leaves: list[Any], structure: Structure, places: Sequence[int], keeps: Keeps
 ) -> tuple[Segment, list[Any], list[Any], Structure]:
-    """Run a function, and return what it did, the Tensors that it used, the leaves of its result, and their structure.
+    """Run a function; return the segment of its operations, the Tensors that it used, the result leaves, and their structure.
 
     Args:
         f: called as `f(*args, **kwargs)`.
-        leaves: those of its arguments `(args, kwargs)`.
-        structure: how these are put together.
-        places: which leaves are Tensors that are followed; the others are constants.
-        keeps: says of which operations the values are to be kept.
+        leaves: the leaves of its arguments `(args, kwargs)`.
+        structure: the structure of `(args, kwargs)`.
+        places: positions of the leaves that are traced Tensors; the others are constants.
+        keeps: returns `True` for operations with results to keep.
     """
     given = [leaves[i] for i in places]
     keeper = max((t.recorder for t in given), key=lambda recorder: recorder.serial)
@@ -172,7 +172,7 @@ def _segment(
         known = noting.kept
     except NoValueError:
         recorder = AbstractRecorder("checkpoint", f)
-        expressions, results = listed(recorder, of_leaves, tuple(given), {})  # which know how they lie in memory
+        expressions, results = listed(recorder, of_leaves, tuple(given), {})  # Tensors, because their memory layout is known
         known = dict.fromkeys([slot for e in expressions.equations for slot in kept_by(e)])
     own = [isinstance(leaf, Recorded) and leaf.recorder is recorder for leaf in results]
     outputs = [source for source, mine in zip(expressions.outputs, own, strict=True) if mine]
@@ -187,18 +187,18 @@ def _segment(
 
 
 def _kept_slots(equation: Equation) -> list[int]:
-    """Return the slots whose values are kept with an operation; what was given a name is the result of the one before it."""
+    """Return the slots to keep with an operation. For a named value, this includes the result before the naming."""
     named = equation.inputs if equation.primitive is _NAME else ()
     return [*equation.outputs, *[source for source in named if not isinstance(source, Constant)]]
 
 
 class Segment:
-    """What a function did in one run, as a call that is recorded as one operation.
+    """The recorded operations of one run of a function, as a call that is recorded as one operation.
 
     Attributes:
-        expressions: what it did; the values that are kept are results of it too, so that they can be differentiated.
-        count: the number of its own results.
-        first: arguments and results of the run itself, until they are asked for.
+        expressions: the operations. The kept values are additional results, so they can be differentiated.
+        count: the number of results of the function.
+        first: arguments and results of the recorded run, until `value` returns them.
     """
 
     def __init__(self, function: Any, expressions: Expressions, count: int) -> None:
@@ -208,28 +208,28 @@ class Segment:
         self.first: Any = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return all but the function, of which the name is enough."""
+        """Return all attributes, with only the name of the function."""
         return {**vars(self), "function": Named(name_of(self.function)), "first": None}
 
     def rules(self) -> Rules:
-        """Return how the call is computed and differentiated."""
+        """Return the rules of the call."""
         own = self.value, self.forward, self.backward, self.push
         return Rules(self.function, *own, name="checkpoint", inner=self.expressions)
 
     def value(self, *arrays: Any) -> tuple[Any, ...]:
-        """Return the results, and the values that are kept."""
+        """Return the results, and the kept values."""
         first, self.first = self.first, None
         if first is not None and all(a is b for a, b in zip(arrays, first[0], strict=True)):
             return first[1]  # type: ignore[no-any-return]
         return tuple(evaluate(self.expressions, arrays))
 
     def forward(self, *arrays: Any) -> tuple[tuple[Any, ...], Any]:
-        """Return the results, and what is kept of them; in the traces below this is one operation too."""
+        """Return the results, and the arguments and kept values; outer traces record one operation."""
         outs = apply(self.rules(), arrays) if any(isinstance(a, Recorded) for a in arrays) else self.value(*arrays)
         return outs, (list(arrays), list(outs[self.count :]))
 
     def backward(self, kept: Any, gs: Sequence[Any]) -> list[Any]:
-        """Return the cotangents of the arguments: compute again, with a record, and pull back."""
+        """Return the cotangents of the arguments: recompute with a record, and pull back."""
         arrays, values = kept
         known = dict(zip(self.expressions.outputs[self.count :], values, strict=True))
         again = functools.partial(self._again, known)
@@ -240,10 +240,9 @@ class Segment:
         return pushed(Closed(self.expressions), arrays, ts)[1]
 
     def _again(self, known: dict[Any, Any], *tensors: Any) -> list[Any]:
-        """Record the operations once more; values that are known, or that no rule reads, are not computed.
+        """Record the operations again, without computing kept values and values that no rule reads.
 
-        Such operations are replaced in the list, which is evaluated like any other: an observer sees what a walk does, and
-        could not do otherwise.
+        These operations are replaced in the list, and the list is evaluated as usual, so that observers see every operation.
         """
         specs = self.expressions.specs
         steps = []
@@ -256,7 +255,7 @@ class Segment:
         return evaluate(self.expressions.replace(equations=tuple(steps)), tensors)
 
     def _computed(self, known: set[int]) -> list[bool]:
-        """Say for each operation whether it must be computed: whether a rule or operation reads a value that is not known."""
+        """Return `True` for each operation that must be computed: a rule or operation reads its result, and it is not kept."""
         equations, read = self.expressions.equations, []
         unknown = [not known.issuperset(e.outputs) for e in equations]
         for e, missing in zip(equations, unknown, strict=True):
@@ -269,7 +268,7 @@ class Segment:
 
 
 class _Uncomputed:
-    """What stands for a primitive whose result is known, or is not needed: called, it is recorded and not computed."""
+    """A replacement for a primitive with a kept or unneeded result. A call is recorded without computation."""
 
     def __init__(self, primitive: Primitive, out: Any) -> None:
         self.primitive = primitive
@@ -285,7 +284,7 @@ class _Uncomputed:
 
 
 def _read_by(e: Equation) -> tuple[Any, bool]:
-    """Return which arguments the derivative rules of an operation read, `None` for all, and whether they read the result."""
+    """Return the arguments that the rules of an operation read (`None` for all), and `True` if they read the result."""
     primitive: Primitive = e.primitive
     if isinstance(primitive, OneCall) or primitive.derived or primitive.writes:
         return None, True

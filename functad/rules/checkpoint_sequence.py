@@ -1,12 +1,12 @@
-"""`checkpoint_sequence`: a loop of equal steps that keeps few states, and computes the others again in the backward pass.
+"""`checkpoint_sequence`: a loop of equal steps that keeps few states, and recomputes the others in the backward pass.
 
 The schedule is revolve: A. Griewank and A. Walther, Algorithm 799: revolve, ACM Transactions on Mathematical Software 26
-(2000), 19-45. To reverse `l` steps with `c` snapshots, the first state included, takes at least
+(2000), 19-45. The reversal of `l` steps with `c` snapshots, including the first state, takes at least
 
     t(l, c) = r l - binomial(c + r, r - 1)        where binomial(c + r - 1, r - 1) < l <= binomial(c + r, r)
 
-steps forward, beside the one of each that is recorded. With `c = sqrt(2 l)` snapshots `r` is 2, so each step is computed at
-most once more than without checkpoints: this is the default.
+forward steps, in addition to the one recorded run of each step. With `c = sqrt(2 l)` snapshots, the default, `r` is 2, so each
+step is recomputed at most once more than without checkpoints.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ R = TypeVar("R")
 
 
 def fewest_steps(length: int, snapshots: int) -> int:
-    """Return the least number of steps forward that reversing `length` steps with so many snapshots takes: `t(l, c)`.
+    """Return the minimal number of forward steps to reverse `length` steps with the given snapshots: `t(l, c)`.
 
     Example:
         >>> [fewest_steps(10, c) for c in (1, 2, 3, 10)]
@@ -46,7 +46,7 @@ def fewest_steps(length: int, snapshots: int) -> int:
 
 
 def _repetitions(length: int, snapshots: int) -> int:
-    """Return the least `r` with `length <= binomial(snapshots + r, r)`: how often a step is computed at most."""
+    """Return the least `r` with `length <= binomial(snapshots + r, r)`: an upper bound of the evaluations of a step."""
     r = 0
     while math.comb(snapshots + r, r) < length:
         r += 1
@@ -54,33 +54,33 @@ def _repetitions(length: int, snapshots: int) -> int:
 
 
 def first_part(length: int, snapshots: int) -> int:
-    """Return after how many steps to keep the next state, which reverses `length` steps in `fewest_steps`."""
+    """Return the number of steps before the next snapshot, for a reversal in `fewest_steps`."""
     r = _repetitions(length, snapshots)
     return max(1, min(math.comb(snapshots + r - 1, r - 1), length - math.comb(snapshots + r - 2, r - 1)))
 
 
 def checkpoint_sequence(step: Callable[Concatenate[int, P], R], n: int, snapshots: int | None = None) -> Callable[P, R]:
-    """Return the function that makes `n` steps, and keeps few of the states between them for the backward pass.
+    """Return a function that makes `n` steps, and keeps few of the intermediate states for the backward pass.
 
     `state = step(i, state, *args)` for `i = 0, ..., n - 1`. At most `snapshots` states are kept, and the record of one step.
-    The schedule computes the fewest steps again: the `r`-th repetition of all steps begins only where
+    The schedule recomputes the fewest steps: the `r`-th repetition of all steps begins only if
     `n > binomial(snapshots + r - 1, r - 1)`. With the default, `sqrt(2 n)` states, each step is computed at most once more than
     without checkpoints.
 
     Args:
         step: returns the next state, a tree of the structure, shapes and dtypes of the state. It is called again with the same
-            arguments, and must do the same then.
+            arguments, and must then return the same result.
         n: the number of steps.
-        snapshots: the number of states to keep, the first included; by default `sqrt(2 n)`.
+        snapshots: the number of states to keep, including the first. Default: `sqrt(2 n)`.
 
     Returns:
-        `run(state, *args)`, the last state. It is differentiated by the state and by `args`, in both modes. In a derivative of
-        higher order the steps that are computed again are recorded as usual.
+        `run(state, *args)`, which returns the last state. It is differentiable with respect to the state and `args`, in both
+        modes. In derivatives of higher order, the recomputed steps are recorded as usual.
 
     Raises:
-        InputError: `n` or `snapshots` is no number of steps or states.
+        InputError: `n` or `snapshots` is not a valid number of steps or states.
         OutputError: (when called) a step changes the structure, a shape or a dtype of the state.
-        CustomRuleError: (when called) a step uses a Tensor that is followed and is no argument: pass it among `args`.
+        CustomRuleError: (when called) a step closes over a traced Tensor. Pass it in `args`.
 
     Example:
         >>> import numpy as np, functad
@@ -133,13 +133,13 @@ def _as_array(leaf: Any) -> Any:
 
 
 class _Steps:
-    """The steps of one call, on lists of arrays: the leaves of the state, then those of the other arguments.
+    """The steps of one call, on lists of arrays: the leaves of the state, then the leaves of the other arguments.
 
     Attributes:
-        structure, count: of the state, and how many leaves it has.
-        others, form, places: the leaves of the other arguments, their structure, and which of them are arrays.
-        followed: which of those arrays can have a derivative. The sequence that the steps go through need not: one cotangent of
-            its size at each step would make the time grow with the square of the length.
+        structure, count: the structure of the state and the number of its leaves.
+        others, form, places: the leaves of the other arguments, their structure, and the positions of arrays among them.
+        followed: the indices of those arrays that can have a derivative. An input sequence for all steps is usually constant:
+            one cotangent of its size at each step would make the time quadratic in the length.
     """
 
     def __init__(
@@ -157,13 +157,13 @@ class _Steps:
         self.followed = list(range(len(self.places)))
 
     def rules(self) -> Rules:
-        """Return how the call is computed and differentiated."""
+        """Return the rules of the call."""
         own = self.value, self.forward, self.backward, self.push
         return Rules(self.step, *own, spec=self.spec, name="checkpoint_sequence")
 
     def one(self, i: int, *arrays: Any) -> list[Any]:
         """Return the leaves of the state after step `i`."""
-        others = replaced(self.others, self.places, [guarded(a) for a in arrays[self.count :]])  # a step gets the same again
+        others = replaced(self.others, self.places, [guarded(a) for a in arrays[self.count :]])  # read-only: read again later
         before = arrays[: self.count]
         state = self.structure.unflatten([owned(a) for a in before])  # a step may write into it
         leaves, structure = flatten(self.step(i, state, *self.form.unflatten(others)))
@@ -188,7 +188,7 @@ class _Steps:
         return state
 
     def spec(self, *specs: Any) -> tuple[ArraySpec, ...]:
-        """Give the specs of the last state, which are those of the first."""
+        """Return the specs of the last state, which equal the specs of the first state."""
         return tuple([spec_of(s) for s in specs[: self.count]])
 
     def value(self, *arrays: Any) -> tuple[Any, ...]:
@@ -196,7 +196,7 @@ class _Steps:
         return tuple(self.advance(arrays[: self.count], 0, self.n, arrays[self.count :]))
 
     def forward(self, *arrays: Any) -> tuple[tuple[Any, ...], Any]:
-        """Return the last state, and those that the schedule keeps on the way; for the traces below, it is one operation."""
+        """Return the last state, and the snapshots of the schedule; outer traces record one operation."""
         if any(isinstance(a, Recorded) for a in arrays):
             return apply(self.rules(), arrays), (list(arrays), {})
         others, state, position = arrays[self.count :], list(arrays[: self.count]), 0
@@ -208,7 +208,7 @@ class _Steps:
         return tuple(self.advance(state, position, self.n, others)), (list(arrays), kept)
 
     def _snapshot_positions(self) -> list[int]:
-        """Return the steps before which states are kept in the first pass, but for the first."""
+        """Return the steps before which the first pass keeps a state, without step 0."""
         positions, start = [], 0
         for free in range(self.snapshots, 1, -1):
             if self.n - start < 2:
@@ -221,7 +221,7 @@ class _Steps:
         """Return the cotangents of the first state and of the other arguments."""
         arrays, states = kept
         reversal = _Reversal(self, arrays, dict(states), list(gs))
-        states.clear()  # this pass frees them one by one; a further pass computes them again
+        states.clear()  # this pass frees them one by one; another pass recomputes them
         reversal.run()
         return [*reversal.cotangents, *reversal.totals]
 
@@ -238,9 +238,9 @@ class _Reversal:
     """A backward pass over all steps.
 
     Attributes:
-        states: by step, the states that are kept.
-        cotangents: of the state after the steps that are not reversed yet.
-        totals: of the other arguments so far.
+        states: by step, the kept states.
+        cotangents: the cotangents of the state after the last step that is not reversed yet.
+        totals: the cotangents of the other arguments so far.
     """
 
     def __init__(self, steps: _Steps, arrays: Sequence[Any], states: dict[int, list[Any]], cotangents: list[Any]) -> None:
@@ -252,7 +252,7 @@ class _Reversal:
         self.totals: list[Any] = [None] * len(self.others)
 
     def step_back(self, i: int, state: Sequence[Any]) -> None:
-        """Pull the cotangents back through step `i`, which began at a state."""
+        """Pull the cotangents back through step `i`, with the given state before it."""
         steps = self.steps
         live = [np.zeros(shape_of(a)) if g is None else g for g, a in zip(self.cotangents, state, strict=True)]
         others = list(self.others)
@@ -270,13 +270,13 @@ class _Reversal:
                 self.totals[k] = ct if self.totals[k] is None else self.totals[k] + ct
 
     def run(self) -> None:
-        """Reverse all steps in the fewest steps forward. A loop: a recursion could be `n` deep."""
+        """Reverse all steps with the fewest forward steps. It is a loop, because a recursion could be `n` deep."""
         waiting = [(0, self.steps.n, self.steps.snapshots)]
         while waiting:
             start, stop, free = waiting.pop()
             length = stop - start
             if length < 1:
-                self.states.pop(stop, None)  # all steps from there on are reversed
+                self.states.pop(stop, None)  # all later steps are reversed
                 continue
             if length == 1 or free == 1:
                 for i in range(stop - 1, start - 1, -1):

@@ -1,4 +1,4 @@
-"""Functions with derivative rules of the user: `custom_vjp` and `custom_jvp`.
+"""Functions with user-defined derivative rules: `custom_vjp` and `custom_jvp`.
 
 A call is recorded as one operation with these rules. A rule is NumPy code, so outer traces record its operations for
 derivatives of higher order.
@@ -32,9 +32,9 @@ R = TypeVar("R")
 
 
 class CustomFunction(Generic[P, R]):
-    """A function with derivative rules of its own, as `custom_vjp` and `custom_jvp` make it.
+    """A function with user-defined derivative rules, made by `custom_vjp` or `custom_jvp`.
 
-    Called with arrays it is the function; called with Tensors, or Variables, it is recorded as one operation.
+    A call with arrays calls the function; a call with Tensors or Variables is recorded as one operation.
 
     Example:
         >>> import numpy as np, functad
@@ -58,7 +58,7 @@ class CustomFunction(Generic[P, R]):
         self.jvp: Callable[..., Any] | None = None
         self.batch: Callable[..., Any] | None = None
         self.made_in = calling_module(user_frame(sys._getframe(1)))
-        # The other parameters of a ufunc, such as `where`, are no arguments of the function.
+        # Other parameters of a ufunc, such as `where`, are not arguments of the function.
         self.parameters = {} if isinstance(f, np.ufunc) else parameters_of(f) or {}
         self.nondiff = self._nondiff(nondiff_argnums)
 
@@ -66,7 +66,7 @@ class CustomFunction(Generic[P, R]):
         """Return the positions of `nondiff_argnums`, counted from the first argument.
 
         Raises:
-            InputError: the function has no such argument.
+            InputError: the function has no argument at a position.
         """
         positions = positions_of(self.transform, self.function, given, "nondiff_argnums")
         kinds = [parameter.kind for parameter in self.parameters.values()]
@@ -82,21 +82,21 @@ class CustomFunction(Generic[P, R]):
         return tuple(sorted({position % count if known else position for position in positions}))
 
     def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any]) -> None:
-        """Give the rules of reverse mode.
+        """Set the rules of reverse mode.
 
         Args:
-            fwd: `fwd(*args)` returns the value and what `bwd` needs, a tree of anything.
-            bwd: `bwd(*nondiff, kept, g)`, with the cotangent `g` of the value, returns a tuple with the cotangent of each
-                argument that is not among `nondiff_argnums`; `None`, also within, stands for zero. Both must be linear in `g`.
+            fwd: `fwd(*args)` returns the value and the residuals for `bwd`, a tree with leaves of any type.
+            bwd: `bwd(*nondiff, kept, g)` takes the cotangent `g` of the value. It returns a tuple with the cotangent of each
+                argument that is not among `nondiff_argnums`. `None`, also inside a tree, means zero. It must be linear in `g`.
         """
         self.fwd, self.bwd = fwd, bwd
 
     def defjvp(self, jvp: Callable[..., Any]) -> Callable[..., Any]:
-        """Give the rule of forward mode; also a decorator.
+        """Set the rule of forward mode; also a decorator.
 
         Args:
-            jvp: `jvp(*nondiff, primals, tangents)`, with a tuple of arguments and one of their tangents, returns the value and
-                its tangent, and is linear in the tangents. The tangent of what is no number is `None`.
+            jvp: `jvp(*nondiff, primals, tangents)`, with a tuple of arguments and a tuple of their tangents, returns the value
+                and its tangent. It must be linear in the tangents. The tangent of a leaf that is not a number is `None`.
 
         Returns:
             The rule.
@@ -105,11 +105,11 @@ class CustomFunction(Generic[P, R]):
         return jvp
 
     def defjvps(self, *jvps: Callable[..., Any] | None) -> None:
-        """Give a rule of forward mode for each argument: `jvp(t, out, *args)`; `None` stands for zero.
+        """Set a rule of forward mode for each argument: `jvp(t, out, *args)`; `None` means zero.
 
         Args:
-            jvps: one for each argument: `jvp(t, out, *args)` returns the tangent of the value, of its structure, shapes and
-                dtypes, that comes from the tangent `t` of this argument; `None` stands for zero.
+            jvps: one rule for each argument: `jvp(t, out, *args)` returns the contribution of the tangent `t` of this argument
+                to the tangent of the value, with the structure, shapes and dtypes of the value. `None` means zero.
         """
 
         def rule(*given: Any) -> tuple[Any, Any]:
@@ -132,12 +132,12 @@ class CustomFunction(Generic[P, R]):
         self.jvp = rule
 
     def defbatch(self, rule: Callable[..., Any]) -> Callable[..., Any]:
-        """Give the rule of `vmap`; also a decorator.
+        """Set the rule of `vmap`; also a decorator.
 
         Args:
-            rule: `rule(size, batched, *args)`. `batched` has the structure of `args` with `True` at each leaf that has the
-                batch axis in front, whose length is `size`; it returns the value and a tree like it of the same kind. The
-                derivatives of the batched function are the batched derivatives, whatever the rule computes.
+            rule: `rule(size, batched, *args)` returns the value and a tree like `batched` for the value. `batched` has the
+                structure of `args`, with `True` at each leaf with the batch axis of length `size` in front. Derivatives of the
+                batched function are the batched derivative rules; they do not depend on this rule.
 
         Returns:
             The rule.
@@ -164,7 +164,7 @@ class CustomFunction(Generic[P, R]):
         return self if instance is None else functools.partial(self, instance)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Return the value, recorded as one operation if there are Tensors that are followed among the arguments."""
+        """Return the value. The call is recorded as one operation if an argument is a traced Tensor."""
         call = self._call(args, kwargs)
         if not any(isinstance(leaf, Recorded) for leaf in call.leaves):
             return self.function(*args, **kwargs)
@@ -182,7 +182,7 @@ class CustomFunction(Generic[P, R]):
         return call.result.unflatten(outs)  # type: ignore[no-any-return]
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> CustomCall:
-        """Return a call of the function with its arguments by position where that is possible, and with its defaults."""
+        """Return a call with keyword arguments made positional where possible, and defaults filled in."""
         if self.parameters and (kwargs or len(args) < len(self.parameters)):
             bound = inspect.signature(self.function).bind(*args, **kwargs)
             bound.apply_defaults()
@@ -191,14 +191,14 @@ class CustomFunction(Generic[P, R]):
 
 
 def _in_batch(leaves: Sequence[Any]) -> bool:
-    """Return `True` if the newest trace among some values is the trace of a batch."""
+    """Return `True` if the innermost trace of some values is the trace of a batch."""
     recorders = [t.recorder for t in [resolve(a) for a in leaves if isinstance(a, Recorded)] if isinstance(t, Recorded)]
     newest = max(recorders, key=lambda recorder: recorder.serial, default=None)
     return isinstance(newest, BatchRecorder)
 
 
 class WithRules(Protocol[Q]):
-    """A transform whose functions are given rules, and take and return what `f` does."""
+    """A transform that takes `f` and returns a `CustomFunction` with the signature of `f`."""
 
     @overload
     def __call__(self, f: Callable[P, R], /, *args: Q.args, **kwargs: Q.kwargs) -> CustomFunction[P, R]: ...
@@ -214,26 +214,25 @@ def _with_rules(make: Callable[Concatenate[Callable[..., Any], Q], Any]) -> With
 
 @_with_rules
 def custom_vjp(f: Callable[P, R], nondiff_argnums: int | Sequence[int] = ()) -> CustomFunction[P, R]:
-    """Give a function rules of its own for reverse mode: `g -> g^T J` is what they compute.
+    """Give a function its own rules for reverse mode, which compute `g -> g^T J`.
 
-    The rules are entered by `f.defvjp(fwd, bwd)`. If a rule for forward mode is entered too, by `f.defjvp`, each mode uses its
-    own; if not, forward mode transposes the backward rule, which must then be NumPy code. A rule for `vmap` may be entered by
-    `f.defbatch`; by default function and rules are computed on all examples at once.
+    Set the rules with `f.defvjp(fwd, bwd)`. If a forward-mode rule is set too, with `f.defjvp`, each mode uses its own rule.
+    Otherwise forward mode transposes the backward rule, which must then be NumPy code. `f.defbatch` sets a rule for `vmap`. By
+    default, function and rules are computed for all examples at once.
 
     Args:
-        f: a function of arrays, numbers and trees; without it a decorator is returned. It may be any code: it is called with
-            plain arrays, unless transforms are nested.
-        nondiff_argnums: positions of arguments by which nothing is differentiated, such as functions; they come first in calls
-            of `bwd`.
+        f: a function of arrays, numbers and trees; without it a decorator is returned. It may be any code, because it is called
+            with plain arrays, unless transforms are nested.
+        nondiff_argnums: positions of arguments without a derivative, such as functions. They come first in calls of `bwd`.
 
     Returns:
-        The function, with the methods `defvjp`, `defjvp`, `defjvps` and `defbatch`. Arguments given by name are put in their
-        places. Those that can be given by name only are handed to `f`, `fwd` by name, and have no derivative.
+        The function, with the methods `defvjp`, `defjvp`, `defjvps` and `defbatch`. Keyword arguments are passed by position
+        where possible. Keyword-only arguments are passed to `f` and `fwd` by name, and have no derivative.
 
     Raises:
-        InputError: `nondiff_argnums` are no positions.
-        CustomRuleError: (when called) no rule was entered, or the function uses a Tensor of the same transform that is no
-            argument; (when differentiated) the result of a rule does not fit, with its place, such as `args[0]['w']`.
+        InputError: `nondiff_argnums` is not valid.
+        CustomRuleError: (when called) no rule is set, or the function closes over a Tensor of the same transform; (when
+            differentiated) the result of a rule does not fit; the message names the leaf, such as `args[0]['w']`.
 
     Example:
         >>> import numpy as np, functad
@@ -254,18 +253,17 @@ def custom_vjp(f: Callable[P, R], nondiff_argnums: int | Sequence[int] = ()) -> 
 
 @_with_rules
 def custom_jvp(f: Callable[P, R], nondiff_argnums: int | Sequence[int] = ()) -> CustomFunction[P, R]:
-    """Give a function a rule of its own for forward mode: `t -> J t` is what it computes.
+    """Give a function its own rule for forward mode, which computes `t -> J t`.
 
-    The rule is entered by `f.defjvp(rule)`, or by `f.defjvps`, one for each argument. Reverse mode transposes it, so it must be
-    NumPy code that is linear in the tangents, unless rules for reverse mode are entered too, by `f.defvjp`.
+    Set the rule with `f.defjvp(rule)`, or with `f.defjvps`, one for each argument. Reverse mode transposes it, so it must be
+    NumPy code that is linear in the tangents, unless rules for reverse mode are set too, with `f.defvjp`.
 
     Args:
         f: a function of arrays, numbers and trees; without it a decorator is returned.
-        nondiff_argnums: positions of arguments by which nothing is differentiated, such as functions; they come first in calls
-            of the rule.
+        nondiff_argnums: positions of arguments without a derivative, such as functions. They come first in calls of the rule.
 
     Returns:
-        The function, with the methods of that of `custom_vjp`.
+        The function, with the same methods as the result of `custom_vjp`.
 
     Raises:
         InputError, CustomRuleError: as for `custom_vjp`.

@@ -1,6 +1,6 @@
-"""One call of a function with rules of its own, between its trees and the lists of arrays of a primitive.
+"""Calls of functions with user rules: conversion between the user's trees and the flat arrays of a primitive.
 
-The results of rules are checked: an error names the leaf that does not fit by its path, such as `args[0]['w']`.
+The results of rules are checked. An error names the path of the wrong leaf, such as `args[0]['w']`.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _NUMBERS = frozenset({np.float64, np.float32, float})
 
 
 class CustomCall:
-    """The arguments of one call, and the rules of trees of the user as rules of arrays.
+    """The arguments of one call, and the user's rules on trees as rules on arrays.
 
     Attributes:
-        leaves: all leaves of `(args, keywords)`. Variables are read.
+        leaves: all leaves of `(args, keywords)`, with Variables replaced by their Tensors.
         places: positions of the leaves that are arrays.
-        result: the structure of the value, known when the value has been computed.
+        result: the structure of the value; set when the value has been computed.
     """
 
     result: Structure
@@ -46,7 +46,7 @@ class CustomCall:
         self.places = [i for i, leaf in enumerate(self.leaves) if hasattr(leaf, "shape") and hasattr(leaf, "dtype")]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the arrays: an unpickled list is evaluated with others."""
+        """Return the state without arrays: an unpickled list is evaluated with other arrays."""
         leaves = replaced(self.leaves, self.places, [None] * len(self.places))
         bound, keywords = self.structure.unflatten(leaves)
         return {**vars(self), "leaves": leaves, "bound": bound, "keywords": keywords}
@@ -57,10 +57,10 @@ class CustomCall:
         return self.structure.children[0].children
 
     def refuse_undifferentiated(self) -> None:
-        """Refuse traced Tensors among arguments that have no derivative rule.
+        """Refuse traced Tensors among arguments without a derivative.
 
         Raises:
-            CustomRuleError: one is among the arguments of `nondiff_argnums`, or can be given by name only.
+            CustomRuleError: a traced Tensor is in `nondiff_argnums`, or is a keyword-only argument.
         """
         f, position = self.custom.function, 0
         for i, child in enumerate(self.per_argument):
@@ -79,7 +79,7 @@ class CustomCall:
                 )
 
     def rules(self) -> Rules:
-        """Return the rules of the call as those of a function of arrays."""
+        """Return the rules of the call as rules of a function of arrays."""
         custom = self.custom
         return Rules(
             function=custom,
@@ -112,7 +112,7 @@ class CustomCall:
 
     def forward(self, *arrays: Any) -> tuple[tuple[Any, ...], Any]:
         """Return the leaves of the value, and the residuals of the backward rule."""
-        given = [guarded(a) for a in arrays]  # the backward rule reads them later
+        given = [guarded(a) for a in arrays]  # read-only: the backward rule reads them later
         args, keywords = self._tree(given)
         pair = self.custom.fwd(*args, **keywords)
         check_pair(pair, f"the forward rule of {name_of(self.custom.function)}", "what the backward rule needs")
@@ -131,15 +131,15 @@ class CustomCall:
         return [by_leaf[i] for i in self.places]
 
     def _cotangents(self, found: Any, args: Sequence[Any]) -> list[Any]:
-        """Return the cotangent of each leaf of the positional arguments, `None` for zero, from the result of the backward rule.
+        """Return the cotangent of each leaf of the positional arguments (`None` for zero), from the backward rule's result.
 
         Raises:
-            CustomRuleError: it does not fit the arguments.
+            CustomRuleError: the result does not match the arguments.
         """
         custom = self.custom
         count = len(args) - len(custom.nondiff)
         if type(found) is tuple and len(found) == len(args) == count and all(map(_fits, found, args)):
-            return list(found)  # as nearly always: one array or number for each
+            return list(found)  # the common case: one array or number for each argument
         rule = rule_name("backward", custom.function, custom.bwd)
         if not isinstance(found, (tuple, list)) or len(found) != count:
             what = f"{len(found)} cotangents" if isinstance(found, (tuple, list)) else f"a {type(found).__name__}"
@@ -162,10 +162,10 @@ class CustomCall:
         return self.pushed(arrays, ts)[1]
 
     def pushed(self, arrays: Sequence[Any], ts: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        """Return the leaves of the value that the rule gives, and the tangent of each, `None` for zero.
+        """Return the leaves of the value from the rule, and the tangent of each, `None` for zero.
 
         Raises:
-            CustomRuleError: it is no pair, or a tangent does not fit the value.
+            CustomRuleError: the result is not a pair, or a tangent does not match the value.
         """
         custom = self.custom
         args, _ = self._tree([guarded(a) for a in arrays])
@@ -200,7 +200,7 @@ class CustomCall:
 
 
 def _unguarded(leaf: Any, back: dict[int, tuple[Any, Any]]) -> Any:
-    """Return the argument for its guarded copy, unless a rule has written into the copy; else the leaf."""
+    """Return the argument in place of its guarded copy, unless a rule has written to the copy; other leaves unchanged."""
     own, argument = back.get(id(leaf), (None, None))
     if leaf is not own or leaf is None:
         return leaf
@@ -226,14 +226,14 @@ def check_pair(pair: Any, rule: str, second: str) -> None:
     """Raise unless a rule has returned a pair, the value and `second`.
 
     Raises:
-        CustomRuleError: it has not.
+        CustomRuleError: the result is not a pair.
     """
     if not isinstance(pair, tuple) or len(pair) != 2:
         raise CustomRuleError(f"{rule} must return a pair, the value and {second}, not a {type(pair).__name__}, at {here()}.")
 
 
 def _spread(tree: Any, structure: Structure, path: str, rule: str) -> list[Any]:
-    """Return the leaves of a tree of a structure. `None` may replace a branch, and gives `None` for each of its leaves."""
+    """Return the leaves of a tree with the given structure. `None` in place of a subtree gives `None` for each leaf."""
     if tree is None:
         return [None] * structure.leaves
     if structure.kind is None:
@@ -246,13 +246,13 @@ def _spread(tree: Any, structure: Structure, path: str, rule: str) -> list[Any]:
 
 
 def _fitting(leaf: Any, value: Any, name: str, rule: str, what: str, whose: str) -> Any:
-    """Return a cotangent or tangent in the dtype of its value. Raise if it does not fit the value."""
+    """Return a cotangent or tangent in the dtype of its value. Raise if its shape or dtype does not match."""
     leaf = value_of(leaf)
     if leaf is None:
         return None
     value = value_of(value)
     if not is_array_or_number(value) or not is_inexact(value):
-        return None  # an integer, or a leaf that is no number, has none
+        return None  # integers and leaves that are not numbers have no derivative
     shape, dtype = shape_of(value), dtype_of(value)
     if type(leaf) not in PYTHON_SCALARS and not hasattr(leaf, "dtype"):
         raise CustomRuleError(f"{rule}: the {what} of {name} is a {type(leaf).__name__}, not an array, at {here()}.")

@@ -1,8 +1,8 @@
-"""Derivatives by differences, for functions that have no other.
+"""Numerical derivatives (finite differences), for functions without derivative rules.
 
-Directions are scaled so that the step fits the numbers. A rule computes with the function itself, so a derivative of higher
-order is a difference of differences. It takes a larger step: the error of a central difference of order `k` is about
-`eps / h^k + h^2`, which is least at `h = eps^(1 / (k + 2))`.
+Directions are scaled so that the step fits the numbers. A rule calls the function itself, so a derivative of higher order is a
+difference of differences. It takes a larger step: the error of a central difference of order `k` is about
+`eps / h^k + h^2`, with its minimum at `h = eps^(1 / (k + 2))`.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from functad.transforms.leaves import replaced
 from functad.transforms.stop import stop_gradient
 
 _TINY = 1e-100
-"""The complex step. It has no lower limit, because nothing is subtracted."""
+"""The complex step. It has no lower limit, because there is no cancellation."""
 
 
 @dataclass(frozen=True)
 class Differences:
-    """A function and how it is differentiated.
+    """A function with its method of numerical differentiation.
 
     Attributes:
         base: the rules that compute the function.
         method: `central` or `complex-step`.
-        step: the step of first derivatives, relative to numbers of size 1; by default it follows from the precision.
+        step: the step of first derivatives, relative to numbers of size 1. Default: derived from the precision.
         order: the order of the derivative that is being computed.
-        warns: warn of differences, where the user did not ask for them.
+        warns: `True` to give a warning, if the user did not ask for numerical derivatives.
     """
 
     base: Rules
@@ -67,7 +67,7 @@ class Differences:
             )
 
     def _inner(self, arrays: Sequence[Any]) -> tuple[Differences, int]:
-        """Return the function that a rule computes with, and the order of the derivative that the rule is a part of."""
+        """Return the function that a rule calls, and the order of its derivative."""
         order = max(self.order, 1 + max(map(_depth, arrays)))
         return replace(self, order=order), order
 
@@ -78,7 +78,7 @@ class Differences:
         for i, t in enumerate(ts):
             if t is None or dtype_of(arrays[i]).kind not in "fc":
                 continue
-            # No element moves further than the step for a number of its size.
+            # No element moves further than the step for its size.
             longest = np.max(np.abs(stop_gradient(t)) / np.maximum(1.0, np.abs(stop_gradient(arrays[i]))), initial=0.0)
             directions: list[Any] = [None] * len(arrays)
             directions[i] = t / (longest + (longest == 0))
@@ -115,7 +115,7 @@ class Differences:
         return total.real if dtype_of(total).kind == "c" else total
 
     def _slopes(self, arrays: Sequence[Any], directions: Sequence[Any], size: Any) -> list[Any]:
-        """Return the derivatives of the results along a direction, in which `None` is zero."""
+        """Return the derivatives of the results along a direction. `None` in it means zero."""
         inner, order = self._inner(arrays)
         moved = [a for a, d in zip(arrays, directions, strict=True) if d is not None]
         if self.method == "complex-step" and all(dtype_of(a).kind == "f" for a in moved):
@@ -140,7 +140,7 @@ def _moved(a: Any, direction: Any, h: Any) -> Any:
 
 
 def _depth(value: Any) -> int:
-    """Return the number of traces that record a value."""
+    """Return the number of concrete traces that record a value."""
     depth = 0
     while isinstance(value, Recorded):
         depth += value.recorder.has_values
@@ -159,10 +159,10 @@ def is_pair(found: Any) -> bool:
 
 
 def tried(compute: Callable[..., Any], specs: Sequence[Any], params: Mapping[str, Any], name: str) -> Any:
-    """Return the result for made-up arrays: ones, with twos on the diagonal, so that square matrices have an inverse.
+    """Return the result for test arrays: ones, with twos on the diagonal, so that square matrices have an inverse.
 
     Raises:
-        CustomRuleError: the function raises an error for these numbers.
+        CustomRuleError: the function raises an error for these arrays.
     """
     try:
         with np.errstate(all="ignore"):
@@ -182,17 +182,17 @@ def _made_up(spec: Any) -> Any:
 
 
 def or_approximate(rule: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """Return a VJP rule that may be code for plain arrays alone.
+    """Return a VJP rule that also accepts Tensors if the given rule works on plain arrays only.
 
-    A rule that takes no Tensors becomes one operation: it is called for each example of a batch, it is an equation in lists,
-    and its own derivatives are differences.
+    Such a rule becomes one operation: it is called for each example of a batch, it is one equation in lists, and its own
+    derivatives are numerical.
 
     Args:
         rule: `rule(g, *read)` returns a cotangent.
         name: the name of the rule, in lists and messages.
 
     Returns:
-        `call(g, shape, *read)` returns the cotangent, whose shape is `shape`; `None`: the shape of `g`.
+        `call(g, shape, *read)`, which returns the cotangent of shape `shape` (`None`: the shape of `g`).
     """
 
     def call(g: Any, shape: tuple[int, ...] | None, *read: Any) -> Any:

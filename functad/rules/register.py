@@ -1,4 +1,4 @@
-"""`primitive` and `numerical_primitive`: functions that functad cannot trace, with rules of the user or by differences."""
+"""`primitive` and `numerical_primitive`: opaque functions with user-defined or numerical derivative rules."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ R = TypeVar("R")
 KINDS = ("elementwise", "linear", "general")
 METHODS = ("central", "complex-step")
 _MADE = {"out", "out_shape", "out_dtype", "params", "arrays", "rest", "shapes", "dtypes"}
-"""Names that a rule may read beside arguments."""
+"""Names that a rule may read besides arguments."""
 
 
 class RegisteredFunction(Generic[P, R]):
-    """A function with an entry of its own, made by `primitive` or `numerical_primitive`.
+    """A function with its own primitive, made by `primitive` or `numerical_primitive`.
 
     Attributes:
         names: names of the array arguments.
-        entry: the primitive that is recorded; `None` if each call makes its own.
-        given: the function that made it, and its arguments. With these it is pickled if no module holds it.
+        entry: the recorded primitive; `None` if each call creates its own.
+        given: the function that created this object, and its arguments, for pickling if no module holds the object.
 
     Example:
         >>> import numpy as np, functad
@@ -63,14 +63,14 @@ class RegisteredFunction(Generic[P, R]):
         self._call = call
         self.made_in = calling_module(user_frame(sys._getframe(1)))
         known = None
-        if not isinstance(f, np.ufunc):  # its other parameters, such as `where`, are no arguments
+        if not isinstance(f, np.ufunc):  # other parameters of a ufunc, such as `where`, are not arguments
             with contextlib.suppress(TypeError, ValueError):
                 known = inspect.signature(f)
-        # Without a signature that has the names, arrays are given by position.
+        # Arrays are positional if there is no signature with these names.
         self._signature = known if known is not None and set(self.names) <= set(known.parameters) else None
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Return the value. The call is recorded as one operation if a Tensor is among the array arguments."""
+        """Return the value. The call is recorded as one operation if an array argument is a Tensor."""
         arrays, params = self._bound(args, kwargs)
         for name, value in params.items():
             if any(isinstance(value_of(leaf), Recorded) for leaf in flatten(value)[0]):
@@ -118,39 +118,40 @@ def primitive(
     multiple: bool = False,
     complex: bool = True,
 ) -> RegisteredFunction[P, R]:
-    """Enter any function, of SciPy or in C, say, as a primitive: an operation with derivative rules of its own.
+    """Register any function, for example of SciPy or in C, as a primitive with its own derivative rules.
 
-    A rule is NumPy code, and the names of its arguments say what it reads: after the cotangent `g`, or the tangent `t`,
-    arguments of `f` by their names, `out` for the result, `x_shape` and `x_dtype` for those of the argument `x`. Only what
-    some rule names is kept for the backward pass. A ufunc that has no rule is entered as itself too: `f(t)` of a Tensor then
-    finds the rules.
+    A rule is NumPy code, and the names of its arguments define the values that it reads. The first argument is the cotangent
+    `g` or the tangent `t`. The other arguments are arguments of `f` by name, `out` for the result, and `x_shape` and `x_dtype`
+    for the shape and dtype of the argument `x`. Only values that some rule reads are kept for the backward pass. The rules of a
+    ufunc without an entry also apply to calls of the ufunc itself with a Tensor.
 
     Args:
-        f: called with plain arrays only.
-        vjps: for each array argument the rule that pulls a cotangent back, `None` where the derivative is zero. A rule that is
-            linear in `g` is all that is needed; forward mode transposes it.
-        kind: `"elementwise"` for a function that broadcasts like a ufunc: rules then need not sum, hold for both modes, and
-            `vmap` needs no rule; `"linear"` for one that is linear in its only array; else `"general"`.
+        f: the function; it is called with plain arrays only.
+        vjps: for each array argument the VJP rule, `None` for derivative zero. Rules that are linear in `g` are sufficient:
+            forward mode transposes them.
+        kind: `"elementwise"` for a function that broadcasts like a ufunc: rules then need no sums and hold for both modes, and
+            `vmap` needs no rule; `"linear"` for a function that is linear in its only array; else `"general"`.
         jvps: rules of forward mode, one for each array argument.
-        names: of the arguments that are arrays; by default the first, as many as there are rules. The others are parameters,
-            which rules may read by their names too.
-        name: in printed expression lists; by default that of `f`.
-        shape: `shape(*specs, **params)`, from `ArraySpec`s of the arguments that of the result, or `(shape, dtype)`; by default
-            `f` is called with made-up arrays, of ones, where a shape is asked for.
-        batch: `batch(size, batched, *arrays, **params)` returns the value for all examples and whether it has the batch axis in
-            front, as it says in `batched` for the arrays; it is called with arrays or Tensors. By default `vmap` calls a
-            general one for each example, and warns of it.
-        joint: there is one rule, `rule(g, arrays, out, ...)`, which returns the cotangents of all arrays as a tuple.
-        multiple: the result is a tuple, and `g` is one too.
-        complex: whether complex arguments are accepted; if not, a call with one raises `UnsupportedError`.
+        names: the names of the array arguments. Default: the first arguments, one for each rule. The others are parameters,
+            which rules may read by name too.
+        name: the name in printed expression lists. Default: the name of `f`.
+        shape: `shape(*specs, **params)` maps the `ArraySpec`s of the arguments to the `ArraySpec`, or `(shape, dtype)`, of the
+            result. Default: `f` is called with arrays of ones when a shape is needed.
+        batch: `batch(size, batched, *arrays, **params)` returns the value for all examples, and `True` if the value has the
+            batch axis in front. `batched` tells the same for the arrays, which may be Tensors. Default: `vmap` calls a general
+            function for each example, with a warning.
+        joint: `True` for one rule `rule(g, arrays, out, ...)` that returns the cotangents of all arrays as a tuple.
+        multiple: `True` if the result, and so `g`, is a tuple.
+        complex: `False` to raise `UnsupportedError` for complex arguments.
 
     Returns:
-        The function, for arrays and Tensors. `functad.testing.check_rules(f, *args)` compares its derivatives with differences.
+        The function, for arrays and Tensors. `functad.testing.check_rules(f, *args)` compares its derivatives with numerical
+        ones.
 
     Raises:
-        InputError: the rules do not fit the arguments, or read what is no argument, or the function has an entry already.
-        CustomRuleError: (when differentiated) a rule of a general function gives a cotangent of another shape than the
-            argument, or a joint one not as many as there are arrays.
+        InputError: the rules do not match the arguments or read unknown names, or the function has an entry already.
+        CustomRuleError: (when differentiated) a rule of a general function returns a cotangent of another shape than the
+            argument, or a joint rule returns a wrong number of cotangents.
 
     Example:
         >>> import math, numpy as np, functad
@@ -209,7 +210,7 @@ def primitive(
 
 
 def _checked_name(f: Any, name: str | None, kind: str) -> str:
-    """Return the name of a primitive. Raise if its function or kind is none."""
+    """Return the name of a primitive. Raise if its function or kind is invalid."""
     if not callable(f):
         raise InputError(f"primitive needs a function, not a {type(f).__name__}, at {here()}.")
     own = name or str(getattr(f, "__name__", type(f).__name__))
@@ -223,7 +224,7 @@ def _checked_name(f: Any, name: str | None, kind: str) -> str:
 
 
 def _caller(f: Any, names: Sequence[str]) -> Callable[..., Any]:
-    """Return `call(*arrays, **params)`, which puts the arrays in the places of their names."""
+    """Return `call(*arrays, **params)`, which passes each array to the parameter of its name."""
     if isinstance(f, np.ufunc):
         return f
     parameters = parameters_of(f) or {}
@@ -284,7 +285,7 @@ def _names(f: Any, names: Sequence[str] | None, count: int, own: str, *, joint: 
 
 
 def _on_copies(compute: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that works on copies of its arrays: it may write into them, and rules read the originals."""
+    """Return a function that works on copies of its arrays: it may write to them, and rules read the originals."""
 
     @functools.wraps(compute)
     def call(*arrays: Any, **params: Any) -> Any:
@@ -294,7 +295,7 @@ def _on_copies(compute: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _batch(rule: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a batching rule of the user in the form of the registry."""
+    """Return a user's batching rule as a batching rule of a primitive."""
 
     def batch(entry: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]) -> Any:
         out, own = rule(size, tuple(batched), *map(guarded, values), **params)
@@ -306,7 +307,7 @@ def _batch(rule: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _check_counts(own: str, named: Sequence[str], rules: Sequence[Any], forward: Sequence[Any] | None, *, joint: bool) -> None:
-    """Raise unless there are as many rules as arrays."""
+    """Raise unless the number of rules matches the number of arrays."""
     if len(rules) != (1 if joint else len(named)):
         raise InputError(
             f"primitive {own}: {len(rules)} rules for the arrays {', '.join(named) or '(none)'}, at {here()}: give one for "
@@ -317,10 +318,10 @@ def _check_counts(own: str, named: Sequence[str], rules: Sequence[Any], forward:
 
 
 def _check_names(own: str, f: Any, named: Sequence[str], rule: Any) -> None:
-    """Refuse a rule that could not be called: a primitive looks up by name what a rule reads.
+    """Raise unless every name that a rule reads is known.
 
     Raises:
-        InputError: the rule is no function with named arguments, or reads neither an argument nor a value made of the result.
+        InputError: the rule is not a function with named arguments, or a name is neither an argument nor a derived value.
     """
     if rule is None:
         return
@@ -342,7 +343,7 @@ def _check_names(own: str, f: Any, named: Sequence[str], rule: Any) -> None:
 
 
 def _guarded_rule(rule: Callable[..., Any] | None) -> Callable[..., Any] | None:
-    """Return a rule that gets read-only arrays, because other rules read them too."""
+    """Return a rule that receives read-only arrays, because other rules read them too."""
     if rule is None:
         return None
 
@@ -354,7 +355,7 @@ def _guarded_rule(rule: Callable[..., Any] | None) -> Callable[..., Any] | None:
 
 
 def _checked_rule(rule: Callable[..., Any] | None, name: str, own: str) -> Callable[..., Any] | None:
-    """Return a rule that checks the shape of the cotangent that it gives."""
+    """Return a rule that checks the shape of its cotangent."""
     if rule is None:
         return None
     parameters = list(inspect.signature(rule).parameters.values())
@@ -380,7 +381,7 @@ def _checked_rule(rule: Callable[..., Any] | None, name: str, own: str) -> Calla
 
 
 def _checked_joint(rule: Callable[..., Any] | None, named: Sequence[str], own: str) -> Callable[..., Any] | None:
-    """Return a joint rule that checks the number of cotangents that it gives."""
+    """Return a joint rule that checks the number of its cotangents."""
     if rule is None:
         return None
 
@@ -408,28 +409,28 @@ def numerical_primitive(
     shape: Callable[..., Any] | None = None,
     batch: Callable[..., Any] | None = None,
 ) -> RegisteredFunction[P, R]:
-    """Enter a function of which nothing is known as a primitive whose derivatives are differences: they are approximate.
+    """Register an opaque function as a primitive with approximate derivatives by finite differences.
 
     Printed lists show it as `name[approximate=central]`. A tangent costs two evaluations for each array argument, a cotangent
-    two for each element of them (the complex step one). A first derivative is right to some 1e-9 of the size of values, a
-    second one, which is a difference of differences with larger steps, to 1e-7; float32 to 1e-4.
+    two for each array element (one with the complex step). The error is about 1e-9 of the size of the values for a first
+    derivative. For a second derivative, a difference of differences with larger steps, it is 1e-7; for float32, 1e-4.
 
     Args:
-        f: any function of arrays that returns an array or number, or a tuple of these; called with plain arrays only.
+        f: any function of arrays that returns an array or number, or a tuple of these. It is called with plain arrays only.
         method: `"central"`: `(f(x + h t) - f(x - h t)) / 2 h`; or `"complex-step"`: `Im f(x + i h t) / h` with `h = 1e-100`,
             which is exact to rounding, for functions that accept complex numbers and are analytic (Squire and Trapp, SIAM
             Review 40 (1998), 110-112). Its second derivatives are central differences of complex steps.
-        step: of a first derivative, relative to numbers of size 1; by default the third root of the precision.
-        names: of the arguments that are arrays; by default all that have no default and can be given by position.
+        step: the step of a first derivative, relative to numbers of size 1. Default: the third root of the precision.
+        names: the names of the array arguments. Default: all positional arguments without a default value.
         name: as for `primitive`.
         shape: as for `primitive`.
-        batch: as for `primitive`; it may return a tuple and a tuple if the result is one.
+        batch: as for `primitive`. If the result is a tuple, it returns a tuple of values and a tuple of booleans.
 
     Returns:
         The function, for arrays and Tensors.
 
     Raises:
-        InputError: the method is unknown, or the step not positive.
+        InputError: the method is unknown, or the step is not positive.
 
     Example:
         >>> import math, functad
@@ -461,7 +462,7 @@ def numerical_primitive(
 
 
 def _entered_again(make: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """Return an unpickled function; for a ufunc that has an entry here, its owner."""
+    """Return an unpickled function; for a ufunc with an entry in this process, the owner of the entry."""
     known: Any = vocabulary.find(args[0]) if isinstance(args[0], np.ufunc) else None
     return make(*args, **options) if known is None or known.owner is None else known.owner
 
@@ -469,7 +470,7 @@ def _entered_again(make: Callable[..., Any], args: tuple[Any, ...], options: dic
 def _numerical(
     shown: str, f: Any, compute: Callable[..., Any], params: dict[str, Any], shape: Any, batch: Any
 ) -> tuple[Rules, list[bool]]:
-    """Return the rules of one call, and a list that they set to `[True]` if the result is no tuple."""
+    """Return the rules of one call, and a list that they set to `[True]` if the result is not a tuple."""
     single: list[bool] = []
 
     def value(*arrays: Any) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""`Rules`: how a function of arrays is computed and differentiated, and the rules of the same function of a batch."""
+"""`Rules`: the functions that compute, differentiate and batch a function of arrays."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from functad.transforms.leaves import replaced
 from functad.trees.structure import Structure, flatten
 
 _FIXED = (*PYTHON_SCALARS, str, bytes, type, np.dtype)
-"""Types of residuals, beside arrays, that are the same for all examples."""
+"""Types of residuals, besides arrays, that are equal for all examples."""
 
 
 class Rules(NamedTuple):
-    """How a function of arrays is computed and differentiated.
+    """The functions that compute and differentiate a function of arrays.
 
     Attributes:
         function: the function, for messages.
         value: `value(*arrays)` returns a tuple of results.
-        forward: `forward(*arrays)` returns the results and the residuals of `backward`. Both are given, or neither.
+        forward: `forward(*arrays)` returns the results and the residuals of `backward`. Set both or neither.
         backward: `backward(kept, gs)` returns a cotangent or `None` for each array. `None`: reverse mode transposes `push`.
         push: `push(primals, tangents)` returns the tangents of the results. `None`: forward mode transposes `backward`.
-        batch: `batch(size, values, batched)` returns the results with the batch axis in front. `None`: the examples are mapped.
-        spec: `spec(*specs)` returns the specs of the results. `None`: an abstract trace finds them.
+        batch: `batch(size, values, batched)` returns the results with the batch axis in front. `None`: apply `vmap`.
+        spec: `spec(*specs)` returns the specs of the results. `None`: use an abstract trace.
         name: the name in printed lists.
-        loops: the function takes no Tensors. Without a batch rule, a batch is a loop.
-        by_user: the rules are functions of the user, who may modify residuals and results.
+        loops: `True` if the function accepts no Tensors. Without a batch rule, a batch is a loop.
+        by_user: `True` if the rules are user functions, which may modify residuals and results.
         inner: the expression list that `value` evaluates, if its derivatives are the derivatives of the list.
-        of_jax: `value` as a function of JAX arrays that JAX can trace, if there is one.
+        of_jax: `value` as a function that JAX can trace, or `None`.
     """
 
     function: Any
@@ -52,7 +52,7 @@ class Rules(NamedTuple):
     of_jax: Callable[..., Sequence[Any]] | None = None
 
     def of_batch(self, size: int, batched: tuple[bool, ...]) -> Rules:
-        """Return the rules of the function of `size` examples; arrays that are `batched` have this axis in front."""
+        """Return the rules of the function for `size` examples. Arrays with `True` in `batched` have this axis in front."""
         every = _Every(self, size, batched)
         return self._replace(
             value=every.value,
@@ -71,7 +71,7 @@ _PART = object()
 
 @dataclass(frozen=True)
 class _Given:
-    """A residual that is the argument at a position itself."""
+    """A residual that is the argument at a position."""
 
     position: int
 
@@ -119,7 +119,7 @@ class _Every:
 
     def _map(self, one: Callable[..., Any], axes: Sequence[Any], *lists: Sequence[Any]) -> list[Any]:
         """Map `one(*lists)` over the axes of the arrays in the lists; the batch axis of results is in front."""
-        from functad.transforms.vmap import vmap  # noqa: PLC0415 - the batch rule is where this is known to be loaded
+        from functad.transforms.vmap import vmap  # noqa: PLC0415 - circular import; vmap is loaded when this runs
 
         flat = [a for part in lists for a in part]
         lengths = [len(part) for part in lists]
@@ -128,7 +128,7 @@ class _Every:
             remaining = iter(given)
             return list(one(*[[next(remaining) for _ in range(length)] for length in lengths]))
 
-        of_all.__qualname__ = name_of(self.rules.function)  # messages name the function of the user
+        of_all.__qualname__ = name_of(self.rules.function)  # messages show the name of the user function
         return list(vmap(of_all, in_axes=tuple(axes), axis_size=self.size)(*flat)) if flat else list(of_all())
 
     def value(self, *arrays: Any) -> tuple[Any, ...]:
@@ -159,7 +159,7 @@ class _Every:
         return tuple(results[:count]), _Kept(arrays, results[count:], leaves, structure)
 
     def backward(self, kept: _Kept, gs: Sequence[Any]) -> list[Any]:
-        """Return the cotangents of the arrays. Without a batch axis they are summed over all examples."""
+        """Return the cotangents of the arguments. Cotangents without a batch axis are summed over the examples."""
         rules, arrays = self.rules, kept.arrays
         shapes = [shape_of(a)[1:] if flag else shape_of(a) for a, flag in zip(arrays, self.batched, strict=True)]
         dtypes = list(map(inexact, arrays))
@@ -194,12 +194,12 @@ def of_all_examples(outs: Sequence[Any], flags: Sequence[bool], size: int, gave:
 
     Args:
         outs: the results.
-        flags: for each result, whether it has the axis.
+        flags: for each result, `True` if it has the axis.
         size: the length of the axis.
         gave: for messages, the rule and the result, such as `the batch rule of f: value has`.
 
     Raises:
-        CustomRuleError: a result lacks the axis.
+        CustomRuleError: the axis of a result is missing or has another length.
     """
     for out, flag, what in zip(outs, flags, gave, strict=True):
         if flag and (not shape_of(out) or shape_of(out)[0] != size):

@@ -1,1 +1,1 @@
-"""Nested containers: how they are taken apart into leaves, and what users do with them."""
+"""Nested containers (pytrees): flattening, unflattening, and functions over their leaves."""

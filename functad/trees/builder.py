@@ -1,4 +1,4 @@
-"""Trees put together by one expression, for what is called so often that a walk over the structure would be felt."""
+"""Compiled functions that build trees from leaves, for code that builds the same tree often."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from functad.trees.structure import Structure
 
 
 def builder(structure: Structure) -> Callable[..., Any]:
-    """Return a function of the leaves that gives the tree: of tuples, lists and dictionaries in a tenth of the time.
+    """Return a function that builds the tree from its leaves, ten times faster than `unflatten` for plain containers.
 
     Args:
-        structure: that of the tree.
+        structure: the structure of the tree. Containers other than tuples, lists and dicts fall back to `unflatten`.
 
     Example:
         >>> from functad.trees.structure import flatten
@@ -24,12 +24,12 @@ def builder(structure: Structure) -> Callable[..., Any]:
     text = _text(structure, iter(names))
     if text is None:
         return lambda *leaves: structure.unflatten(leaves)
-    made: Callable[..., Any] = eval(f"lambda {', '.join(names)}: {text}", {})  # noqa: S307 - of names made above, and literals
+    made: Callable[..., Any] = eval(f"lambda {', '.join(names)}: {text}", {})  # noqa: S307 - generated names and literals
     return made
 
 
 def _text(structure: Structure, names: Iterator[str]) -> str | None:
-    """Return an expression for a tree; `None` if it has other containers in it."""
+    """Return the source text of a tree; `None` if it contains other containers than tuples, lists and dicts."""
     kind = structure.kind
     if kind is None:
         return next(names)

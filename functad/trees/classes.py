@@ -1,4 +1,4 @@
-"""How objects of classes with fields, or with methods of their own, are taken apart into children and data."""
+"""Flattening of dataclasses, attrs classes and classes with `tree_flatten` methods into children and data."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Children = tuple[Sequence[Any], Any]
 
 
 class Registration(NamedTuple):
-    """How objects of a class are taken apart and put together again.
+    """The flatten and unflatten functions of a class.
 
     Attributes:
         flatten: returns children and data.
         unflatten: makes an object from data and children.
-        steps: returns from the data the expressions that read the children, such as `.weight`; `None` if it cannot.
+        steps: returns the accessors of the children, such as `.weight`, from the data; `None` if there are none.
     """
 
     flatten: Callable[[Any], Children]
@@ -28,11 +28,11 @@ class Registration(NamedTuple):
 
 
 class FieldData(NamedTuple):
-    """What an object of a class with fields needs to be put together again, beside its children.
+    """The data of an object with fields, without its children.
 
     Attributes:
-        names: the fields that the children are.
-        static: names and values of the fields that are no leaves.
+        names: the names of the fields that hold children.
+        static: names and values of the static fields.
     """
 
     names: tuple[str, ...]
@@ -40,13 +40,13 @@ class FieldData(NamedTuple):
 
 
 def read_fields(cls: type, static: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the names of the fields of a dataclass or an attrs class that hold children, and of the static ones.
+    """Return the names of the child fields and of the static fields of a dataclass or an attrs class.
 
     Raises:
-        RegistrationError: the class has no fields, or none of a name in `static`.
+        RegistrationError: the class has no fields, or no field with a name in `static`.
     """
     if hasattr(cls, "__dataclass_fields__"):
-        import dataclasses  # noqa: PLC0415 - here, what is no field by its kind (`ClassVar`) is left out
+        import dataclasses  # noqa: PLC0415 - `dataclasses.fields` omits pseudo-fields (`ClassVar`)
 
         fields: Sequence[Any] = dataclasses.fields(cls)
     elif "__attrs_attrs__" in vars(cls):
@@ -68,17 +68,17 @@ def read_fields(cls: type, static: Sequence[str]) -> tuple[tuple[str, ...], tupl
 
 
 def take_apart(tree: Any, names: tuple[str, ...], static: tuple[str, ...]) -> Children:
-    """Return the children of an object with fields, and its `FieldData`.
+    """Return the children and the `FieldData` of an object with fields.
 
     Raises:
-        RegistrationError: a static field cannot be compared.
+        RegistrationError: the value of a static field is not hashable.
     """
     fixed = tuple([(name, _comparable(getattr(tree, name), tree, name)) for name in static])
     return [getattr(tree, name) for name in names], FieldData(names, fixed)
 
 
 def _comparable(value: Any, tree: Any, name: str) -> Any:
-    """Return the value of a static field, which decides whether two structures are equal."""
+    """Return the value of a static field, which must be hashable because it takes part in the equality of structures."""
     try:
         hash(value)
     except TypeError:
@@ -94,7 +94,7 @@ def _comparable(value: Any, tree: Any, name: str) -> Any:
 
 
 def put_together(cls: type, data: FieldData, children: Sequence[Any]) -> Any:
-    """Return the object of a class with fields, without running its `__init__`: what it checks need not hold for Tensors."""
+    """Return an object of a class with fields without calling `__init__`, whose checks may fail for Tensors."""
     made: Any = object.__new__(cls)
     for name, child in zip(data.names, children, strict=True):
         object.__setattr__(made, name, child)
@@ -104,10 +104,10 @@ def put_together(cls: type, data: FieldData, children: Sequence[Any]) -> Any:
 
 
 def registration_of(cls: type, static: Sequence[str]) -> Registration:
-    """Return how a class says that its objects are taken apart: by methods, or by its fields.
+    """Return the flatten and unflatten functions of a class: its tree methods, or functions for its fields.
 
     Raises:
-        RegistrationError: it does not say.
+        RegistrationError: the class has neither tree methods nor fields.
     """
     for flatten, unflatten in (("tree_flatten", "tree_unflatten"), ("__tree_flatten__", "__tree_unflatten__")):
         if hasattr(cls, flatten) and hasattr(cls, unflatten) and not static:
@@ -121,7 +121,7 @@ def registration_of(cls: type, static: Sequence[str]) -> Registration:
 
 
 def first_two(flatten: Callable[[Any], Any]) -> Callable[[Any], Children]:
-    """Return a function that gives children and data; optree's may return the names of the children after these."""
+    """Return a flatten function without names of children, which optree allows as a third result."""
 
     def pair(tree: Any) -> Children:
         children, data, *_ = flatten(tree)

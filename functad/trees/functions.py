@@ -1,4 +1,4 @@
-"""What users do with trees: take them apart, put them together, map functions over their leaves."""
+"""Public functions on trees: flatten, unflatten, map."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ def tree_flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tup
 
     Args:
         tree: nested dicts, lists, tuples, namedtuples, dataclasses, registered classes and `None`, which has no leaves.
-        is_leaf: says of a container, or of `None`, that it is to be taken as a leaf.
+        is_leaf: returns `True` for a container, or for `None`, that counts as a leaf.
 
     Returns:
-        The list of leaves, and what `tree_unflatten` makes a tree of.
+        The list of leaves, and the structure for `tree_unflatten`.
 
     Example:
         >>> leaves, structure = tree_flatten({"b": [1, 2], "a": None})
@@ -51,14 +51,14 @@ def tree_unflatten(structure: Structure, leaves: Iterable[Any]) -> Any:
     """Return the tree with a structure and leaves: the inverse of `tree_flatten`.
 
     Args:
-        structure: what `tree_flatten` or `tree_structure` returned.
-        leaves: as many as the structure has, from left to right; they may be anything.
+        structure: a result of `tree_flatten` or `tree_structure`.
+        leaves: the leaves from left to right, objects of any type. Their number must match the structure.
 
     Returns:
         The tree, in containers of the same types.
 
     Raises:
-        StructureError: there are more or fewer leaves than the structure has, or it is none.
+        StructureError: the number of leaves does not match, or `structure` is not a structure.
 
     Example:
         >>> tree_unflatten(tree_structure({"w": 0, "b": [0, 0]}), [1, 2, 3])
@@ -78,15 +78,15 @@ def tree_unflatten(structure: Structure, leaves: Iterable[Any]) -> Any:
 
 
 def tree_leaves(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[Any]:
-    """Return the leaves of a tree, from left to right; `is_leaf` as for `tree_flatten`.
+    """Return the leaves of a tree, from left to right.
 
     Args:
         tree: nested dicts, lists, tuples, namedtuples, dataclasses, registered classes and `None`, which has no leaves; leaves
-            may be anything.
-        is_leaf: says of a container, or of `None`, that it is to be taken as a leaf.
+            may be objects of any type.
+        is_leaf: returns `True` for a container, or for `None`, that counts as a leaf.
 
     Returns:
-        The list of leaves; dicts are taken in the order of their keys.
+        The list of leaves. Dicts are traversed in the order of their sorted keys.
 
     Example:
         >>> tree_leaves({"b": [1, 2], "a": (3, None)})
@@ -96,15 +96,15 @@ def tree_leaves(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list
 
 
 def tree_structure(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> Structure:
-    """Return the structure of a tree, which two trees have in common if they differ in their leaves only.
+    """Return the structure of a tree. Trees that differ in their leaves only have equal structures.
 
     Args:
         tree: nested dicts, lists, tuples, namedtuples, dataclasses, registered classes and `None`, which has no leaves; leaves
-            may be anything.
-        is_leaf: says of a container, or of `None`, that it is to be taken as a leaf.
+            may be objects of any type.
+        is_leaf: returns `True` for a container, or for `None`, that counts as a leaf.
 
     Returns:
-        What `tree_unflatten` makes a tree of; it can be compared, hashed and printed.
+        The structure for `tree_unflatten`. It can be compared, hashed and printed.
 
     Example:
         >>> tree_structure((1.0, [2.0])) == tree_structure(("a", ["b"]))
@@ -114,19 +114,19 @@ def tree_structure(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> S
 
 
 def tree_map(function: Callable[..., Any], tree: Any, *others: Any, is_leaf: Callable[[Any], bool] | None = None) -> Any:
-    """Return the tree whose leaves are `function` of the leaves of `tree`, and of those of `others` in the same places.
+    """Return a tree with the results of `function` for the leaves of `tree` and the corresponding leaves of `others`.
 
     Args:
-        function: takes a leaf of each tree.
+        function: takes one leaf of each tree.
         tree: the tree that gives the structure.
         others: trees of the same structure.
-        is_leaf: as for `tree_flatten`.
+        is_leaf: returns `True` for a container, or for `None`, that counts as a leaf.
 
     Returns:
         A tree with the structure of `tree`.
 
     Raises:
-        InputError: `function` is none.
+        InputError: `function` is not callable.
         StructureError: the trees have different structures.
 
     Example:
@@ -148,9 +148,9 @@ def tree_map(function: Callable[..., Any], tree: Any, *others: Any, is_leaf: Cal
 
 
 def prefix_leaves(prefix: Any, tree: Structure, what: str, of: str) -> list[Any]:
-    """Return for each leaf of a tree the value that a tree which begins like it, and may end earlier, has there.
+    """Return the value of a prefix tree for each leaf of a tree.
 
-    `None` counts as a value of the prefix, not as a tree without leaves.
+    A prefix has the structure of the tree down to some nodes. `None` counts as a value, not as a tree without leaves.
 
     Args:
         prefix: the tree of values.
@@ -159,7 +159,7 @@ def prefix_leaves(prefix: Any, tree: Structure, what: str, of: str) -> list[Any]
         of: the name of the tree for the message.
 
     Raises:
-        StructureError: the prefix has another structure.
+        StructureError: `prefix` is not a prefix of the tree.
     """
     parts = None if prefix is None or tree.kind is None else _split(prefix)
     if parts is None:

@@ -1,7 +1,7 @@
-"""Nested containers: how dicts, lists, tuples, namedtuples, dataclasses, `None` and registered classes flatten to leaves.
+"""Flattening of nested containers: dicts, lists, tuples, namedtuples, dataclasses, `None` and registered classes.
 
-A tree with no leaf is `None`; anything that is no container is a leaf. Dict entries are taken in sorted order of keys
-if the keys can be sorted, else in the order of insertion; those of an `OrderedDict` always in its own order.
+`None` is a tree without leaves. Any object that is not a container is a leaf. Dict entries are sorted by key if the keys can
+be sorted; otherwise, and in an `OrderedDict`, they keep their insertion order.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 C = TypeVar("C")
 
 _REGISTERED: dict[type, Registration] = {}
-_FIELDS: dict[type, tuple[tuple[str, ...], tuple[str, ...]]] = {}  # of dataclasses met so far: to look them up takes 3 us
+_FIELDS: dict[type, tuple[tuple[str, ...], tuple[str, ...]]] = {}  # cache for dataclasses: reading the fields takes 3 us
 
 MAPPINGS = (dict, OrderedDict, defaultdict)
 LEAF_KINDS: set[type] = {np.ndarray, np.float64, np.float32, float, int, complex, bool, str}
-"""Types known to be no containers, which saves 1.5 us for each leaf."""
+"""Common types of leaves. The lookup saves 1.5 us for each leaf."""
 
 
 @overload
@@ -48,26 +48,26 @@ def register_tree(
     *,
     static: Iterable[str] = (),
 ) -> Any:
-    """Make a class a container of trees: as a decorator, or as a call with two functions.
+    """Register a class as a container of trees: as a decorator, or as a call with two functions.
 
-    Without the functions, the class says itself how it is taken apart: by methods `tree_flatten(self)` and
-    `tree_unflatten(cls, data, children)`, which are those of JAX, or by the fields of a dataclass or an attrs class. A field
-    is static, part of the structure and no leaf, if it is named in `static` or was made by `static_field()`.
+    Without the functions, the class must have the methods `tree_flatten(self)` and `tree_unflatten(cls, data, children)`, as in
+    JAX, or be a dataclass or an attrs class. A field is static (part of the structure, not a leaf) if its name is in `static`
+    or if it was made by `static_field()`.
 
-    Dataclasses are containers without being registered; then this is for `static`. What JAX or optree were told of a class
-    holds here too, as soon as they are imported.
+    Dataclasses are containers without registration; register them only to use `static`. Classes that are registered with JAX
+    or optree are containers too, as soon as these packages are imported.
 
     Args:
         cls: the class.
-        flatten: returns the children and extra data, which can be hashed and compared.
+        flatten: returns the children and extra data, which must be hashable and comparable.
         unflatten: makes an object from the extra data and the children.
-        static: names of fields that are no leaves.
+        static: names of static fields.
 
     Returns:
-        The class itself; without it, a decorator.
+        The class itself; without `cls`, a decorator.
 
     Raises:
-        RegistrationError: the class does not say how it is taken apart, or has no such fields.
+        RegistrationError: the class has neither tree methods nor fields, or no field with a name in `static`.
 
     Example:
         >>> class Interval:
@@ -96,7 +96,7 @@ def register_tree(
             f"register_tree of {cls.__name__}, called at {here()}, needs flatten and unflatten, or neither of them if the "
             f"class says itself how it is taken apart."
         )
-    from functad.trees import classes as tree_classes  # noqa: PLC0415 - few programs have classes of their own
+    from functad.trees import classes as tree_classes  # noqa: PLC0415 - few programs have custom containers
 
     if flatten is not None and unflatten is not None:
         if names:
@@ -112,15 +112,15 @@ def register_tree(
 
 
 def static_field(**options: Any) -> Any:
-    """Return a dataclass field that is no leaf of the tree but part of its structure: a size, a name, a function.
+    """Return a dataclass field that is part of the structure, not a leaf: a size, a name, a function.
 
     It is `dataclasses.field(metadata={"static": True})`, which JAX reads too.
 
     Args:
-        options: those of `dataclasses.field`: `default`, `default_factory`, `repr`, ...
+        options: options of `dataclasses.field`: `default`, `default_factory`, `repr`, ...
 
     Returns:
-        A field of a dataclass, as `dataclasses.field` makes it.
+        A dataclass field.
 
     Example:
         >>> import dataclasses
@@ -131,20 +131,20 @@ def static_field(**options: Any) -> Any:
         >>> flatten(Layer(3.0))[0]
         [3.0]
     """
-    import dataclasses  # noqa: PLC0415 - a millisecond of the import, for what few programs need
+    import dataclasses  # noqa: PLC0415 - 1 ms of the import, and few programs need it
 
     metadata = {**(options.pop("metadata", None) or {}), "static": True}
     return dataclasses.field(metadata=metadata, **options)
 
 
 class Structure(Immutable):
-    """The shape of a tree without its leaves.
+    """The structure of a tree without its leaves.
 
     Attributes:
         kind: the type of the container; `None` for a leaf.
-        data: what is needed to rebuild it beside its children: keys, field names, extra data.
+        data: keys, field names or extra data: everything besides the children that rebuilding the container needs.
         children: structures of the children.
-        leaves: number of leaves below.
+        leaves: the number of leaves of the tree.
 
     Example:
         >>> structure = flatten({"w": [1.0, 2.0], "b": 3.0})[1]
@@ -174,10 +174,10 @@ class Structure(Immutable):
         return hash((self.kind, self.data, self.children))
 
     def exact_key(self) -> Any:
-        """Return a hashable key that tells apart structures which are equal by `==`: dict keys `1`, `1.0` and `True`, say.
+        """Return a hashable key that differs for structures that differ only in equal keys such as `1`, `1.0` and `True`.
 
         Raises:
-            TypeError: the extra data of a class cannot be hashed.
+            TypeError: the extra data of a class is not hashable.
         """
         data, children = self.data, self.children
         if self.kind in MAPPINGS:
@@ -191,7 +191,7 @@ class Structure(Immutable):
         """Return the tree with this structure and the given leaves.
 
         Args:
-            leaves: as many as there are, from left to right.
+            leaves: the leaves from left to right. Their number must match the structure.
 
         Returns:
             The tree, in containers of the same types.
@@ -205,13 +205,13 @@ class Structure(Immutable):
 
         Args:
             tree: the tree.
-            name: what a message calls it.
+            name: the name of the tree in the message.
 
         Returns:
             The list of leaves, from left to right.
 
         Raises:
-            StructureError: it has another; the message names the place, starting with `name`.
+            StructureError: the structures differ. The message contains the path of the difference, starting with `name`.
         """
         leaves, structure = flatten(tree)
         if structure != self:
@@ -225,7 +225,7 @@ class Structure(Immutable):
             root: the expression that reads the tree, such as `args[0]`.
 
         Returns:
-            A list of as many expressions as there are leaves.
+            The list of expressions, one for each leaf.
         """
         if self.kind is None:
             return [root]
@@ -242,13 +242,13 @@ LEAF = Structure(None, None, (), 1)
 _NONE = Structure(type(None), None, (), 0)
 _EMPTY = Structure(dict, ((), None), (), 0)
 _ROWS = {(kind, n): Structure(kind, n, (LEAF,) * n, n) for kind in (tuple, list) for n in range(9)}
-"""The structures met most: of a few leaves side by side."""
+"""The most common structures: tuples and lists of a few leaves."""
 _CALLS = [Structure(tuple, 2, (_ROWS[tuple, n], _EMPTY), n) for n in range(9)]
-"""The structures of `(args, kwargs)` for calls with a few positional arguments, all of them leaves."""
+"""The structures of `(args, kwargs)` for calls with a few positional arguments that are leaves."""
 
 
 def structure_of_call(args: tuple[Any, ...]) -> Structure | None:
-    """Return the structure of `(args, {})` if all arguments are leaves by their types; `None` if `flatten` must look.
+    """Return the structure of `(args, {})` if the types of all arguments are leaf types; `None` if `flatten` is needed.
 
     The result is the same object for each number of arguments.
     """
@@ -267,7 +267,7 @@ def flatten(tree: Any) -> tuple[list[Any], Structure]:
 
 
 def flatten_as_inserted(tree: Any) -> tuple[list[Any], Structure]:
-    """Return the leaves of a tree and its structure, where the keys of dicts stand as they were inserted, not sorted."""
+    """Return the leaves of a tree and its structure, with the keys of dicts in insertion order instead of sorted."""
     leaves: list[Any] = []
     return leaves, _flatten(tree, leaves, as_inserted=True)
 
@@ -308,7 +308,7 @@ def _split(tree: Any) -> tuple[type, Any, Sequence[Any]] | None:
         return kind, (keys, extra), [tree[key] for key in keys]
     registered = _REGISTERED.get(kind)
     if registered is None and ("jax.tree_util" in sys.modules or "optree" in sys.modules):
-        from functad.trees.foreign import adopted  # noqa: PLC0415 - few programs import these
+        from functad.trees.foreign import adopted  # noqa: PLC0415 - few programs import JAX or optree
 
         registered = adopted(tree)
         if registered is not None:
@@ -319,7 +319,7 @@ def _split(tree: Any) -> tuple[type, Any, Sequence[Any]] | None:
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):
         return kind, len(tree), tree
     if hasattr(kind, "__dataclass_fields__") and not getattr(kind, "is_tree_leaf", False):
-        from functad.trees import classes as tree_classes  # noqa: PLC0415 - few programs have classes of their own
+        from functad.trees import classes as tree_classes  # noqa: PLC0415 - few programs have custom containers
 
         fields = _FIELDS.get(kind)
         if fields is None:
@@ -353,7 +353,7 @@ def _build(structure: Structure, leaves: Any) -> Any:
         return _REGISTERED[kind].unflatten(structure.data, children)
     if issubclass(kind, tuple):
         return kind(*children)
-    from functad.trees import classes as tree_classes  # noqa: PLC0415 - few programs have classes of their own
+    from functad.trees import classes as tree_classes  # noqa: PLC0415 - few programs have custom containers
 
     return tree_classes.put_together(kind, structure.data, children)
 
@@ -374,7 +374,7 @@ def _steps(structure: Structure) -> list[str]:
 
 
 def difference(expected: Structure, found: Structure, name: str) -> str:
-    """Describe the first place where two structures differ."""
+    """Return a description of the first difference between two structures."""
     if expected.kind is not found.kind or expected.data != found.data:
         return f"{name} should be {_describe(expected)}, not {_describe(found)}"
     for left, right, step in zip(expected.children, found.children, _steps(expected), strict=True):
@@ -398,7 +398,7 @@ def _describe(structure: Structure) -> str:
 
 
 def _described_data(data: Any) -> str:
-    """Describe, for a message, the data that two objects of one class may differ in: static fields, or anything else."""
+    """Return a description of the static fields or the extra data of a node, for a message."""
     if hasattr(data, "static"):
         return f" with {', '.join(f'{name}={value!r}' for name, value in data.static)}" if data.static else ""
     return "" if data is None else f" with {data!r}"
