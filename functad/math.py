@@ -148,6 +148,24 @@ def _fsum(values: Sequence[Any]) -> Any:
     return total + (_math.fsum(known) - innermost(total))
 
 
+def _remainder(x: Any, y: Any) -> Any:
+    """Return `x - n y` with the integer `n` nearest to `x / y`; `x` if `n` is zero, for an infinite `y` too."""
+    n = np.rint(x / y)
+    return x - n * np.where(n == 0, 1.0, y)
+
+
+def _hypot(*coordinates: Any) -> Any:
+    """Return the length of a vector, without overflow of the squares."""
+    return functools.reduce(np.hypot, map(_as_number, coordinates), 0.0)
+
+
+def _dist(p: Sequence[Any], q: Sequence[Any]) -> Any:
+    p, q = list(p), list(q)
+    if len(p) != len(q):
+        raise ValueError("both points must have the same number of dimensions")
+    return _hypot(*[a - b for a, b in zip(p, q, strict=True)])
+
+
 def _sum_of_products(p: Sequence[Any], q: Sequence[Any]) -> Any:
     if len(p) != len(q):
         raise ValueError("Inputs are not the same length")
@@ -161,7 +179,7 @@ _ON_TENSORS: dict[str, Function] = {
     "fma": lambda x, y, z: x * y + z, "fmod": np.fmod, "frexp": _frexp, "gamma": _special("gamma"), "ldexp": np.ldexp,
     "lgamma": lambda x: _special("gammaln")(x), "log": _log, "log10": np.log10, "log1p": np.log1p, "log2": np.log2,
     "modf": np.modf, "nextafter": np.nextafter, "pow": np.float_power, "radians": np.radians,
-    "remainder": lambda x, y: x - y * np.rint(x / y), "sin": np.sin, "sinh": np.sinh, "sqrt": np.sqrt, "tan": np.tan,
+    "remainder": _remainder, "sin": np.sin, "sinh": np.sinh, "sqrt": np.sqrt, "tan": np.tan,
     "tanh": np.tanh,
 }  # fmt: skip
 """Differentiable functions of numbers, as functions of Tensors."""
@@ -169,9 +187,9 @@ _ON_TENSORS: dict[str, Function] = {
 _OF_TWO, _OF_SEVERAL = ("atan2", "copysign", "fmod", "ldexp", "pow", "remainder"), ("fma", "log", "nextafter")
 
 _ON_SEQUENCES: dict[str, Function] = {
-    "dist": lambda p, q: np.linalg.norm(np.stack(list(p)) - np.stack(list(q))),
+    "dist": _dist,
     "fsum": _fsum,
-    "hypot": lambda *coordinates: np.linalg.norm(np.stack(list(map(_as_number, coordinates)))),
+    "hypot": _hypot,
     "prod": lambda values, start=1: start * np.prod(np.stack(list(values))),
     "sumprod": _sum_of_products,
 }

@@ -126,7 +126,7 @@ class _Encoder:
         if isinstance(value, types.FunctionType):
             return self._function(value)
         if isinstance(value, types.CodeType):
-            return self._sequence("code", (value.co_code, value.co_consts, value.co_names, value.co_varnames))
+            return self._sequence("code", [getattr(value, name) for name in _CODE])
         if isinstance(value, type):
             return self._sequence("class", (value.__module__, value.__qualname__))
         if isinstance(value, types.ModuleType):
@@ -157,7 +157,7 @@ class _Encoder:
         if (value.__module__ or "").partition(".")[0] in _BY_NAME and value.__closure__ is None:
             return self._sequence("function", (*name, value.__code__.co_firstlineno if "<" in value.__qualname__ else None))
         cells = [cell.cell_contents for cell in value.__closure__ or ()]
-        used = {key: value.__globals__[key] for key in value.__code__.co_names if key in value.__globals__}
+        used = {key: value.__globals__[key] for key in sorted(_names(value.__code__)) if key in value.__globals__}
         return self._sequence("function", (*name, value.__code__, value.__defaults__, value.__kwdefaults__, cells, used))
 
     def _reduced(self, value: Any) -> bytes:
@@ -167,3 +167,15 @@ class _Encoder:
             return self._sequence("global", (getattr(value, "__module__", None) or type(value).__module__, found))
         items = [list(part) if part is not None and number > 2 else part for number, part in enumerate(found)]
         return self._sequence("object", items)
+
+
+_CODE = (
+    *("co_code", "co_consts", "co_names", "co_varnames", "co_freevars", "co_cellvars", "co_argcount", "co_posonlyargcount"),
+    *("co_kwonlyargcount", "co_flags", "co_exceptiontable"),
+)
+"""The attributes of a code object that decide the results of its function."""
+
+
+def _names(code: types.CodeType) -> set[str]:
+    """Return the names that a code object and the functions defined in it read."""
+    return set(code.co_names).union(*[_names(part) for part in code.co_consts if isinstance(part, types.CodeType)])

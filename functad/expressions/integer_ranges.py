@@ -115,11 +115,6 @@ def _followed(expressions: Expressions, given: Sequence[Range | None], carries: 
     return _Followed(ranges, growths, large, outs, moved, fit)
 
 
-def _spec_of(constant: Any) -> ArraySpec:
-    """Return the spec of a constant. `None` is an omitted operand, and counts as the integer 0."""
-    return spec_of(0 if constant is None else constant)
-
-
 def _within(found: Range | None, limits: Range) -> bool:
     return found is not None and limits[0] <= found[0] and found[1] <= limits[1]
 

@@ -98,6 +98,17 @@ def test_functions_with_rules_are_told_by_their_code_and_what_they_close_over():
     assert first == same != other
 
 
+def test_globals_that_only_an_inner_function_reads_are_part_of_it():
+    rules = "lambda x: sum([(lambda a: a * SCALE)(v) for v in (x,)]), lambda g, x: g * SCALE"
+    source = f"import functad\ndouble = functad.primitive({rules})"
+    found = set()
+    for scale in (2.0, 3.0):
+        space = {"SCALE": scale, "__name__": "rules"}
+        exec(source, space)
+        found.add(digest(made(space["double"], 1.0)))
+    assert len(found) == 2
+
+
 def test_what_has_no_digest_says_so():
     with pytest.raises(functad.errors.UnsupportedError, match="the same in no other process"):
         made(functad.grad(lambda x: digest(made(lambda y: x * y, 1.0)) and x), 2.0)
