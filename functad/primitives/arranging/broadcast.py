@@ -19,7 +19,7 @@ _add_reduce: Callable[..., Any] = np.add.reduce
 
 
 def unbroadcast(ct: Any, shape: tuple[int, ...]) -> Any:
-    """Return the cotangent of an array of the given shape, from its broadcast `ct`: the sum over the broadcast axes."""
+    """Return `ct` summed over its broadcast axes, as an array of the given shape."""
     axes, keepdims = _axes_summed(shape_of(ct), shape)
     if axes:
         ct = _add_reduce(ct, axes, None, None, keepdims) if type(ct) is _ndarray else ct.sum(axis=axes, keepdims=keepdims)

@@ -1,7 +1,7 @@
 """Array creation from the shape and dtype of a Tensor (`zeros_like`), or with `like=` a Tensor (`np.zeros(3, like=t)`).
 
-Most of these functions create constants. A floating-point or complex constant is a Tensor nevertheless, a buffer for writes of
-other Tensors. Arrays that are filled with Tensors or built from Tensors depend on them: `np.full(3, t, like=t)`,
+Most of these functions create constants. Floating-point and complex constants are still Tensors: buffers for writes of other
+Tensors. Arrays filled with Tensors or built from Tensors depend on them: `np.full(3, t, like=t)`,
 `np.array([t0, t1], like=t0)`.
 """
 

@@ -1,4 +1,4 @@
-"""Reshape, transpose, and the functions that they implement: moved axes, `ravel`, `squeeze`, `atleast_1d` and others.
+"""Reshape, transpose, and functions built on them: `moveaxis`, `ravel`, `squeeze`, `atleast_1d` and others.
 
 `RESHAPE` and `TRANSPOSE` are the primitives. A reshape in Fortran order is a transposition, a reshape in C order, and a second
 transposition.

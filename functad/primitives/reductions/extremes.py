@@ -88,7 +88,7 @@ def _ties(hit: Any, dtype: Any, axis: Axes) -> Any:
 
 
 def enter_extreme(function: Any, ufunc: np.ufunc, samples: Any, doc: str) -> Primitive:
-    """Register `np.max`, `np.min` or a NaN-skipping variant. All share the rules: a NaN never equals a skipping result."""
+    """Register `np.max`, `np.min` or a NaN-skipping variant. The rules are the same: a NaN does not equal another result."""
     reduce: Callable[..., Any] = ufunc.reduce
     largest = ufunc in (np.maximum, np.fmax)
     worst = -np.inf if largest else np.inf

@@ -1,6 +1,6 @@
 """Reductions and scans that skip NaNs. Skipped elements get an exactly zero cotangent.
 
-Exception: an extreme, a median or a quantile of NaNs only is itself a NaN element, so NaN elements get its cotangent.
+Exception: if all elements are NaN, an extreme, a median or a quantile is a NaN element, and NaN elements get its cotangent.
 """
 
 from __future__ import annotations
