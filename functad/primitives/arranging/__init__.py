@@ -1,1 +1,1 @@
-"""Functions that arrange elements anew, and those that make arrays."""
+"""Functions that rearrange, join and split arrays, and functions that create arrays."""

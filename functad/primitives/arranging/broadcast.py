@@ -1,4 +1,4 @@
-"""Broadcasting, and its transpose: summing over the axes that were broadcast."""
+"""Broadcasting, and its transpose: the sum over the broadcast axes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _add_reduce: Callable[..., Any] = np.add.reduce
 
 
 def unbroadcast(ct: Any, shape: tuple[int, ...]) -> Any:
-    """Return the sum of `ct` over the axes along which `shape` was broadcast to it."""
+    """Return `ct` summed over its broadcast axes, as an array of the given shape."""
     axes, keepdims = _axes_summed(shape_of(ct), shape)
     if axes:
         ct = _add_reduce(ct, axes, None, None, keepdims) if type(ct) is _ndarray else ct.sum(axis=axes, keepdims=keepdims)
@@ -28,22 +28,22 @@ def unbroadcast(ct: Any, shape: tuple[int, ...]) -> Any:
     return ct if shape_of(ct) == shape else ct.reshape(shape)
 
 
-@lru_cache(maxsize=1024)  # it takes 0.1 us then, and 0.6 otherwise; programs meet few shapes
+@lru_cache(maxsize=1024)  # 0.1 us instead of 0.6; programs use few shapes
 def _axes_summed(given: tuple[int, ...], shape: tuple[int, ...]) -> tuple[tuple[int, ...], bool]:
-    """Return the axes to sum over, and whether keeping them with length 1 gives the shape wanted."""
+    """Return the axes to sum over, and `True` if the sum with `keepdims` has the requested shape."""
     extra = len(given) - len(shape)
     return tuple([i for i, n in enumerate(given) if i < extra or (n != 1 and shape[i - extra] == 1)]), extra == 0
 
 
 def as_shape(shape: Any) -> tuple[int, ...]:
-    """Return a shape as a tuple of integers; an integer stands for one axis."""
+    """Return a shape as a tuple of integers. An integer is the length of a single axis."""
     if isinstance(shape, Iterable):
         return tuple(map(operator.index, shape))
     return (operator.index(shape),)
 
 
 def _broadcast_to(a: Any, *, shape: Any) -> Any:
-    """Return a read-only view; 0.7 us where `np.broadcast_to` needs 4, and this is the derivative of every sum."""
+    """Return a read-only broadcast view in 0.7 us instead of the 4 us of `np.broadcast_to`; every VJP of a sum calls it."""
     if type(a) is _ndarray:
         if a.size and a.flags.c_contiguous and a.dtype.kind in "fciub":
             strides = _broadcast_strides(a, shape)
@@ -59,7 +59,7 @@ def _broadcast_to(a: Any, *, shape: Any) -> Any:
 
 
 def _broadcast_strides(a: Any, shape: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Return the strides of `a` broadcast to `shape`, or `None` for what is left to NumPy: errors and empty arrays."""
+    """Return the strides of `a` broadcast to `shape`, or `None` for errors and empty arrays, which NumPy handles."""
     extra = len(shape) - a.ndim
     if extra < 0 or 0 in shape:
         return None
@@ -82,7 +82,7 @@ def _broadcast_to_spec(a: Any, *, shape: tuple[int, ...]) -> ArraySpec:
 
 
 def _broadcast_to_front(array: Any, shape: Any, subok: bool = False) -> Any:
-    return BROADCAST_TO(array, shape=as_shape(shape))  # a read-only view, of an array of this shape too
+    return BROADCAST_TO(array, shape=as_shape(shape))  # a read-only view, even if the shape stays the same
 
 
 BROADCAST_TO = linear(

@@ -1,7 +1,7 @@
-"""Making arrays: after the model of a Tensor (`zeros_like`), or with a Tensor as `like=` (`np.zeros(3, like=t)`).
+"""Array creation from the shape and dtype of a Tensor (`zeros_like`), or with `like=` a Tensor (`np.zeros(3, like=t)`).
 
-Most make constants; if those are floating point or complex they are Tensors all the same, so that others can be written into
-them. What is filled with Tensors, or put together from them, depends on them: `np.full(3, t, like=t)`,
+Most of these functions create constants. Floating-point and complex constants are still Tensors: buffers for writes of other
+Tensors. Arrays filled with Tensors or built from Tensors depend on them: `np.full(3, t, like=t)`,
 `np.array([t0, t1], like=t0)`.
 """
 
@@ -23,11 +23,11 @@ from functad.primitives.operands import as_operand, concrete, innermost, is_trac
 
 
 def writable(made: Any, model: Any) -> Any:
-    """Return an array that was made after the model of a Tensor as a Tensor too, so that others can be written into it."""
+    """Return `made` as a buffer if `model` is a Tensor, so that Tensors can be written into it."""
     return type(model).__functad_buffer__(model, made) if is_traced(model) else made
 
 
-# After a model
+# Functions with a model argument
 
 _MADE = "shape and dtype come from the argument, its value does not matter"
 
@@ -85,11 +85,11 @@ def _full_like(
     return astype(np.broadcast_to(fill_value, made.shape), made.dtype)
 
 
-# With like=
+# Functions with `like=`
 
 
 def _enter_created(function: Any, samples: Samples, *, creates: bool = False) -> None:
-    """Enter a function that makes an array; it comes here if `like=` is a Tensor, and makes a plain one."""
+    """Register a creation function. NumPy dispatches it here if `like=` is a Tensor; it returns a plain array."""
     query(function, doc="makes a constant", samples=samples, creates=creates)(function)
 
 
@@ -145,7 +145,7 @@ def _arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, d
     return astype(start + np.arange(len(plain)) * step, plain.dtype, copy=False)
 
 
-# From what there is
+# Conversions to arrays
 
 
 def _list_samples(array: Any) -> Calls:
@@ -163,7 +163,7 @@ def _list_samples(array: Any) -> Calls:
 
 
 def _built(value: Any, dtype: Any) -> Any:
-    """Return a Tensor for something with Tensors in it, and NumPy's array for anything else."""
+    """Return a Tensor if `value` contains Tensors, otherwise a NumPy array."""
     value = as_operand(value)
     if not is_traced(value):
         return np.asarray(value, dtype)
@@ -197,7 +197,7 @@ def _array(
 
 
 def _ordered(a: Any, order: Any, copy: Any) -> Any:
-    """Return an array or Tensor in an order, copied if that must or is to be."""
+    """Return an array or Tensor in the memory order `order`, copied if `copy` or the order requires it."""
     if copy is True or copy is np._CopyMode.ALWAYS or (copy is not None and type(copy) is not np._CopyMode and copy):
         return COPY(a, order=order or "K")
     if order == "F":
@@ -206,7 +206,7 @@ def _ordered(a: Any, order: Any, copy: Any) -> Any:
 
 
 def _enter_conversion(function: Any, ndmin: int, fixed: Any = None) -> None:
-    """Enter a function whose result is the argument itself if it can be, and lies in a fixed order or in that asked for."""
+    """Register a conversion that copies only if necessary, to the memory order `fixed` or the requested order."""
 
     @composite(function, samples=_list_samples, doc="linear; Tensors are seen if `like=` is one")
     def converted(a: Any, dtype: Any = None, order: Any = None, *args: Any, copy: bool | None = None, **kwargs: Any) -> Any:

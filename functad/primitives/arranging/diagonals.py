@@ -16,11 +16,11 @@ from functad.primitives.indexing.read import scatter
 from functad.primitives.kinds import composite, linear
 from functad.primitives.operands import as_operand, innermost, is_traced, read_only_view, refuse_out
 
-# A diagonal of a matrix in one row is every (columns + 1)-th element: a slice, to which cotangents are added in place.
+# A diagonal of a flattened matrix is a slice with step columns + 1. The VJP of a slice adds cotangents in place.
 
 
 def _places(rows: int, columns: int, offset: int) -> slice:
-    """Return the slice that reads a diagonal out of the elements of a matrix in one row."""
+    """Return the slice that reads a diagonal from a flattened matrix."""
     count = max(min(rows + min(offset, 0), columns - max(offset, 0)), 0)
     start = (offset if offset >= 0 else -offset * columns) if count else 0
     return slice(start, start + count * (columns + 1) - columns if count else start, columns + 1)
@@ -111,7 +111,7 @@ def _diagflat(v: Any, k: int = 0) -> Any:
 
 
 def _enter_triangle(function: Any, doc: str) -> None:
-    """Enter `np.tril` or `np.triu`; a vector is first repeated as the rows of a square matrix, as NumPy does."""
+    """Register `np.tril` or `np.triu`. As in NumPy, a vector is first broadcast to the rows of a square matrix."""
 
     def front(m: Any, k: int = 0) -> Any:
         m = as_operand(m)

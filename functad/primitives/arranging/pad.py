@@ -1,4 +1,4 @@
-"""`np.pad` in all its modes: zeros are a primitive, the rest is gathering, or concatenation axis by axis."""
+"""`np.pad` in all modes. Zero padding is a primitive; the other modes use a gather or concatenate along each axis."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _padded_shape(shape: tuple[int, ...], widths: Widths) -> tuple[int, ...]:
 
 
 def _pad(a: Any, *, widths: Widths) -> Any:
-    """Zeros around an array; 1 us where `np.pad` takes 20."""
+    """Return `a` padded with zeros in 1 us; `np.pad` takes 20 us."""
     out = zeros_for(_padded_shape(shape_of(a), widths), dtype_of(a), a)
     out[_inner(shape_of(a), widths)] = a
     return out
@@ -65,7 +65,7 @@ def _pad_samples(array: Any) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
 
 
 def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Any:
-    """`np.pad`.
+    """Return the result of `np.pad`.
 
     Raises:
         UnsupportedError: `mode` is a function, which would write into the array.
@@ -131,7 +131,7 @@ def _refuse_empty(shape: tuple[int, ...], widths: Widths) -> None:
 
 
 def _from_dict(pad_width: Any, ndim: int) -> Any:
-    """Return a `pad_width` that NumPy takes as a dictionary from axis to width as a list of pairs."""
+    """Return `pad_width`, with a dictionary from axis to width converted to a list of pairs."""
     if not isinstance(pad_width, dict):
         return pad_width
     widths: list[tuple[int, int]] = [(0, 0)] * ndim
@@ -141,7 +141,7 @@ def _from_dict(pad_width: Any, ndim: int) -> Any:
 
 
 def _pairs(value: Any, ndim: int, convert: Any) -> Any:
-    """Return one pair per axis from a number, a pair, or a pair per axis, as `np.pad` takes them."""
+    """Return one pair per axis from a number, a pair, or a pair per axis, like `np.pad`."""
     if is_traced(value) and value.ndim:
         value = list(value)
     if not issubclass(type(value), (list, tuple, np.ndarray)):
@@ -170,7 +170,7 @@ def _is_zero(value: Any) -> bool:
 
 
 def _gather(array: Any, widths: Widths, mode: str, reflect_type: str) -> Any:
-    """Pad with elements of the array itself: NumPy pads the positions, and they are the index."""
+    """Return the array padded with its own elements: the index is the vector of positions, padded by NumPy."""
     odd = mode in ("reflect", "symmetric") and reflect_type == "odd"
     for axis, (before, after) in enumerate(widths):
         n = shape_of(array)[axis]
@@ -184,10 +184,10 @@ def _gather(array: Any, widths: Widths, mode: str, reflect_type: str) -> Any:
 
 
 def _unfold(array: Any, taken: Any, index: Any, axis: int, before: int, mode: str) -> Any:
-    """Reflect oddly, about the first and the last element: `x(-p) = 2 x(0) - x(p)`, over and over.
+    """Return the repeated odd reflection about the first and the last element: `x(-p) = 2 x(0) - x(p)`.
 
-    With the period `q` of the positions the result is `s x + 2 (first - last) k + (1 - s) first`, where `x` are the elements
-    of the even reflection, `k` counts the double periods, and `s` is -1 in every second period.
+    The result is `s x + 2 k last + (1 - s - 2 k) first`. `x` is the even reflection, `f = floor(position / period)`,
+    `s = 1 - 2 (f mod 2)` is -1 in every second period, and `k = floor((f + 1) / 2)` counts the double periods.
     """
     n = shape_of(array)[axis]
     period = n - 1 if mode == "reflect" else n
@@ -207,7 +207,7 @@ Chunk = Callable[[Any, int, int, Any, bool], Any]
 
 
 def _surround(array: Any, axis: int, width: tuple[int, int], options: Any, chunk: Chunk) -> Any:
-    """Put a chunk before and one after an array along an axis."""
+    """Return the array with a chunk concatenated before and after it along an axis."""
     parts = [array]
     if width[0]:
         parts.insert(0, chunk(array, axis, width[0], options[0], False))

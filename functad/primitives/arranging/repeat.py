@@ -1,4 +1,4 @@
-"""Functions whose result holds elements of the argument several times: repeat, tile, resize."""
+"""Functions that repeat elements of the argument: repeat, tile, resize."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def _repeat_spec(a: Any, *, repeats: int, axis: int) -> ArraySpec:
 
 
 def _repeat_vjp(g: Any, a_shape: tuple[int, ...], repeats: int, axis: int) -> Any:
-    """The sum over the copies of each element, which lie side by side."""
+    """Return the sum of the cotangent over the adjacent copies of each element."""
     return g.reshape((*a_shape[: axis + 1], repeats, *a_shape[axis + 1 :])).sum(axis + 1)
 
 
 def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
-    """`np.repeat`; a count per element is a gather."""
+    """Return the result of `np.repeat`. One count per element is computed as a gather."""
     if axis is None or not shape_of(a):
         a, axis = ravel(a), 0
     axis = normalize_axis_index(operator.index(axis), len(shape_of(a)))
@@ -67,13 +67,13 @@ REPEAT = linear(
 
 
 def _tile_vjp(g: Any, a_shape: tuple[int, ...], reps: tuple[int, ...]) -> Any:
-    """The sum over the copies of the array: every axis is split in copies and places."""
+    """Return the sum of the cotangent over the copies of the array: each axis is split into copies and positions."""
     split = tuple([n for pair in zip(reps, a_shape, strict=True) for n in pair])
     return g.reshape(split).sum(tuple(range(0, len(split), 2)))
 
 
 def tile(A: Any, reps: Any) -> Any:
-    """`np.tile`; the shape and the counts are filled up with ones at the front to the same length."""
+    """Return the result of `np.tile`. The shorter of the shape and the counts is padded with leading ones."""
     counts = as_shape(reps)
     shape = shape_of(A)
     ndim = max(len(counts), len(shape))

@@ -1,6 +1,7 @@
-"""Functions that arrange the elements of an array anew: reshape, transpose, flip, roll, and those that follow from them.
+"""Reshape, transpose, and functions built on them: `moveaxis`, `ravel`, `squeeze`, `atleast_1d` and others.
 
-Four of them are primitives. Fortran order is a transposition, a reshape in C order and another transposition.
+`RESHAPE` and `TRANSPOSE` are the primitives. A reshape in Fortran order is a transposition, a reshape in C order, and a second
+transposition.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def _reshape(a: Any, *, shape: tuple[int, ...]) -> Any:
 
 
 def reshape(a: Any, shape: Any = None, order: str | None = "C", *, newshape: Any = None, copy: bool | None = None) -> Any:
-    """`np.reshape`, in the signatures that NumPy 2.0 to 2.4 gave it."""
+    """Return the result of `np.reshape`, with the signatures of NumPy 2.0 to 2.4."""
     shape = as_shape(newshape if shape is None else shape)
     if copy is not None and not copy:
         _refuse_copy(a, shape, order)
@@ -67,7 +68,7 @@ RESHAPE = linear(
 
 
 def _refuse_copy(a: Any, shape: tuple[int, ...], order: Any) -> None:
-    """Raise as NumPy does if `copy=False` is asked for and the value would have to be copied."""
+    """Raise NumPy's error for `copy=False` if the reshape needs a copy."""
     value = innermost(a)
     if not isinstance(value, ArraySpec):
         view = np.asarray(value).view()
@@ -75,7 +76,7 @@ def _refuse_copy(a: Any, shape: tuple[int, ...], order: Any) -> None:
 
 
 def complete_shape(own: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return `shape` with its -1, if there is one, replaced by the length that keeps the number of elements."""
+    """Return `shape` with a -1 replaced by the length that keeps the number of elements."""
     if shape.count(-1) != 1:
         return shape
     size, known = math.prod(own), -math.prod(shape)
@@ -85,7 +86,7 @@ def complete_shape(own: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, .
 
 
 def is_fortran(a: Any, order: str | None) -> bool:
-    """Say whether an `order` of `C`, `F` or `A` means Fortran order for `a`."""
+    """Return `True` if `order` (`C`, `F` or `A`) means Fortran order for `a`."""
     if order in ("C", None, "c"):
         return False
     if order in ("F", "f"):
@@ -98,7 +99,7 @@ def is_fortran(a: Any, order: str | None) -> bool:
 
 
 def _in_memory(a: Any, order: str) -> Any:
-    """Return the value below all traces, for its strides.
+    """Return the concrete value of `a`, whose strides the caller reads.
 
     Raises:
         UnsupportedError: an abstract trace has no value.
@@ -121,12 +122,12 @@ def _transpose(a: Any, *, axes: tuple[int, ...]) -> Any:
 
 @functools.lru_cache(maxsize=1024)
 def inverse_permutation(axes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the axes that undo a transposition."""
+    """Return the inverse of a permutation of axes."""
     return tuple(sorted(range(len(axes)), key=axes.__getitem__))
 
 
 def permuted(a: Any, axes: tuple[int, ...]) -> Any:
-    """Return `a` transposed, or itself if the axes stay where they are."""
+    """Return `a` transposed, or `a` itself for the identity permutation."""
     return a if axes == tuple(range(len(axes))) else TRANSPOSE(a, axes=axes)
 
 
@@ -136,12 +137,12 @@ def reverse_axes(a: Any) -> Any:
 
 
 def _as_array(a: Any) -> Any:
-    """Return a Tensor of a Python number as a Tensor of an array of shape `()`; anything else unchanged."""
+    """Return a Tensor of a Python number as a Tensor of an array of shape `()`. Other values are returned unchanged."""
     return RESHAPE(a, shape=()) if is_traced(a) and is_weak(a) else a
 
 
 def transpose(a: Any, axes: Any = None) -> Any:
-    """`np.transpose`."""
+    """Return the result of `np.transpose`."""
     a = _as_array(a)
     if axes is None:
         return reverse_axes(a)
@@ -174,12 +175,12 @@ TRANSPOSE = linear(
 
 
 def matrix_samples(array: Any) -> Calls:
-    """Sample calls of functions of one array with two axes or more."""
+    """Return calls of a function of one array with at least two axes."""
     return [((array(2, 3),), {}), ((array(2, 1, 3),), {}), ((array(0, 3),), {})]
 
 
 def matrix_transpose(x: Any, /) -> Any:
-    """`np.matrix_transpose`: the last two axes change places."""
+    """Return the result of `np.matrix_transpose`: the last two axes are swapped."""
     ndim = len(shape_of(x))
     if ndim < 2:
         raise ValueError(f"Input array must be at least 2-dimensional, but it is {ndim}")
@@ -236,7 +237,7 @@ def _rollaxis(a: Any, axis: int, start: int = 0) -> Any:
     doc="a transposition",
 )
 def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
-    """`np.swapaxes`."""
+    """Return the result of `np.swapaxes`."""
     ndim = len(shape_of(a))
     order = list(range(ndim))
     i, j = normalize_axis_index(axis1, ndim), normalize_axis_index(axis2, ndim)
@@ -255,7 +256,7 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
     doc="a reshape",
 )
 def ravel(a: Any, order: str | None = "C") -> Any:
-    """`np.ravel`."""
+    """Return the result of `np.ravel`."""
     if order in ("K", "k"):
         strides = getattr(_in_memory(a, "K"), "strides", ())
         if len(strides) > 1:
@@ -263,12 +264,12 @@ def ravel(a: Any, order: str | None = "C") -> Any:
     elif is_fortran(a, order):
         a = reverse_axes(a)
     shape = shape_of(a)
-    a = in_c_order(a)  # a copy even where a view could be made, as in NumPy
+    a = in_c_order(a)  # like NumPy, copies even if a view is possible
     return a if len(shape) == 1 else RESHAPE(a, shape=(math.prod(shape),))
 
 
 def _as_they_lie(strides: tuple[int, ...]) -> tuple[int, ...]:
-    """Return axes from the longest stride to the shortest; those along which an array was broadcast stay where they are."""
+    """Return the axes sorted from the longest stride to the shortest. Broadcast axes (stride 0) keep their places."""
     axes: list[int] = []
     for axis, stride in enumerate(strides):
         place = len(axes)
@@ -282,7 +283,7 @@ def _as_they_lie(strides: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def in_c_order(a: Any) -> Any:
-    """Return `a` itself if it lies in C order without gaps, otherwise a copy that does; one of both if that is not known."""
+    """Return `a` if it is C-contiguous, otherwise a C-contiguous copy; either one if the layout of a Tensor is unknown."""
     if is_traced(a):
         return type(a).__functad_c_ordered__(a)
     flags = getattr(a, "flags", None)
@@ -290,7 +291,7 @@ def in_c_order(a: Any) -> Any:
 
 
 def in_fortran_order(a: Any) -> Any:
-    """Return `a` itself if it lies in Fortran order without gaps, otherwise a copy that does."""
+    """Return `a` if it is Fortran-contiguous, otherwise a Fortran-contiguous copy."""
     return reverse_axes(in_c_order(reverse_axes(a)))
 
 
@@ -305,7 +306,7 @@ def in_fortran_order(a: Any) -> Any:
     doc="a reshape",
 )
 def expand_dims(a: Any, axis: Any) -> Any:
-    """`np.expand_dims`."""
+    """Return the result of `np.expand_dims`."""
     own = shape_of(a)
     axes = axis if isinstance(axis, (tuple, list)) else (axis,)
     ndim = len(own) + len(axes)
@@ -327,12 +328,12 @@ def expand_dims(a: Any, axis: Any) -> Any:
     doc="a reshape",
 )
 def squeeze(a: Any, axis: Any = None) -> Any:
-    """`np.squeeze`."""
+    """Return the result of `np.squeeze`."""
     own = shape_of(a)
     a = _as_array(a)
     if axis is None:
         shape = tuple([n for n in own if n != 1])
-    elif not own and axis in (0, -1):  # which NumPy allows
+    elif not own and axis in (0, -1):  # NumPy allows these axes of a scalar
         return a
     else:
         gone = (axis,) if type(axis) is int and 0 <= axis < len(own) else normalize_axis_tuple(axis, len(own))
@@ -344,7 +345,7 @@ def squeeze(a: Any, axis: Any = None) -> Any:
 
 
 def atleast(a: Any, ndim: int) -> Any:
-    """Return `a` with axes of length 1 added until it has `ndim` of them, where `np.atleast_1d`, ... put them."""
+    """Return `a` with at least `ndim` axes. The new axes of length 1 have the positions of `np.atleast_1d`, `2d` and `3d`."""
     a = as_operand(a)
     shape = shape_of(a)
     if len(shape) >= ndim:
@@ -370,6 +371,6 @@ _enter_atleast(np.atleast_3d, 3)
 
 
 def same_spec(a: Any, *others: Any, **params: Any) -> ArraySpec:
-    """Shape rule of functions whose result has the shape and dtype of the first argument."""
+    """Return the shape and dtype of the first argument: the shape rule of functions that keep both."""
     own = spec_of(a)
     return ArraySpec(own.shape, own.dtype)

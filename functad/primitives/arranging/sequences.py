@@ -20,7 +20,7 @@ from functad.primitives.signals.differences import array_of
 
 
 def _linspace_vjp(g: Any, num: int, endpoint: bool) -> list[Any]:
-    """Each end gets the sum of the cotangents by the share that it has in the elements."""
+    """Return the cotangents of both ends: sums of `g`, weighted by the share of the end in each element."""
     divisor = max(num - 1 if endpoint else num, 1)
     share = np.arange(num).reshape((num,) + (1,) * (len(shape_of(g)) - 1)) * (1 / divisor)
     second = careful_product(g, share).sum(0)
@@ -29,7 +29,7 @@ def _linspace_vjp(g: Any, num: int, endpoint: bool) -> list[Any]:
 
 def _linspace_spec(*ends: Any, num: int, endpoint: bool) -> ArraySpec:
     specs = [spec_of(end) for end in ends]
-    # NumPy is asked for the dtype, of numbers.
+    # NumPy computes the dtype from numbers.
     dtype = np.linspace(*[stand_in(s if s.weak else ArraySpec((), s.dtype)) for s in specs], 1).dtype  # type: ignore[call-overload]
     return ArraySpec((num, *np.broadcast_shapes(*[s.shape for s in specs])), dtype)
 
@@ -67,7 +67,7 @@ def linspace(
     *,
     device: Any = None,
 ) -> Any:
-    """`np.linspace`."""
+    """Return the result of `np.linspace`."""
     num = _count(num)
     start, stop = as_operand(start), as_operand(stop)
     out = LINSPACE(start, stop, num=num, endpoint=bool(endpoint))
@@ -104,7 +104,7 @@ def _count(given: Any) -> int:
 
 
 def _finished(out: Any, dtype: Any, axis: int) -> Any:
-    """Return a sequence along the first axis with its dtype and its axis as they are wanted."""
+    """Return a sequence along the first axis, moved to `axis` and cast to `dtype`."""
     if axis != 0:
         out = np.moveaxis(out, 0, axis)
     if dtype is None:
@@ -157,7 +157,7 @@ def _geomspace(start: Any, stop: Any, num: Any = 50, endpoint: Any = True, dtype
     start, stop = (np.broadcast_to(astype(end, common, copy=False), shape) for end in (start, stop))
     last = num - 1 if endpoint else num
     inner = np.arange(1, last).reshape((-1,) + (1,) * len(shape)) / max(last, 1)
-    # The ends themselves are given, and not what powers make of them.
+    # The result contains the exact ends, not their rounded powers.
     parts = [start[None], start * np.exp(np.log(stop / start) * inner), stop[None]]
     out = concatenate(parts[: 3 if endpoint else 2])[:num]
     if axis != 0:
@@ -166,6 +166,6 @@ def _geomspace(start: Any, stop: Any, num: Any = 50, endpoint: Any = True, dtype
 
 
 def _has_zero(value: Any) -> bool:
-    """Say whether a zero is among the values, as far as they are known."""
+    """Return `True` if the values are known and contain a zero."""
     value = innermost(value)
     return not isinstance(value, ArraySpec) and bool(np.any(value == 0))

@@ -1,6 +1,6 @@
-"""Questions about shape and dtype, and comparisons of whole arrays.
+"""Queries of shape and dtype, and comparisons of whole arrays.
 
-Queries are answered from what is known of a Tensor even without its value, and nothing is recorded.
+A query reads the shape and dtype of a Tensor, which are known without its value. Traces do not record queries.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from functad.primitives.operands import concrete, innermost, is_traced
 
 
 class Query(Entry):
-    """A function that shape and dtype of its arguments answer; its result is plain, and nothing is recorded."""
+    """A function of the shape and dtype of its arguments. Its result is plain, and traces do not record it."""
 
     status = "constant"
     kind = "constant"
@@ -34,7 +34,7 @@ class Query(Entry):
 
 
 def query(function: Any, *, doc: str, samples: Samples, **given: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Enter a query by its answer, with NumPy's signature."""
+    """Register the decorated function, with NumPy's signature, as the query `function`."""
 
     def enter(front: Callable[..., Any]) -> Callable[..., Any]:
         Query(function, front=front, doc=doc, samples=samples, **given)
@@ -66,7 +66,7 @@ def _size(a: Any, axis: Any = None) -> int:
 
 
 def _promoted(value: Any) -> Any:
-    """Return a plain value of the dtype of a Tensor, for NumPy to look at: a Python number if the Tensor holds one."""
+    """Return the dtype of a Tensor, or a Python number if the Tensor holds one. Other values are returned unchanged."""
     if not is_traced(value):
         return value
     inner = innermost(value)
@@ -105,13 +105,13 @@ def _two(array: Any) -> Calls:
 
 
 def model_of(prototype: Any) -> Any:
-    """Return an array with the kind, layout, shape and dtype of a Tensor: its value, or what stands for its spec."""
+    """Return an array with the kind, layout, shape and dtype of a Tensor: its value, or a placeholder for its spec."""
     inner = innermost(prototype)
     return np.broadcast_to(np.empty((), inner.dtype), inner.shape) if isinstance(inner, ArraySpec) else inner
 
 
 def enter_query(function: Any, *, doc: str, samples: Samples) -> None:
-    """Enter a query that NumPy answers itself, if it is given models in place of Tensors."""
+    """Register a query that calls NumPy with models in place of Tensors."""
 
     @query(function, doc=doc, samples=samples)
     def answered(*args: Any, **kwargs: Any) -> Any:
@@ -133,7 +133,7 @@ def _one_to_show(array: Any) -> Calls:
 
 
 def _enter_of_values(function: Any, doc: str, samples: Samples) -> None:
-    """Enter a query that NumPy answers from the values of its arguments."""
+    """Register a query that calls NumPy with the values of its arguments."""
 
     @query(function, doc=doc, samples=samples, value_dependent=True)
     def answered(*args: Any, **kwargs: Any) -> Any:
@@ -169,7 +169,7 @@ def _enter_closeness(function: Any, spec: Any, batch: Any) -> Primitive:
 
 
 def _of_all(primitive: Primitive, size: int, values: Values, batched: Which, params: Params) -> Any:
-    """Arrays are equal, or close, if all their elements are, and they can be compared at all."""
+    """Compare each pair of examples: `True` if their shapes are comparable and all elements are equal or close."""
     if primitive is ALLCLOSE:
         return flat(np.isclose(*aligned(values, batched), **params)).all(1)
     shapes = [shape_of(v)[b:] for v, b in zip(values, batched, strict=True)]

@@ -1,4 +1,4 @@
-"""Addition to powers: the ufuncs behind Python's arithmetic operators, and their relatives."""
+"""Arithmetic ufuncs: Python's arithmetic operators and related functions, from addition to powers."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _BOOL = np.dtype(np.bool_)
 def _divide(x: Any, y: Any) -> Any:
     try:
         return x / y
-    except ZeroDivisionError:  # two Python numbers: give infinity or NaN, as NumPy does
+    except ZeroDivisionError:  # two Python numbers: return infinity or NaN, like NumPy
         return np.true_divide(x, y).item()
 
 
 def _power(x: Any, y: Any) -> Any:
     if type(x) in (int, float) and type(y) in (int, float) and not (type(x) is int is type(y) and y >= 0):
-        return np.float_power(x, y).item()  # Python would give complex numbers, or raise
-    if type(x) is np.ndarray and x.dtype is _BOOL:  # `x**2` is np.square, which gives int8
+        return np.float_power(x, y).item()  # Python would return a complex number or raise
+    if type(x) is np.ndarray and x.dtype is _BOOL:  # `x**2` calls np.square, which returns int8
         return np.power(x, y)
     return x**y
 
@@ -38,7 +38,7 @@ def _remainder(x: Any, y: Any) -> Any:
 
 
 def unchanged(g: Any) -> Any:
-    """Return a cotangent, or a tangent: the rule of a sum."""
+    """Return `g` unchanged: the rule of a sum, for a cotangent or a tangent."""
     return g
 
 
@@ -71,18 +71,18 @@ POSITIVE = elementwise(np.positive, lambda g: g, operator=operator.pos, doc="d(+
 
 
 def _power_base(g: Any, x: Any, y: Any) -> Any:
-    """`y x^(y-1) g`; the exponent's exact zeros win over `0^(-1)`, so that `x ** 0` has derivative 0 everywhere."""
+    """Return `y x^(y-1) g`. An exact zero of `y` wins over `0^(-1)`: the derivative of `x ** 0` is 0 everywhere."""
     if type(y) is int or type(y) is float:
         if y == 2:
-            return (x + x) * g  # a third faster than 2 * x on small arrays, and NumPy multiplies in place on large ones
+            return (x + x) * g  # a third faster than 2 * x on small arrays; NumPy multiplies in place on large ones
         return g * y if y in {0, 1} else product(g, y * _power(x, y - 1))
     return product(g, product(y, _power(x, y - 1)))
 
 
 def _power_exponent(g: Any, x: Any, out: Any) -> Any:
-    """`x^y log(x) g`, with `log(1)` where x = 0: there the function of y is constant, and jumps at y = 0."""
+    """Return `x^y log(x) g`, with `log(1)` at x = 0, because `0^y` is constant except for a jump at y = 0."""
     base = x + (x == 0)
-    if type(x) in (int, float, complex):  # the logarithm of a Python number stays a Python number, so that float32 stays
+    if type(x) in (int, float, complex):  # keep the logarithm a Python number, so that a float32 result keeps its dtype
         return product(g, product(out, np.log(base).item()))
     return product(g, product(out, np.log(base)))
 
@@ -125,7 +125,7 @@ REMAINDER = elementwise(
 FMOD = elementwise(
     np.fmod,
     lambda g: g,
-    lambda g, x, y, out: -product(g, np.rint((x - out) / y)),  # trunc(x / y) can be one off where x / y was rounded
+    lambda g, x, y, out: -product(g, np.rint((x - out) / y)),  # trunc(x / y) can be off by one if x / y was rounded
     domain=((-2.0, 2.0), (0.5, 0.7)),
     complex=False,
     doc="d fmod(x, y) = dx - trunc(x / y) dy",

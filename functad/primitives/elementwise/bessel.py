@@ -1,4 +1,4 @@
-"""Modified Bessel functions of the first kind: `np.i0`, and those of higher order, which its derivatives are made of."""
+"""Modified Bessel functions of the first kind: `np.i0`, and the higher orders that its derivatives need."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from functad.primitives.kinds import elementwise
 from functad.primitives.operands import as_operand
 
 _SERIES_UP_TO = 30.0
-"""Where the power series, of 60 terms, hands over to the asymptotic one, of 25: both are exact to rounding there."""
+"""Limit between the power series (60 terms) and the asymptotic series (25 terms). At the limit both are exact to rounding."""
 
 
 def _power_series(x: Any, n: int) -> Any:
-    """`sum_k (x / 2)^(2 k + n) / (k! (k + n)!)` (Abramowitz and Stegun 9.6.10); for x >= 0 nothing cancels."""
+    """Return `sum_k (x / 2)^(2 k + n) / (k! (k + n)!)` (Abramowitz and Stegun 9.6.10), for x >= 0: no term cancels."""
     half = 0.5 * x
     term = half**n / math.factorial(n)
     total = term
@@ -29,7 +29,7 @@ def _power_series(x: Any, n: int) -> Any:
 
 
 def _asymptotic_series(x: Any, n: int) -> Any:
-    """`e^x / sqrt(2 pi x) (1 - (4 n^2 - 1) / (8 x) + ...)` (Abramowitz and Stegun 9.7.1)."""
+    """Return `e^x / sqrt(2 pi x) (1 - (4 n^2 - 1) / (8 x) + ...)` (Abramowitz and Stegun 9.7.1)."""
     term = total = np.ones_like(x)
     for k in range(1, 25):
         term = term * ((2 * k - 1) ** 2 - 4 * n * n) / (8 * k * x)
@@ -38,11 +38,11 @@ def _asymptotic_series(x: Any, n: int) -> Any:
 
 
 def bessel_i(x: Any, *, order: int) -> Any:
-    """Return the modified Bessel function of the first kind, of an integer order.
+    """Return the modified Bessel function of the first kind of integer order.
 
     Args:
         x: real numbers.
-        order: 0 or above.
+        order: an integer, 0 or above.
 
     Example:
         >>> bessel_i(np.float64(1.0), order=1).round(12)

@@ -1,6 +1,7 @@
-"""The larger and the smaller of two: `maximum`, `minimum`, `fmax`, `fmin` and `clip`.
+"""Elementwise extremes and bounds: `maximum`, `minimum`, `fmax`, `fmin` and `clip`.
 
-Each keeps the mask of what was not chosen, and where there are ties, that of these; see `functad.primitives.indexing.choose`.
+The residuals are masks: one of the elements that lost, and one of the ties if there are any. The rules apply the masks with
+the functions of `functad.primitives.indexing.choose`.
 """
 
 from __future__ import annotations
@@ -23,22 +24,22 @@ _FLOAT32 = np.dtype(np.float32)
 
 
 def _ties(x: Any, y: Any) -> Any:
-    """Return where two arrays are equal, or `None` if it is known that they are so nowhere."""
+    """Return the mask of equal elements, or `None` if all elements are known to differ."""
     equal = x == y
     known = known_array(equal)
     if known is not None:
-        return equal if np.count_nonzero(known) else None  # a quarter of the time of `any`
+        return equal if np.count_nonzero(known) else None  # `any` takes four times as long
     return None if issubclass(type(equal), (bool, np.bool_)) and not equal else equal
 
 
 def _unless(g: Any, lost: Any, ties: Any) -> Any:
-    """Return the cotangent where an argument was chosen: zero where it lost, and half of it at a tie."""
+    """Return the cotangent of an argument: `g` where it was chosen, half of `g` at a tie, zero where it lost."""
     if ties is not None:
         g = np.where(ties, g * 0.5, g)
     return dropped(g, lost)
 
 
-# Masks are made by np.less and not by `<`, which Python's complex numbers lack.
+# The masks use np.less instead of `<`, because Python's complex numbers have no `<`.
 
 
 def _less_or_nan(x: Any, y: Any) -> Any:
@@ -50,9 +51,10 @@ def _greater_or_nan(x: Any, y: Any) -> Any:
 
 
 def _beside_rows(function: np.ufunc) -> Callable[[Any, Any], Any]:
-    """Return a function that does the same, but does it to a row of equal numbers where it meets a large array and a number.
+    """Return `function`, with a Python number replaced by a row of equal elements if the array is large and float32.
 
-    With a number NumPy takes one element at a time: 52 us for 65,536 float32, and 25 with a row (for float64 both take 50).
+    NumPy does not vectorise the call with a number: 65,536 float32 take 52 us with a number and 25 us with a row
+    (float64: 50 us with both).
     """
 
     def compute(x: Any, y: Any) -> Any:
@@ -100,11 +102,11 @@ FMIN = _enter_extremum(
 
 
 def _as_array_first(ufunc: np.ufunc, clipped: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[..., ArraySpec]]:
-    """Return a ufunc and its shape rule for a first argument that is made an array, as `np.clip` does: a number is not weak.
+    """Return a bound function and its shape rule. Like `np.clip`, both treat a number in the first argument as an array.
 
     Args:
-        ufunc: computes the result.
-        clipped: the same as a call of `ndarray.clip`, which takes Python integers beyond the dtype as bounds.
+        ufunc: the ufunc that computes the result.
+        clipped: the same computation with `ndarray.clip`, which accepts Python integers outside the dtype as bounds.
     """
     rule = ufunc_spec(ufunc, keeps_weak=False)
 
@@ -124,7 +126,7 @@ def _as_array_first(ufunc: np.ufunc, clipped: Callable[..., Any]) -> tuple[Calla
 
 
 def _enter_bound(name: str, extremum: np.ufunc, clipped: Callable[..., Any], lost: Any, doc: str) -> Primitive:
-    """Enter `clip` with one bound: an extremum, but at a tie the derivative of `a` passes and is not shared."""
+    """Register `clip` with one bound: an extremum, except that at a tie `a` gets the whole cotangent."""
     compute, spec = _as_array_first(extremum, clipped)
     return elementwise(
         extremum,
@@ -158,7 +160,7 @@ AT_MOST = _enter_bound(
 
 
 _HAS_MIN = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
-CLIP_UFUNC: np.ufunc = np._core.umath.clip  # type: ignore[attr-defined] # what the method of arrays calls
+CLIP_UFUNC: np.ufunc = np._core.umath.clip  # type: ignore[attr-defined] # called by `ndarray.clip`
 
 _clip, _clip_spec = _as_array_first(CLIP_UFUNC, lambda a, low, high: a.clip(low, high))
 
@@ -174,7 +176,7 @@ def clip(
     dtype: Any = None,
     casting: Any = None,
 ) -> Any:
-    """`np.clip`, and the ufunc of that name, of which the method of arrays makes use."""
+    """Return the result of `np.clip`, or of the ufunc `clip` that `ndarray.clip` calls."""
     refuse_out(out, "clip")
     low, high = as_operand(a_min if min is None else min), as_operand(a_max if max is None else max)
     refuse_foreign("clip", a, low, high)
@@ -188,9 +190,10 @@ def clip(
 
 
 def _without_bounds_beyond(dtype: np.dtype[Any], low: Any, high: Any) -> tuple[Any, Any]:
-    """Return bounds for integers of a dtype: `np.clip` ignores a Python integer that no element can pass.
+    """Return the bounds, without Python integers that no element of an integer `dtype` can pass; `np.clip` ignores them.
 
-    A Python integer whose value is not known yet goes to `np.clip` with both bounds, which compares it with the dtype.
+    If a bound is a Python integer of unknown value, the limit of the dtype replaces a missing second bound: with two bounds,
+    `np.clip` compares the integer with the dtype.
     """
     if dtype.kind not in "iu" or not (_is_python_integer(low) or _is_python_integer(high)):
         return low, high
@@ -248,5 +251,5 @@ Composite(
     clip,
     samples=lambda array: [((array(3), -0.5, array(3)), {}), ((array(2), array(), 0.5), {})],
     doc="as clip",
-    name="umath.clip",  # apart from np.clip, which has the same name
+    name="umath.clip",  # np.clip has the name "clip"
 )

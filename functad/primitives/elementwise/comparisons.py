@@ -1,4 +1,4 @@
-"""Comparisons, logic, rounding and bit operations: functions whose derivative is zero wherever it exists."""
+"""Comparisons, logic, rounding and bit operations: functions with derivative zero wherever it exists."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _STEP = "piecewise constant: the derivative is 0"
 
 
 BOOLEAN: set[str] = set()
-"""The names of ufuncs whose result is boolean: programs call them to check values too, and nothing comes of the result."""
+"""Names of the ufuncs with a boolean result. Programs also call these ufuncs only to check values, and discard the result."""
 
 
 def _logical(function: np.ufunc, shortcut: Any = None) -> Primitive:
@@ -35,7 +35,7 @@ def _step(function: np.ufunc, shortcut: Any = None) -> Primitive:
 def _floor_divide(x: Any, y: Any) -> Any:
     try:
         return x // y
-    except ZeroDivisionError:  # two Python numbers: give infinity or NaN, as NumPy does
+    except ZeroDivisionError:  # two Python numbers: return infinity or NaN, like NumPy
         return np.floor_divide(x, y).item()
 
 
@@ -75,7 +75,7 @@ for _function in (np.floor, np.ceil, np.trunc, np.rint):
 
 
 def round_to(a: Any, decimals: int = 0, out: Any = None) -> Any:
-    """`np.round`."""
+    """Return the result of `np.round`."""
     refuse_out(out, "round")
     return ROUND(a, decimals=int(decimals))
 
@@ -106,7 +106,7 @@ constant(np.spacing, doc=_STEP, samples=_ONE, complex=False)
 
 HEAVISIDE = elementwise(
     np.heaviside, None, lambda g, x: g * (x == 0), complex=False,
-    samples=lambda array: [  # with zeros among the integers, at which there is no derivative to compare with differences
+    samples=lambda array: [  # only integers contain zeros: finite differences have no derivative to match there
         ((array(3), array(3)), {}), ((array(2, 1), array(3)), {}), ((np.array([0, 1, 0], np.int8), array(3)), {}),
     ],
     doc="d heaviside(x, h) = dh where x is 0, else 0: the step of x is cut",

@@ -1,7 +1,7 @@
 """Real and imaginary parts, conjugates, angles and signs of complex numbers.
 
-The walks pair a cotangent and a tangent as `Re(g t)`, without conjugation. So a real-valued function whose differential is
-`Re(c dx)` has the VJP rule `g * c`, and the rule for the conjugate is the conjugate.
+A cotangent `g` and a tangent `t` are paired as `Re(g t)`, without conjugation. A real-valued function with differential
+`Re(c dx)` therefore has the VJP rule `g * c`, and the rule of the conjugate is the conjugate.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _BOOL = np.dtype(np.bool_)
 
 
 def _imag_vjp(g: Any, val_dtype: Any) -> Any:
-    """`Im(x) = Re(-i x)`; zero for a real argument, whose cotangent must stay real."""
+    """Return `-i g`, because `Im(x) = Re(-i x)`. The cotangent of a real argument is a real zero."""
     return g * -1j if val_dtype.kind == "c" else np.zeros_like(g)
 
 
 def _part_spec(val: Any) -> ArraySpec:
     spec = spec_of(val)
-    if spec.weak and spec.dtype.kind == "b":  # the parts of Python's True are integers
+    if spec.weak and spec.dtype.kind == "b":  # True.real is an integer
         return spec_of(0)
     return ArraySpec(spec.shape, spec.dtype.type(0).real.dtype, spec.weak)
 
@@ -60,12 +60,12 @@ CONJUGATE = elementwise(np.conjugate, lambda g: g.conj(), doc="d conj(x) = conj(
 
 
 def _complex_sign_vjp(g: Any, x: Any, out: Any) -> Any:
-    """`d(x/|x|) = i s Im(conj(s) dx) / |x|` with `s = x/|x|`, so the cotangent is `i conj(s) Im(s g) / |x|`; 0 at 0."""
+    """Return `i conj(s) Im(s g) / |x|` with `s = x/|x|`, from `ds = i s Im(conj(s) dx) / |x|`; 0 at x = 0."""
     return 1j * (out.conj() * (out * g).imag) * inverse(np.absolute(x))
 
 
 def _complex_sign_jvp(t: Any, x: Any, out: Any) -> Any:
-    """`i s Im(conj(s) t) / |x|` with `s = x/|x|`; 0 at 0."""
+    """Return `i s Im(conj(s) t) / |x|` with `s = x/|x|`; 0 at x = 0."""
     return 1j * (out * (out.conj() * t).imag) * inverse(np.absolute(x))
 
 
@@ -128,7 +128,7 @@ for _function in (np.iscomplex, np.isreal):
     value_dependent=True,
 )
 def real_if_close(a: Any, tol: float = 100) -> Any:
-    """Return the real part if all imaginary parts are within `tol` (times the machine epsilon if above 1) of zero."""
+    """Return the real part if all imaginary parts are within `tol` of zero (`tol` > 1: times the machine epsilon)."""
     a, dtype = array_of_number(strong(a)), dtype_of(a)
     if dtype.kind != "c":
         return a

@@ -1,4 +1,4 @@
-"""Conversion between dtypes, and copies."""
+"""Conversions between dtypes, and copies."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ ASTYPE_INTEGER = constant(
 
 
 def astype(a: Any, dtype: Any, casting: Any = "unsafe", copy: bool = True) -> Any:
-    """Return an array or Tensor in another dtype; to an integer or boolean one the result is a constant.
+    """Return an array or Tensor in another dtype. A result with an integer or boolean dtype is a constant.
 
     Raises:
-        ConversionError: a Tensor should become an array of objects or of text.
+        ConversionError: a Tensor cannot become an array of objects or text.
     """
     dtype = np.dtype(dtype)
     own = dtype_of(a)
@@ -94,18 +94,17 @@ def _copy(a: Any, *, order: str = "K") -> Any:
         except OverflowError:
             return np.uint64(a)  # an integer beyond uint64 raises OverflowError again
     if not issubclass(type(a), (np.ndarray, np.generic)):
-        return a.copy()  # what its memory looks like is the business of the other library
+        return a.copy()  # an array of another library: the library decides the memory layout
     try:
         return a.copy(order)
-    except TypeError:  # a scalar takes no order
+    except TypeError:  # a scalar has no order
         return a
 
 
 def copy_alike(array: Any) -> Any:
-    """Return a copy whose elements lie in memory as those of an array do: what is a view of the one is a view of the other.
+    """Return a copy with the same memory layout, so that an operation returns a view of the copy if it does of the array.
 
-    So the order of the axes stays, and so do gaps, axes that run backwards and those that were broadcast; where elements share
-    their memory so, the copy is read-only.
+    The copy keeps the order of the axes, gaps, and negative and zero strides. The copy is read-only if elements share memory.
     """
     if array.flags.forc or type(array) is not np.ndarray:
         return array.copy("K")
@@ -118,9 +117,9 @@ def copy_alike(array: Any) -> Any:
 
 
 def laid_out(a: Any, order: str) -> Any:
-    """Return an array or Tensor, or a copy if it is known to lie in another order, `C` or `F`, than NumPy's function gives.
+    """Return an array or Tensor, copied if its memory layout is known and differs from `order` (`C` or `F`).
 
-    What is a view of it, and so changes with it, depends on that.
+    `order` is the layout of the result of the NumPy function. The layout decides which later operations return views.
     """
     flags = getattr(innermost(a), "flags", None)
     wrong = flags is not None and not (flags.f_contiguous if order == "F" else flags.c_contiguous)
@@ -128,7 +127,7 @@ def laid_out(a: Any, order: str) -> Any:
 
 
 def laid_out_like(a: Any, model: Any) -> Any:
-    """Return an array or Tensor, or a copy if it is known to lie otherwise than a copy of a model of the same shape does."""
+    """Return an array or Tensor, copied if its memory layout is known and differs from a copy of `model` (same shape)."""
     own, wanted = innermost(a), innermost(model)
     if type(own) is not np.ndarray or type(wanted) is not np.ndarray or own.ndim < 2 or own.shape != wanted.shape:
         return a
@@ -138,7 +137,7 @@ def laid_out_like(a: Any, model: Any) -> Any:
 
 
 def arranged(a: Any, strides: Sequence[int]) -> Any:
-    """Return an array or Tensor, or a copy if its axes are known not to lie without gaps in the order of some strides."""
+    """Return an array or Tensor, copied if its memory is known not to be contiguous in the axis order of `strides`."""
     own, axes = innermost(a), tuple(sorted(range(len(strides)), key=lambda axis: -strides[axis]))
     if type(own) is not np.ndarray or own.transpose(axes).flags.c_contiguous:
         return a
@@ -146,13 +145,13 @@ def arranged(a: Any, strides: Sequence[int]) -> Any:
 
 
 def array_of_number(a: Any) -> Any:
-    """Return a Tensor of a scalar as a Tensor of an array of shape `()`; anything else unchanged."""
+    """Return a Tensor of a scalar as a Tensor of an array of shape `()`. Other values are returned unchanged."""
     return COPY(BROADCAST_TO(a, shape=())) if is_traced(a) and is_number(a) else a
 
 
 def _copy_front(a: Any, order: str = "K", subok: bool = False) -> Any:
-    a = array_of_number(a)  # the method `copy` leaves a number one
-    return COPY(a) if order == "K" else COPY(a, order=order)  # the layout decides what is a view of the copy
+    a = array_of_number(a)  # unlike the method `copy`, which returns a number for a number
+    return COPY(a) if order == "K" else COPY(a, order=order)  # the layout decides which operations on the copy return views
 
 
 COPY = linear(

@@ -1,4 +1,4 @@
-"""`np.emath`: functions that give a complex result where real numbers lie outside their domain."""
+"""`np.emath`: functions that return complex numbers if real arguments are outside the real domain."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _beyond_one(x: Any) -> Any:
 
 
 def _extended(x: Any, outside: Callable[[Any], Any], name: str) -> Any:
-    """Return an array, as a complex one if it is real and has numbers outside the domain."""
+    """Return `x` as an array, converted to complex if it is real and has elements outside the domain."""
     x = array_of(x)
     dtype = dtype_of(x)
     if dtype.kind == "c" or not np.any(outside(concrete(x, f"np.emath.{name}"))):
@@ -90,6 +90,6 @@ def _power(x: Any, p: Any) -> Any:
     if dtype_of(p).kind in "iu" and np.any(_negative(concrete(p, "np.emath.power"))):
         p = p * 1.0
     x = _extended(x, _negative, "power")
-    # An array of shape () would yield in `x ** p` up to NumPy 2.1, though it does not in `np.power(x, p)`.
+    # Up to NumPy 2.1, an array of shape () does not take part in the dtype promotion of `x ** p`, but does in `np.power(x, p)`.
     dtype = np.result_type(dtype_of(x), dtype_of(p))
     return np.power(astype(x, dtype, copy=False), astype(p, dtype, copy=False))

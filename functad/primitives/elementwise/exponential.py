@@ -1,6 +1,6 @@
 """Exponentials, logarithms and roots.
 
-Constant factors stand outside `product` and `quotient`: NumPy then multiplies in place, and one temporary is enough.
+The rules multiply constant factors after `product` and `quotient`. NumPy then multiplies in place, with a single temporary.
 """
 
 from __future__ import annotations

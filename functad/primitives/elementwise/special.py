@@ -1,4 +1,4 @@
-"""Ufuncs of two arguments with a safe derivative, those with two results, changes of unit, and `sinc`."""
+"""Ufuncs of two arguments with a guarded derivative, ufuncs with two results, unit conversions, and `sinc`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ONE = np.asarray(1.0)
 
 
 def softmax_first(x: Any, y: Any) -> Any:
-    """Return `exp(x) / (exp(x) + exp(y))`; a half where x and y are the same infinity."""
+    """Return `exp(x) / (exp(x) + exp(y))`; 1/2 where x and y are the same infinity."""
     if type(x) in PLAIN and type(y) in PLAIN:
         return _softmax_first(x, y)
     return SOFTMAX_FIRST(x, y)
@@ -57,16 +57,19 @@ SOFTMAX_FIRST = elementwise(
 
 
 def _weighed(g: Any, x: Any, y: Any) -> Any:
-    """`g exp(x) / (exp(x) + exp(y))`; on arrays `g / (1 + exp(y - x))` in one buffer, for it stands in every logistic loss."""
+    """Return `g exp(x) / (exp(x) + exp(y))`.
+
+    Fast path for arrays, because every logistic loss uses this rule: `g / (1 + exp(y - x))` in one buffer.
+    """
     if type(x) in PLAIN and type(y) in PLAIN:
         difference = y - x
         if (
             type(g) is type(difference) is _ndarray
             and g.dtype is difference.dtype
             and ((type(y) is _ndarray and not y.ndim and math.isfinite(y)) or not has_nan(difference))
-        ):  # only of two infinities the difference is not to be had; one is a finite number in most programs
+        ):  # the difference of equal infinities is NaN; in most programs y is a finite number
             np.exp(difference, difference)
-            difference += _ONE if difference.dtype is _FLOAT64 else 1.0  # a Python number has to be made an array first
+            difference += _ONE if difference.dtype is _FLOAT64 else 1.0  # NumPy must convert a Python number to an array first
             return np.divide(g, difference, difference)
     return g * softmax_first(x, y)
 
@@ -97,7 +100,7 @@ HYPOT = elementwise(
 
 
 def _over_squared_radius(a: Any, x: Any, y: Any) -> Any:
-    """`a / (x^2 + y^2)`, 0 at (0, 0); divided twice by the radius, for its square underflows (in float32 below 1e-19)."""
+    """Return `a / (x^2 + y^2)`, 0 at (0, 0). It divides twice by the radius: the square underflows (float32: below 1e-19)."""
     over = over_radius(np.hypot(x, y))
     return a * over * over
 
@@ -157,7 +160,7 @@ MODF_FRACTION = elementwise(
     complex=False,
     internal=True,
     doc="d(x - trunc(x)) = dx",
-    linear_by=lambda params: (),  # in pieces alone
+    linear_by=lambda params: (),  # only piecewise linear
     curvature="none",
 )
 
@@ -168,14 +171,14 @@ def _one_real(array: Any) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
 
 @composite(np.frexp, doc="d mantissa = 2^-exponent dx; the exponent is an integer", samples=_one_real, complex=False)
 def frexp(x: Any, /) -> tuple[Any, Any]:
-    """Return mantissa and exponent: `x = mantissa * 2 ** exponent`."""
+    """Return the mantissa and the exponent of `x = mantissa * 2 ** exponent`."""
     exponent = FREXP_EXPONENT(x)
     return np.ldexp(strong(x), -exponent), exponent
 
 
 @composite(np.modf, doc="the fractional part has derivative 1, the integral part 0", samples=_one_real, complex=False)
 def modf(x: Any, /) -> tuple[Any, Any]:
-    """Return the fractional and the integral part of `x`, both with its sign."""
+    """Return the fractional and the integral part of `x`, both with the sign of `x`."""
     fraction = MODF_FRACTION(x)
     return fraction, astype(np.trunc(x), dtype_of(fraction), copy=False)
 
@@ -199,10 +202,11 @@ for _to_degrees in (np.rad2deg, np.degrees):
 
 
 def _sinc_derivative(x: Any, *, order: int) -> Any:
-    """Return the derivative of `np.sinc` of a given order (1 or more): `d^k/dx^k sinc(x) = pi^k F_k(z)`, `z = pi x`.
+    """Return the derivative of `np.sinc` of order k >= 1: `d^k/dx^k sinc(x) = pi^k F_k(z)`, `z = pi x`.
 
-    From `z F_0 = sin z` by differentiating k times: `z F_k + k F_(k-1) = sin(z + k pi/2)`. Near zero the recursion loses
-    digits; there the power series `F_k = sum (-1)^((m+k)/2) z^m / ((m+k+1) m!)` is summed, `m = k mod 2, k mod 2 + 2, ...`.
+    Differentiating `z F_0 = sin z` k times gives the recursion `z F_k + k F_(k-1) = sin(z + k pi/2)`. The recursion loses
+    digits for |z| < 2. The power series `F_k = sum (-1)^((m+k)/2) z^m / ((m+k+1) m!)`, `m = k mod 2, k mod 2 + 2, ...`,
+    replaces it there.
     """
     z = x * math.pi
     near = np.absolute(z) < 2

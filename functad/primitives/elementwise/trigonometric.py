@@ -18,9 +18,9 @@ TAN = elementwise(np.tan, lambda g, out: product(g, 1 + out * out), domain=((-1.
 
 
 def _root_to_one(x: Any) -> Any:
-    """Return `sqrt(1 - x^2)`; the product of 1 - x and 1 + x loses no digits near 1.
+    """Return `sqrt(1 - x^2)`. The product of 1 - x and 1 + x loses no digits near 1.
 
-    On the branch cuts of complex numbers the sign of a zero tells the side: 1 - x would lose it, and so would the product.
+    On a branch cut, the sign of a zero imaginary part selects the side. `1 - x` and the product would lose this sign.
     """
     if dtype_of(x).kind == "c":
         return np.sqrt(-(x - 1)) * np.sqrt(1 + x)
@@ -42,7 +42,7 @@ ARCCOS = elementwise(
 ARCTAN = elementwise(np.arctan, lambda g, x: quotient(g, 1 + x * x), doc="d arctan(x) = dx / (1 + x^2)", finite=True)
 SINH = elementwise(np.sinh, lambda g, x: product(g, np.cosh(x)), doc="d sinh(x) = cosh(x) dx")
 COSH = elementwise(np.cosh, lambda g, x: product(g, np.sinh(x)), doc="d cosh(x) = sinh(x) dx")
-# In this order NumPy reuses one temporary throughout: 1.1 ms for 1e6 float64, where g * (1 - out * out) takes 3.9.
+# In this order NumPy reuses one temporary: 1.1 ms for 1e6 float64. g * (1 - out * out) takes 3.9 ms.
 TANH = elementwise(np.tanh, lambda g, out: -((out * out - 1) * g), doc="d tanh(x) = (1 - tanh(x)^2) dx", finite=True)
 ARCSINH = elementwise(
     np.arcsinh, lambda g, x: quotient(g, np.sqrt(x * x + 1)), doc="d arcsinh(x) = dx / sqrt(x^2 + 1)", finite=True

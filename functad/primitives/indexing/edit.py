@@ -1,4 +1,4 @@
-"""Inserting and deleting, bins and grids, functions that go over rows or axes."""
+"""Insertion and deletion, `bincount`, grids and windows, and functions that apply a function to rows, axes or pieces."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def _delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
     arr, axis = scanned_axis(arr, axis)
     n = shape_of(arr)[axis]
     order = _order_of(arr) if isinstance(obj, slice) or np.size(obj) == 1 else None
-    kept = np.zeros(n, np.bool_)  # a mask names no element twice, so that reading by it is pulled back fast
+    kept = np.zeros(n, np.bool_)  # a mask reads each element at most once, so its VJP is fast
     kept[np.delete(np.arange(n), obj)] = True
     out = get_item(arr, (*(slice(None),) * axis, kept))
     return out if order is None else laid_out(out, order)
 
 
 def _order_of(a: Any) -> str:
-    """Return the order of an array that is made after a model, as some functions of NumPy choose it."""
+    """Return the memory order in which some NumPy functions allocate a result for `a`."""
     return "F" if getattr(getattr(innermost(a), "flags", None), "fnc", False) else "C"
 
 
@@ -78,7 +78,7 @@ def _insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     n, ndim = shape[axis], len(shape)
     if isinstance(obj, slice):
         obj = np.arange(*obj.indices(n))
-    count = len(np.insert(np.arange(n), obj, 0)) - n  # what a mask stands for depends on the version of NumPy
+    count = len(np.insert(np.arange(n), obj, 0)) - n  # NumPy versions interpret a mask differently
     if len(shape_of(values)) < ndim:
         values = np.reshape(values, (1,) * (ndim - len(shape_of(values))) + shape_of(values))
     if count == 1:
@@ -117,7 +117,7 @@ def _bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
 
 
 def _axis_of(x: Any, axis: int, ndim: int) -> Any:
-    """Return all elements of an array along one of `ndim` axes."""
+    """Return all elements of `x` along axis `axis` of an array with `ndim` axes; the other axes have length 1."""
     return RESHAPE(x, shape=(*(1,) * axis, math.prod(shape_of(x)), *(1,) * (ndim - axis - 1)))
 
 
@@ -203,7 +203,7 @@ def _windows(x: Any, window_shape: Any, axis: Any) -> Any:
     return x
 
 
-# Functions over rows and axes
+# Functions applied to rows and axes
 
 
 def _apply_samples(array: Any) -> Calls:
@@ -253,7 +253,7 @@ def _apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> Any:
     return a
 
 
-# Functions by pieces
+# Piecewise functions
 
 
 def _piecewise_samples(array: Any) -> Calls:
@@ -291,7 +291,7 @@ def _piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> A
 
 
 def _is_condition(condlist: Any, x: Any) -> bool:
-    """Say whether what is given as the list of conditions is the only one of them."""
+    """Return `True` if `condlist` is a single condition instead of a list."""
     if np.isscalar(condlist) or is_traced(condlist):
         return len(shape_of(condlist)) <= len(shape_of(x))
     first = condlist[0]
@@ -303,9 +303,9 @@ def _condition(given: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _piece(x: Any, condition: Any, function: Any, args: tuple[Any, ...], kw: dict[str, Any]) -> Any:
-    """Return a function of the elements where a condition holds, in their places.
+    """Return the values of `function` at the elements where `condition` holds, at their positions in `x`.
 
-    In an abstract trace the number of those elements is unknown, and the function is taken of all.
+    An abstract trace does not know the number of these elements, so it applies `function` to all elements.
     """
     if not callable(function):
         return astype(array_of(function), dtype_of(x), copy=False)
@@ -327,7 +327,7 @@ def _fix(x: Any, out: Any = None) -> Any:
     return rounded(as_operand(x))
 
 
-FIX = constant(  # deprecated since NumPy 2.5, in favour of np.trunc
+FIX = constant(  # deprecated since NumPy 2.5: np.trunc replaces it
     np.fix,
     compute=np.trunc,
     spec=lambda x: ArraySpec(shape_of(x), np.trunc(np.zeros(1, dtype_of(x))).dtype),

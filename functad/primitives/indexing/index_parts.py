@@ -1,4 +1,4 @@
-"""What an index is made of, what shape it reads, and adding pieces at the places it names: the parts that know no primitive."""
+"""Index parsing, shapes of indexed reads, and in-place addition at an index. This module uses no primitive."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ class FloatIndexError(ConversionError, IndexError):
     """A Tensor of floats was used as an index of another."""
 
 
-# What an index is made of
+# The parts of an index
 
 
 def plain_index(index: Any) -> Any:
-    """Return an index with Python integers, slices of such, `None`, `Ellipsis` and arrays in it, and Tensors where it has them.
+    """Return the index normalised to Python integers, booleans and slices, `None`, `Ellipsis`, arrays and integer Tensors.
 
     Raises:
-        AbstractValueError: a mask is an abstract Tensor, so that the shape of the result is unknown.
-        FloatIndexError: a Tensor of floats is no index.
+        AbstractValueError: a mask is an abstract Tensor, so the shape of the result is unknown.
+        FloatIndexError: a Tensor of floats cannot be an index.
     """
     if type(index) is tuple:
         for part in index:
@@ -69,20 +69,20 @@ def _plain_part(part: Any) -> Any:
             return np.array(part)
         part = as_operand(part)
         if part.size == 0 and part.dtype.kind == "f":
-            return part.astype(np.intp)  # NumPy takes an empty list for integers
+            return part.astype(np.intp)  # NumPy treats an empty list as integers
     if is_traced(part):
         return _tensor_part(part)
     if has_array_api_alone(kind):
         return _plain_part(numpy_values(part, "indexing"))
     if hasattr(part, "dtype") and hasattr(part, "__array_function__"):
-        return part  # an array of another library, as the values are then
+        return part  # an array of another library; the indexed array is one too
     if hasattr(part, "__index__") and not hasattr(part, "__array__"):
         return operator.index(part)
     return _places_in(part)
 
 
 def _places_in(part: Any) -> Any:
-    """Return a range, an index of pandas, or whatever else becomes an array, as the array that NumPy makes of it."""
+    """Return any other index, such as a range or a pandas index, converted to a NumPy array."""
     try:
         places = np.asarray(part)
     except (TypeError, ValueError):
@@ -95,11 +95,11 @@ def _places_in(part: Any) -> Any:
 
 
 def _tensor_part(part: Any) -> Any:
-    """Return a Tensor that can be an index; the value of a mask, of which there is no derivative, if it is known.
+    """Return a Tensor of integers unchanged, and the value of a mask, which has no derivative.
 
     Raises:
-        AbstractValueError: the value of a mask is not known.
-        FloatIndexError: it is a Tensor of floats.
+        AbstractValueError: the value of the mask is unknown.
+        FloatIndexError: `part` is a Tensor of floats.
     """
     kind = part.dtype.kind
     if kind == "b" and not isinstance(inner := innermost(part), ArraySpec):
@@ -121,9 +121,10 @@ PART, PLACES, WIDENS, OTHER = "part", "places", "widens", "other"
 
 
 def way_of_reading(index: Any) -> str:
-    """Return how an index reads: a `PART` by integers and slices of such, at `PLACES` that arrays give, or all that `WIDENS`.
+    """Return the kind of an index.
 
-    `OTHER` is any other one, which may still be as simple when `plain_index` has seen to it.
+    `PART` has integers and slices, `PLACES` has arrays, `WIDENS` reads all elements and only adds axes. `OTHER` is any other
+    index; `plain_index` may turn it into a simpler one.
     """
     if type(index) is not tuple:
         return OTHER
@@ -148,14 +149,14 @@ def way_of_reading(index: Any) -> str:
 
 
 def holds_tensors(index: Any) -> bool:
-    """Say whether there are Tensors in an index that `plain_index` returned."""
+    """Return `True` if an index returned by `plain_index` contains Tensors."""
     if type(index) is tuple:
         return any(map(is_traced, index))
     return is_traced(index)
 
 
 def is_basic(index: Any) -> bool:
-    """Say whether an index is made of integers, slices, `newaxis` and `Ellipsis`, so that it reads a view or an element."""
+    """Return `True` if the index has only integers, slices, `newaxis` and `Ellipsis`, so it reads a view or an element."""
     for part in index if type(index) is tuple else (index,):
         kind = type(part)
         if kind is not int and kind is not slice and part is not None and part is not Ellipsis:
@@ -164,7 +165,7 @@ def is_basic(index: Any) -> bool:
 
 
 def never_repeats(index: Any) -> bool:
-    """Say whether an index has no arrays but boolean masks, and so names each element once at most."""
+    """Return `True` if all arrays in the index are boolean masks, so it selects each element at most once."""
     for part in index if type(index) is tuple else (index,):
         kind = type(part)
         if kind is int or kind is slice or part is None or part is Ellipsis or kind is bool:
@@ -174,11 +175,11 @@ def never_repeats(index: Any) -> bool:
     return True
 
 
-# The shape of what is read
+# Shapes of indexed reads
 
 
 def shape_widened(shape: Shape, index: tuple[Any, ...]) -> Shape | None:
-    """Return the shape of `a[index]` if the index only adds axes, as `a[:, None]` does, so that all is read: a reshape."""
+    """Return the shape of `a[index]` if the index only adds axes, like `a[:, None]`; otherwise `None`."""
     dims: list[int] = []
     axis = 0
     for number, part in enumerate(index):
@@ -194,14 +195,14 @@ def shape_widened(shape: Shape, index: tuple[Any, ...]) -> Shape | None:
         dims.extend(shape[axis:stop])
         axis = stop
     if axis > len(shape):
-        return None  # too many indices; NumPy says so
+        return None  # too many indices: NumPy raises the error
     return (*dims, *shape[axis:])
 
 
 def indexed_shape(shape: Shape, index: Any) -> Shape:
-    """Return the shape of `a[index]` for an array of the given shape; arrays in the index may be specs.
+    """Return the shape of `a[index]` for an array of the given shape, without allocation. Arrays in the index may be specs.
 
-    Nothing is allocated. What arrays read comes first unless they stand side by side (NumPy's own rule).
+    As in NumPy, the axes of the index arrays come first if the arrays are not adjacent in the index.
     """
     if is_basic(index):
         return np.shape(stand_in(ArraySpec(shape, np.dtype(np.bool_)))[index])
@@ -223,14 +224,14 @@ def indexed_shape(shape: Shape, index: Any) -> Shape:
         place = 0
     found = np.broadcast_shapes(*[_shape_read(part) for part, _ in read])
     for part, axis in read:
-        if 0 not in found or dtype_of(part).kind == "b" or np.ndim(part) == 0:  # NumPy lets arrays pass that read nothing
+        if 0 not in found or dtype_of(part).kind == "b" or np.ndim(part) == 0:  # NumPy ignores bounds if nothing is read
             _check_bounds(part, shape, axis)
     dims[place:place] = found
     return tuple(dims)
 
 
 def _complete(index: Any, ndim: int) -> list[Any]:
-    """Return the parts of an index with a slice for each axis that an ellipsis stands for, or that is not mentioned."""
+    """Return the parts of an index, with a slice for each axis that an ellipsis covers or the index leaves out."""
     parts = list(index) if isinstance(index, tuple) else [index]
     taken = sum(map(_axes_taken, parts))
     if taken > ndim:
@@ -240,7 +241,7 @@ def _complete(index: Any, ndim: int) -> list[Any]:
     if len(dots) > 1:
         raise IndexError("an index can only have a single ellipsis ('...')")
     place = dots[0] if dots else len(parts)
-    parts[place : place + 1] = whole or [Ellipsis]  # it separates what is left and right of it even if it stands for no axis
+    parts[place : place + 1] = whole or [Ellipsis]  # an ellipsis for no axis still separates index arrays
     return parts
 
 
@@ -251,7 +252,7 @@ def _axes_taken(part: Any) -> int:
 
 
 def _shape_read(part: Any) -> Shape:
-    """Return the shape of what an integer, a boolean, or an array of such reads."""
+    """Return the shape of the result axes of an integer, a boolean or an array in an index."""
     if isinstance(part, bool):
         return (int(part),)
     if isinstance(part, ArraySpec):
@@ -262,7 +263,7 @@ def _shape_read(part: Any) -> Shape:
 
 
 def _check_bounds(part: Any, shape: Shape, axis: int) -> None:
-    """Raise NumPy's error if part of an index reaches beyond the array."""
+    """Raise NumPy's error if part of an index is out of bounds."""
     if isinstance(part, (bool, ArraySpec)):
         return
     if dtype_of(part).kind == "b":
@@ -282,10 +283,10 @@ def _check_bounds(part: Any, shape: Shape, axis: int) -> None:
 
 
 def array_axes(index: Any, ndim: int) -> tuple[int, int, bool]:
-    """Return where the axes lie that the arrays in an index make, in what it reads from an array with so many axes.
+    """Return the position of the axes of the index arrays in the result of indexing an array with `ndim` axes.
 
     Returns:
-        The first of these axes, how many there are, and whether they come first because the arrays do not stand side by side.
+        The first of these axes, their number, and `True` if they come first because the index arrays are not adjacent.
     """
     place = before = 0
     places: list[int] = []
@@ -301,15 +302,15 @@ def array_axes(index: Any, ndim: int) -> tuple[int, int, bool]:
     return 0 if separate else place, max(map(len, shapes), default=0), separate
 
 
-# Adding pieces
+# Addition at an index
 
 
 def add_at(target: Any, index: Any, piece: Any) -> None:
-    """Add a piece to the elements of `target` at an index, in place; repeated elements are added to repeatedly."""
+    """Add `piece` to `target[index]` in place. Repeated indices accumulate."""
     if type(index) is int or is_basic(index):
         view = target[index]
         if type(view) is _ndarray:
-            view += piece  # `target[index] += piece` would then write the view onto itself
+            view += piece  # `target[index] += piece` would also copy the view onto itself
         else:
             target[index] = view + piece
     elif never_repeats(index):
@@ -319,13 +320,14 @@ def add_at(target: Any, index: Any, piece: Any) -> None:
 
 
 _MANY = 1024
-"""From so many elements on it is worth while to tell where each of them lies, see `_add_repeatedly`."""
+"""The minimum number of elements for which `_add_repeatedly` computes flat positions."""
 
 
 def _add_repeatedly(target: Any, index: Any, piece: Any) -> None:
-    """`np.add.at`, whose fast way is that of one array of integers on one axis: 4 ns an element instead of 10 to 25.
+    """Add `piece` with `np.add.at`, converted to the fast path of `np.add.at` if `piece` is large.
 
-    Larger pieces are brought to that case, if the places can be told without more work than that saves: that takes 20 us.
+    The fast path is a single integer array on a single axis: 4 ns per element instead of 10 to 25. The conversion takes 20 us
+    and is skipped if computing the flat positions costs more than it saves.
     """
     parts = index if type(index) is tuple else (index,)
     if type(target) is not _ndarray:
@@ -340,14 +342,14 @@ def _add_repeatedly(target: Any, index: Any, piece: Any) -> None:
             return
     one = len(parts) == 1
     shape = (*parts[0].shape, *target.shape[1:]) if one and parts[0].dtype.kind in "iu" else target[index].shape
-    # NumPy 2.4 reads beyond the end of a piece that it broadcasts along a vector: np.add.at(np.zeros(3), [[0], [1]], [1.0])
+    # NumPy 2.4 reads out of bounds if it broadcasts a piece along a vector: np.add.at(np.zeros(3), [[0], [1]], [1.0])
     if np.shape(piece) != shape and np.ndim(piece) <= len(shape):
         piece = np.broadcast_to(piece, shape)
     np.add.at(target, parts[0] if one else index, piece)
 
 
 def _places(target: Any, parts: tuple[Any, ...], size: int) -> Any:
-    """Return where in memory an index reads, counted in elements; `None` if that takes long to find out."""
+    """Return the flat positions that an index reads from a C-contiguous array, or `None` if computing them is slow."""
     places: Any = 0
     for part, n in zip(parts, target.shape, strict=False):
         if type(part) is not int and (type(part) is not _ndarray or part.dtype.kind not in "iu"):

@@ -1,8 +1,8 @@
-"""Plain arrays that take Tensors as places: what `vmap` and control flow hand to a function beside Tensors.
+"""Plain arrays that accept Tensors as indices. `vmap` and control flow pass them to functions beside Tensors.
 
-NumPy reads a plain array at places that are numbers, and asks a Tensor for them: one that stands for all examples of a batch
-has none to give. An array that a function closes over stays plain, and the error says what to write; what a transform hands to
-the function need not be.
+NumPy needs the integer values of an index, and a batched Tensor has no single value. Indexing a closed-over array with a
+batched Tensor therefore raises an error that states the fix. Arrays that a transform passes to the function become
+`IndexableArray`s and accept the index.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from functad.settings import context_variable
 from functad.trees.structure import flatten
 
 WITHIN_BATCH: ContextVar[bool] = context_variable("within_batch", default=False)
-"""Whether a function runs under `vmap`, at any depth: only there are numbers unknown that code uses as places."""
+"""`True` while a function runs under `vmap`, at any depth. Only there can the values of index Tensors be unknown."""
 
 _WRITES = frozenset({np.copyto, np.fill_diagonal, np.place, np.put, np.put_along_axis, np.putmask})
-"""What writes into its first argument, and refuses to write a Tensor into a plain array."""
+"""Functions that write into their first argument and raise an error if they would write a Tensor into a plain array."""
 
 
 class IndexableArray(np.ndarray[Any, Any]):
-    """An array in all, but that Tensors may be among its indices, and among arguments by which NumPy does not dispatch.
+    """An array that accepts Tensors as indices, and as function arguments on which NumPy does not dispatch.
 
-    A record never keeps one, and no transform returns one: `as_plain` gives the array itself.
+    Traces never keep an `IndexableArray`, and transforms never return one: `as_plain` converts it back.
     """
 
     def __getitem__(self, index: Any) -> Any:
@@ -38,7 +38,7 @@ class IndexableArray(np.ndarray[Any, Any]):
         return super().__getitem__(index)
 
     def take(self, indices: Any, axis: Any = None, out: Any = None, mode: Any = "raise") -> Any:
-        """As `np.take`."""
+        """Return the result of `np.take`."""
         return np.take(self, indices, axis, out, mode)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
@@ -52,17 +52,17 @@ class IndexableArray(np.ndarray[Any, Any]):
 
 
 def as_plain(value: Any) -> Any:
-    """Return an array of this kind as a plain one of the same memory, and anything else as it is."""
+    """Return an `IndexableArray` as a plain view. Other values are returned unchanged."""
     return value.view(np.ndarray) if type(value) is IndexableArray else value
 
 
 def indexable(value: Any) -> Any:
-    """Return an array as one that takes Tensors as places, and anything else as it is."""
+    """Return an array as an `IndexableArray` view. Other values and arrays of shape () are returned unchanged."""
     return value.view(IndexableArray) if type(value) is np.ndarray and value.ndim else value
 
 
 def handed(leaves: Sequence[Any]) -> Sequence[Any]:
-    """Return the leaves that control flow hands to a function: within `vmap`, arrays that take Tensors as places."""
+    """Return the leaves that control flow passes to a function. Under `vmap`, arrays become `IndexableArray`s."""
     return [indexable(leaf) for leaf in leaves] if WITHIN_BATCH.get() else leaves
 
 

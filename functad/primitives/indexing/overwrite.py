@@ -1,6 +1,7 @@
-"""Functions that write into their first argument: `np.copyto`, `np.put`, `np.fill_diagonal`, `ufunc.at` and their relatives.
+"""Functions that write into their first argument: `np.copyto`, `np.put`, `np.fill_diagonal`, `ufunc.at` and others.
 
-Each works out where it writes what, and leaves the writing to the Tensor. Into a plain array no Tensor can be written.
+Each function computes an index and the values, and the Tensor records the write. A Tensor cannot be written into a plain
+array.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from functad.primitives.operands import as_operand, concrete, is_number, is_trac
 
 
 def write(a: Any, index: Any, v: Any, name: str, *, adds: bool = False) -> None:
-    """Write into a Tensor.
+    """Write `v` to `a[index]` of a Tensor, or add it if `adds`.
 
     Raises:
-        ConversionError: it is a plain array.
+        ConversionError: `a` is a plain array.
     """
     if not is_traced(a):
         raise ConversionError(
@@ -54,13 +55,13 @@ def _copyto_samples(array: Any) -> Calls:
 def _copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> None:
     src = as_operand(src)
     given = spec_of(src)
-    number = given.dtype.type(0)  # NumPy raises TypeError for what it does not cast; Python numbers yield to the dtype of dst
+    number = given.dtype.type(0)  # np.copyto below raises TypeError for invalid casts; Python numbers are weak
     np.copyto(np.empty((), dtype_of(dst)), number.item() if given.weak else number, casting)
     write(dst, Ellipsis, src if where is True else np.where(where, src, dst), "copyto")
 
 
 def _repeated(values: Any, count: int) -> Any:
-    """Return a flat array with the first of some values, from the beginning again when they are used up."""
+    """Return the first `count` values as a flat array; the values repeat cyclically if they are fewer."""
     flat = np.ravel(as_operand(values))
     size = shape_of(flat)[0]
     return flat if size == count else flat[np.arange(count) % size]
@@ -180,7 +181,7 @@ def _fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
 
 
 def at(ufunc: np.ufunc, a: Any, indices: Any, b: Any = None, /) -> None:
-    """`ufunc.at`: apply a ufunc to elements in place, to repeated ones repeatedly."""
+    """Apply `ufunc.at`: a ufunc on elements in place, repeatedly for repeated indices."""
     if b is None and ufunc.nin == 2:
         raise ValueError("second operand needed for ufunc")
     if ufunc is np.add or ufunc is np.subtract:
@@ -199,9 +200,9 @@ def at(ufunc: np.ufunc, a: Any, indices: Any, b: Any = None, /) -> None:
 
 
 def _negated(b: Any, a: Any) -> Any:
-    """Return the negative of a value that is subtracted from elements of `a`.
+    """Return `-b`, for `np.subtract.at(a, indices, b)`.
 
-    Unsigned integers and booleans have no negative in their own dtype, so they take the dtype that NumPy subtracts them in.
+    Unsigned integers and booleans have no negative in their own dtype. They are first cast to the dtype of NumPy's subtraction.
     """
     dtype = np.dtype(bool) if type(b) is bool else dtype_of(b)
     if dtype.kind not in "bu":
@@ -213,7 +214,7 @@ def _negated(b: Any, a: Any) -> Any:
 
 
 def _turns(places: Any) -> Any:
-    """Return for each place how often it has occurred before."""
+    """Return the number of earlier occurrences of each place."""
     order = np.argsort(places, kind="stable")
     ordered = places[order]
     first = np.concatenate([[True], ordered[1:] != ordered[:-1]])[: places.size]

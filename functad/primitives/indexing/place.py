@@ -1,7 +1,7 @@
-"""Writing at places that are Tensors of integers: those of an abstract trace, or that differ from example to example.
+"""Writes at indices that are Tensors of integers: Tensors of an abstract trace, or batched Tensors.
 
-`t[i] = v` with such an `i` records `place(t, v, i)`, `np.add.at(t, i, v)` records `place_add(t, v, i)`. Elsewhere an index is a
-parameter, see `functad.primitives.indexing.write`; here it is an argument, as in `gather`.
+`t[i] = v` with such an `i` records `place(t, v, i)`, and `np.add.at(t, i, v)` records `place_add(t, v, i)`. The index is an
+argument of these primitives, as in `gather`. In `functad.primitives.indexing.write` the index is a parameter.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from functad.primitives.operands import zeros_for
 
 
 def _place(a: Any, v: Any, /, *indices: Any, path: Path, template: Template) -> Any:
-    """Return an array with the elements at an index of one of its views replaced."""
+    """Return a copy of `a` with the elements at an index of a view of `a` replaced by `v`."""
     return write_into_copy(a, v, path=path, index=fill(template, indices))
 
 
 def _place_add(a: Any, v: Any, /, *indices: Any, path: Path, template: Template) -> Any:
-    """Return an array with something added to the elements at an index of one of its views."""
+    """Return a copy of `a` with `v` added to the elements at an index of a view of `a`."""
     return write_into_copy(a, v, path=path, index=fill(template, indices), adds=True)
 
 
@@ -47,7 +47,7 @@ def _spec(a: Any, v: Any, *indices: Any, path: Path, template: Template) -> Arra
 
 
 def _last(view: ArraySpec, indices: Sequence[Any], template: Template) -> Any:
-    """Return a mask of what is written that is true where nothing is written to the same place later."""
+    """Return the mask of written elements that no later element of the same write overwrites."""
     shape = indexed_shape(view.shape, fill(template, tuple(map(spec_of, indices))))
     turns = np.arange(int(np.prod(shape))).reshape(shape)
     winner = PLACE(np.zeros(view.shape, np.intp), turns, *indices, path=(), template=template)
@@ -57,13 +57,13 @@ def _last(view: ArraySpec, indices: Sequence[Any], template: Template) -> Any:
 def _place_vjp(g: Any, places: Any, path: Path, template: Template, v_shape: Any) -> Any:
     view = part(g, path)
     piece = GATHER(view, *places, template=template)
-    if any(map(shape_of, places)):  # one place cannot be repeated
+    if any(map(shape_of, places)):  # a single position cannot repeat
         piece = kept(piece, _last(ArraySpec(shape_of(view), dtype_of(view)), places, template))
     return squeezed(as_cotangent(piece, path), v_shape)
 
 
 def _samples(array: Any) -> Calls:
-    """Return writes at one place and at several, of what is broadcast, among slices, and through views."""
+    """Return writes at one position and at several, with broadcast values, with slices, and through views."""
     turned = Step(TRANSPOSE, {"axes": (1, 0)})
     one, two = np.array(1), np.array([2, 0])
     return [
@@ -108,7 +108,7 @@ def _entry(
         function,
         a_rule,
         v_rule,
-        *[None] * 62,  # NumPy has at most 64 axes, and so many arrays at most in an index
+        *[None] * 62,  # NumPy allows at most 64 axes, and therefore at most 64 index arrays
         spec=_spec,
         samples=samples,
         jvps=jvps,
@@ -135,7 +135,7 @@ def _batch(primitive: Primitive, size: int, values: Values, batched: Which, para
     index = BatchedIndex(size, arrays, own, params["template"], len(view.shape), whole=True)
     v = v if v_batched else v[None] if shape_of(v) else np.reshape(v, (1,))
     shape = shape_of(v)
-    if len(shape) > ndim + 1:  # axes of length 1 in front, which NumPy ignores
+    if len(shape) > ndim + 1:  # NumPy ignores leading axes of length 1
         v = v.reshape((shape[0], *shape[len(shape) - ndim :]))
     path = tuple([step._replace(primitive=ForAll(step.primitive, size)) for step in params["path"]])
     a = spread_out(a, a_batched, size)

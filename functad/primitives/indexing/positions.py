@@ -1,4 +1,4 @@
-"""Positions of elements: where an array is not zero, how it would be sorted. Integers have no derivative."""
+"""Functions that return positions: of nonzero elements, of a sort, of bins. Positions are integers, without derivative."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DOC = "positions have no derivative"
 
 
 def _unknown_shape(name: str) -> Callable[..., ArraySpec]:
-    """Return the shape rule of a function of whose result not even the shape is known in an abstract trace."""
+    """Return the shape rule of a function with a value-dependent result shape. It raises an error in an abstract trace."""
 
     def spec(*specs: Any, **params: Any) -> ArraySpec:
         raise AbstractValueError(
@@ -33,7 +33,7 @@ def _unknown_shape(name: str) -> Callable[..., ArraySpec]:
 
 
 def _enter_places(function: Any, other: tuple[int, ...] = ()) -> Primitive:
-    """Enter a function that says where an array is not zero; `other` is the shape of another sample."""
+    """Register a function that returns the positions of nonzero elements; `other` is the shape of a second sample."""
     return constant(
         function,
         spec=_unknown_shape(function.__name__),
@@ -49,7 +49,7 @@ _enter_places(np.argwhere)
 
 
 def nonzero(a: Any) -> Any:
-    """Return the positions at which an array is not zero, as `np.nonzero` does."""
+    """Return the positions of the nonzero elements, like `np.nonzero`."""
     return NONZERO(as_operand(a))
 
 
@@ -76,10 +76,10 @@ ARGSORT = constant(
 
 
 def search(a: Any, v: Any, side: str) -> Any:
-    """Return where the elements of each row of `v` would be inserted into the same row of `a`, which is sorted.
+    """Return the insertion positions of the elements of each row of `v` in the same, sorted row of `a`.
 
-    An element has before it in `a` what it has before it in the sorted union of both, less what it has before it in `v`. Where
-    elements are equal, a stable sort leaves those of the array that is named first in front.
+    The position of an element is its rank in the sorted union of both rows, minus its rank in the row of `v`. The sort is
+    stable, so the concatenation order decides between equal elements.
     """
     n, m = shape_of(a)[1], shape_of(v)[1]
     both, first = ([v, a], 0) if side == "left" else ([a, v], n)
@@ -88,12 +88,12 @@ def search(a: Any, v: Any, side: str) -> Any:
 
 
 def _ranks(rows: Any) -> Any:
-    """Return the places that the elements of each row have when it is sorted."""
+    """Return the rank of each element in its row."""
     return np.argsort(np.argsort(rows, 1, stable=True), 1)
 
 
 def _searchsorted_batch(primitive: Primitive, size: int, values: Values, batched: Which, params: Params) -> Any:
-    """NumPy takes one sorted array; where each example has its own, their unions with what is looked for are sorted."""
+    """Call `np.searchsorted` if the examples share one sorted array, otherwise `search`."""
     a, v, *sorter = values
     if not batched[0] and not any(batched[2:]):
         return primitive(a, v, *sorter, **params)
@@ -150,7 +150,7 @@ DIGITIZE: Primitive = constant(
 )
 
 
-# Several numbers for a position, one number, one bit
+# Multi-indices, flat indices and bits
 
 
 RAVEL_MULTI_INDEX: Primitive = constant(
@@ -182,7 +182,7 @@ UNRAVEL_INDEX: Primitive = constant(
 
 def _enter_bits(function: Any, samples: Any) -> None:
     def front(a: Any, axis: Any = None, *args: Any, **params: Any) -> Any:
-        if args:  # a count, that stands before the only keyword
+        if args:  # the positional `count`, before the keyword-only argument
             params["count"] = args[0]
         return entry(as_operand(a), axis=axis, **params)
 

@@ -1,7 +1,7 @@
-"""Reading by index, and its transpose: adding pieces at places of an array of zeros.
+"""Reads by index, and their transpose: addition of pieces to an array of zeros.
 
-An index is data where it can be: integers, slices, arrays of integers or booleans stand in the parameter `index` of `getitem`.
-Arrays of integers that are Tensors themselves (those of an abstract trace) are arguments of a second primitive, `gather`.
+An index with known values is the parameter `index` of `getitem`: integers, slices, arrays of integers or booleans. Index
+arrays that are Tensors, for example in an abstract trace, are arguments of a second primitive, `gather`.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from functad.primitives.operands import as_operand, is_traced, zeros_for
 
 
 def get_item(x: Any, index: Any) -> Any:
-    """Return `x[index]` for a Tensor, or for an array and an index with Tensors in it."""
+    """Return `x[index]` for a Tensor, or for an array and an index that contains Tensors."""
     index = plain_index(index)
     return gather(x, index) if holds_tensors(index) else GETITEM(x, index=index)
 
 
 def as_number(a: Any) -> Any:
-    """Return an array of shape () as a number, as most functions of NumPy do; anything else as it is."""
+    """Return an array of shape () as a number, like most NumPy functions. Other values are returned unchanged."""
     return a if shape_of(a) else get_item(a, ())
 
 
-# Reading at places that are known while tracing
+# Indices with known values
 
 
 def _getitem_spec(a: Any, *, index: Any) -> ArraySpec:
@@ -52,7 +52,7 @@ def _getitem_spec(a: Any, *, index: Any) -> ArraySpec:
 
 
 def _getitem_samples(array: Any) -> Calls:
-    """Return reads by every kind of index and their mixtures; `[1, -1, 1]` reads an element twice."""
+    """Return reads with every kind of index and combinations of them; `[1, -1, 1]` reads an element twice."""
     repeated, column = np.array([1, -1, 1]), np.array([[0], [1]])
     indices: list[tuple[Shape, Any]] = [
         ((3,), 1),
@@ -84,12 +84,12 @@ def _getitem_samples(array: Any) -> Calls:
 
 
 def _behind(index: Any) -> tuple[Any, ...]:
-    """Return an index of one example as one of the whole batch."""
+    """Return the index into a batch that applies `index` to each example."""
     return (slice(None), *(index if type(index) is tuple else (index,)))
 
 
 def _getitem_batch(primitive: Primitive, size: int, values: Values, batched: Which, params: Params) -> Any:
-    """The batch axis stays in front, unless arrays in the index that do not stand side by side put theirs there."""
+    """Index each example. If the index arrays are not adjacent, their axes come first and the batch axis is moved."""
     (a,), index = values, params["index"]
     out = primitive(a, index=_behind(index))
     if is_basic(index):
@@ -99,7 +99,7 @@ def _getitem_batch(primitive: Primitive, size: int, values: Values, batched: Whi
 
 
 def _is_array(params: Params) -> bool:
-    """Return `True` if the result of shape `()` of reading by index is an array, which it is if there is an ellipsis."""
+    """Return `True` if the index contains an ellipsis: a result of shape `()` is then an array, not a number."""
     index = params["index"]
     return any(part is Ellipsis for part in index) if type(index) is tuple else index is Ellipsis
 
@@ -123,7 +123,7 @@ GETITEM = linear(
 
 
 def scatter(*pieces: Any, indices: tuple[Any, ...], shape: Shape, dtype: Any) -> Any:
-    """Return zeros of a shape and dtype to which each piece has been added at its index."""
+    """Return zeros of the shape and dtype, with each piece added at its index."""
     return SCATTER(*pieces, indices=indices, shape=shape, dtype=dtype)
 
 
@@ -171,23 +171,23 @@ SCATTER = linear(
 )
 
 
-# Reading at places that are Tensors
+# Indices that are Tensors
 
 Template = tuple[int | str | None, ...]
-"""An index as hashable data: `"i"` stands for the next array, `"1:3"` for a slice, `"..."` for an ellipsis."""
+"""An index as hashable data: `"i"` is the next index array, `"1:3"` a slice, `"..."` an ellipsis."""
 
 
 def gather(a: Any, index: Any) -> Any:
-    """Return `a[index]`, where some of the arrays in the index are Tensors of integers."""
+    """Return `a[index]` for an index that contains Tensors of integers."""
     template, arrays = taken_apart(index)
     return GATHER(as_operand(a), *arrays, template=template)
 
 
 def taken_apart(index: Any) -> tuple[Template, list[Any]]:
-    """Split an index into its template and its arrays, as integers.
+    """Split an index into its template and its arrays. Masks become integer arrays.
 
     Raises:
-        UnsupportedError: there is a single boolean in it.
+        UnsupportedError: the index contains a single boolean.
     """
     template: list[int | str | None] = []
     arrays: list[Any] = []
@@ -211,7 +211,7 @@ def taken_apart(index: Any) -> tuple[Template, list[Any]]:
 
 
 def fill(template: Template, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the index that a template stands for."""
+    """Return the index of a template and its arrays."""
     remaining = iter(arrays)
     index: list[Any] = []
     for part in template:
@@ -227,17 +227,17 @@ def fill(template: Template, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def add_piece(piece: Any, index: Any, shape: Shape, dtype: Any) -> Any:
-    """Return zeros of a shape and dtype to which a piece has been added at an index."""
+    """Return zeros of the shape and dtype, with `piece` added at an index."""
     return scatter(piece, indices=(index,), shape=shape, dtype=dtype)
 
 
 class BatchedIndex:
-    """How an index with arrays that may differ from example to example reads from a batch.
+    """The index into a batch for an index with arrays that may be batched.
 
     Attributes:
-        indices, template: the index into the array with the batch axis in front, if it is batched.
-        to_front: brings the batch axis of what is read to the front, and what the arrays read to its place.
-        back: the same for a piece to be added there.
+        indices, template: the index into the array, with the batch axis in front if the array is batched.
+        to_front: moves the axes of a read result, so that the batch axis is in front.
+        back: moves the axes of a piece to be added at the index; the inverse of `to_front`.
     """
 
     def __init__(
@@ -263,7 +263,7 @@ class BatchedIndex:
         return np.moveaxis(out, *self.moves)
 
     def back(self, piece: Any) -> Any:
-        """Return a piece, the batch axis of which is in front, as the index writes it."""
+        """Return a piece, given with the batch axis in front, with its axes in the order of the index."""
         return np.moveaxis(piece, *self.moves[::-1])
 
 
@@ -277,7 +277,7 @@ def _gather_batch(primitive: Primitive, size: int, values: Values, batched: Whic
 GATHER: Primitive = general(
     gather,
     lambda g, rest, template, a_shape, a_dtype: ADD_PIECE(g, *rest, template=template, shape=a_shape, dtype=a_dtype),
-    *[None] * 64,  # NumPy has at most 64 axes, and so many arrays at most in an index
+    *[None] * 64,  # NumPy allows at most 64 axes, and therefore at most 64 index arrays
     compute=lambda a, /, *indices, template: a[fill(template, indices)],
     spec=lambda a, *indices, template: ArraySpec(
         indexed_shape(shape_of(a), fill(template, tuple(map(spec_of, indices)))), dtype_of(a)
@@ -300,12 +300,12 @@ GATHER: Primitive = general(
 
 
 class AtPlaces:
-    """The step of a path to a view at integers that are Tensors: `t[i]` and `t[i, 1:]` share the memory of `t`.
+    """A step of a path to a view with integer Tensors in the index: `t[i]` and `t[i, 1:]` are views of `t`.
 
-    The integers are no parameters of a write, so a write through such a step is recorded with them as arguments.
+    A write through such a step records the integers as arguments, because Tensors cannot be parameters of a write.
 
     Attributes:
-        template, arrays: the index, taken apart.
+        template, arrays: the parts of the index, as returned by `taken_apart`.
     """
 
     name = "gather"
@@ -317,7 +317,7 @@ class AtPlaces:
         self.arrays = tuple(arrays)
 
     def __call__(self, a: Any) -> Any:
-        """Return the view of a Tensor; of an array, a view that lies in memory as the views at all integers do."""
+        """Return the view of a Tensor. For an array, return the view at 0: all integers give the same memory layout."""
         if is_traced(a):
             return GATHER(a, *self.arrays, template=self.template)
         return a[fill(self.template, (0,) * len(self.arrays))]

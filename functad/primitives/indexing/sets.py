@@ -1,7 +1,7 @@
-"""Sets: `unique` and its family, unions, intersections and differences; zeros trimmed from the ends.
+"""Set functions: `unique` and its variants, unions, intersections and differences; also `trim_zeros`.
 
-Which elements are returned depends on values; what is returned was read from its first place in the argument, and gets its
-cotangent there. Positions and counts are constants.
+The values of the arguments decide which elements are returned. Each returned element is a read of its first occurrence in the
+argument, so the first occurrence gets the cotangent. Positions and counts are constants.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from functad.primitives.signals.differences import array_of
 _FIRST = "each value is read from its first place in the argument, which gets the cotangent"
 
 
-# Values that occur
+# Unique values
 
 
 def _first_places(flat: Any, values: Any) -> Any:
-    """Return where in `flat` each of its values, in whatever order, occurs first; of several NaNs, each its own place."""
+    """Return the first position in `flat` of each of `values`, in any order. Each NaN gets a position of its own."""
     order = np.argsort(flat, kind="stable")
     places = np.searchsorted(flat[order], values)
     missing = values != values
-    if np.any(missing):  # complex ones have an order among themselves
+    if np.any(missing):  # complex NaNs have a sort order among themselves
         nans = np.flatnonzero(flat[order] != flat[order])
         places[missing] = nans[np.argsort(np.argsort(values[missing], kind="stable"), kind="stable")]
     return order[places]
@@ -63,7 +63,7 @@ def unique(
     axis: int | None = None,
     **keywords: Any,
 ) -> Any:
-    """`np.unique`."""
+    """Return the result of `np.unique`."""
     ar = array_of(ar)
     value = concrete(ar, "np.unique")
     call: Any = np.unique
@@ -82,7 +82,7 @@ def _some(array: Any) -> Calls:
 
 
 def _enter_relative(function: Any, samples: Samples = _some) -> None:
-    """Enter a function of the array API that returns the values, by themselves or first of a named tuple."""
+    """Register a function of the array API that returns the unique values, alone or as the first field of a named tuple."""
 
     @composite(function, samples=samples, value_dependent=True, doc=_FIRST)
     def relative(x: Any) -> Any:
@@ -95,7 +95,7 @@ def _enter_relative(function: Any, samples: Samples = _some) -> None:
         return type(found)(picked, *found[1:])
 
 
-# Its values have no order that could be compared.
+# np.unique_values returns the values in no defined order, so samples with several values cannot be compared.
 _enter_relative(np.unique_values, lambda array: [((array(1),), {}), ((array(),), {}), ((array(0),), {})])
 _enter_relative(np.unique_counts)
 _enter_relative(np.unique_inverse)
@@ -127,7 +127,7 @@ def _union1d(ar1: Any, ar2: Any) -> Any:
 def _intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False) -> Any:
     ar1, ar2 = array_of(ar1), array_of(ar2)
     first, second = (concrete(a, "np.intersect1d") for a in (ar1, ar2))
-    if assume_unique and not return_indices:  # of values that repeat all the same, NumPy finds each beside its equal
+    if assume_unique and not return_indices:  # like NumPy: elements with an equal neighbour after the sort
         both = concatenate((ar1, ar2), None)
         values = np.concatenate((first, second), None)
         order = np.argsort(values, kind="stable")
@@ -162,7 +162,7 @@ def _is_in_front(
 
 
 def _is_in_batch(primitive: Primitive, size: int, values: Values, batched: Which, params: Params) -> Any:
-    """NumPy takes one set; where each example has its own, they are sorted, and searched for the elements."""
+    """Call `np.isin` if the examples share one set, otherwise sort the sets and search them for the elements."""
     element, tests = values
     if not batched[1]:
         return primitive(element, tests, **params)
@@ -191,7 +191,7 @@ IS_IN = constant(
 
 
 if hasattr(np, "in1d"):  # until NumPy 2.3, and deprecated
-    _IN_1D: Any = getattr(np, "in1d")  # noqa: B009 # not in the types of every version of NumPy
+    _IN_1D: Any = getattr(np, "in1d")  # noqa: B009 # missing from the type stubs of some NumPy versions
 
     def _in_set(ar1: Any, ar2: Any, assume_unique: bool = False, invert: bool = False, *, kind: str | None = None) -> Any:
         return ravel(_is_in_front(ravel(array_of(ar1)), ar2, assume_unique, invert, kind=kind))

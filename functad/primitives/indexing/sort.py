@@ -1,7 +1,7 @@
-"""Sorting and partitioning: elements are reordered, or picked by their rank.
+"""Sorting and partitioning: elements are reordered or picked by rank.
 
-The positions are found first, which has no derivative; what is then read at them is linear, and the positions are all
-that is kept. Elements that are equal have the order that the sort happens to leave them in.
+A first primitive computes positions, which have no derivative. A second, linear primitive reads at the positions, its only
+residual. Equal elements keep the order in which the sort returns them.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ from functad.primitives.operands import as_operand
 
 _INTP = np.dtype(np.intp)
 _FEW = 4
-"""For up to so many ranks a partition is taken, for more a sort."""
+"""The maximum number of ranks found with a partition; more ranks use a sort."""
 
 
-# Reading all elements in another order
+# Permutations of all elements
 
 
 def _reordered(a: Any, indices: Any, *, axis: int) -> Any:
-    """Return `a` with its elements along an axis in another order, as `np.take_along_axis` does for permutations."""
+    """Return `a` with the elements along an axis permuted, like `np.take_along_axis` with permutations."""
     out = np.take_along_axis(a, indices, axis)
     if out.ndim < 2 or type(a) is not np.ndarray or a.flags.c_contiguous:
         return out
-    copied = np.empty_like(a)  # lies as NumPy's sorted copy does
+    copied = np.empty_like(a)  # has the memory layout of NumPy's sorted copy
     copied[...] = out
     return copied
 
 
 def _restored(a: Any, indices: Any, *, axis: int) -> Any:
-    """Return `a` with its elements along an axis put to the places that permutations name: `reordered` backwards."""
+    """Return `a` with the elements along an axis written to the positions of permutations: the inverse of `_reordered`."""
     out = np.empty_like(a)
     np.put_along_axis(out, indices, a, axis)
     return out
 
 
 def _enter_order(function: Any, back: Callable[[], Primitive], doc: str) -> Primitive:
-    """Enter a function that moves all elements along an axis; `back()` moves them back, and is its transpose."""
+    """Register a function that permutes elements along an axis; `back()` returns its inverse and transpose."""
     entry: Primitive = general(
         function,
         lambda g, indices, axis: back()(g, indices, axis=axis),
@@ -75,16 +75,16 @@ REORDERED: Primitive = _enter_order(
 RESTORED: Primitive = _enter_order(_restored, lambda: REORDERED, "linear; the transpose of reading in another order")
 
 
-# Reading some elements of each row
+# Reads of some elements of each row
 
 
 def _picked(a: Any, indices: Any) -> Any:
-    """Return the elements of each row of `a`, along its last axis, at the positions in the same row of `indices`."""
+    """Return the elements of each row of `a` (last axis) at the positions in the same row of `indices`."""
     return np.take_along_axis(a, indices, -1)
 
 
 def _placed(a: Any, indices: Any, *, length: int) -> Any:
-    """Return rows of zeros to which the elements of each row of `a` have been added at the positions in `indices`."""
+    """Return rows of zeros, with the elements of each row of `a` added at the positions in `indices`."""
     out = np.zeros((*a.shape[:-1], length), a.dtype, like=a)
     if a.shape[-1] == 1:
         np.put_along_axis(out, indices, a, -1)
@@ -132,10 +132,10 @@ PLACED: Primitive = general(
 
 
 def _positions_of_ranks(a: Any, ranks: Any, *, skip_nan: bool) -> Any:
-    """Return where in each row of `a`, along its last axis, the elements of the given ranks stand.
+    """Return the positions of the elements with the given ranks in each row of `a` (last axis).
 
-    The ranks are the same for all rows, or an array with a row for each. A row with a NaN in it, which has no ranks, has
-    the position of the NaN, unless NaNs are skipped: then they come last.
+    `ranks` is a vector for all rows or has a row for each row of `a`. For a row with a NaN, the result is the position of the
+    NaN; with `skip_nan`, NaNs rank last instead.
     """
     wanted = np.unique(ranks)
     few = len(wanted) <= _FEW and a.size and type(wanted) is np.ndarray
@@ -148,7 +148,7 @@ def _positions_of_ranks(a: Any, ranks: Any, *, skip_nan: bool) -> Any:
 
 
 def _positions_batch(primitive: Primitive, size: int, values: Values, batched: Which, params: Params) -> Any:
-    """Ranks that are the same for all rows may differ from example to example."""
+    """Align batched ranks with the rows of their examples."""
     a, ranks = values
     a = spread_out(a, batched[0], size)
     return primitive(a, padded(ranks, len(shape_of(a)) - 1) if batched[1] else ranks, **params)
@@ -172,7 +172,7 @@ POSITIONS = constant(
 
 
 def scanned_axis(a: Any, axis: int | None) -> tuple[Any, int]:
-    """Return the array and the axis that is sorted; `None` stands for all elements in order."""
+    """Return the array and the normalised axis of a sort; `axis=None` flattens the array."""
     a = as_operand(a)
     if axis is None:
         return ravel(a), 0
@@ -201,7 +201,7 @@ def _refuse_order(order: Any) -> None:
     doc="a permutation; the cotangent is put back in the order of the argument",
 )
 def sort(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None) -> Any:
-    """`np.sort`."""
+    """Return the result of `np.sort`."""
     _refuse_order(order)
     a, axis = scanned_axis(a, axis)
     return REORDERED(a, ARGSORT(a, axis=axis, kind=kind, stable=stable), axis=axis)
@@ -219,7 +219,7 @@ def _sort_complex(a: Any) -> Any:
 
 
 def _partition_samples(array: Any) -> Calls:
-    """Return calls in which the ranks given determine the whole order."""
+    """Return calls with ranks that determine the whole order."""
     return [
         ((array(3), 1), {}),
         ((array(4), (1, 2)), {}),
@@ -231,7 +231,7 @@ def _partition_samples(array: Any) -> Calls:
 
 
 def _ranks(kth: Any) -> Any:
-    """Return ranks as plain data: an integer or a tuple of them."""
+    """Return ranks as an integer or a tuple of integers."""
     kth = np.asarray(kth)
     if kth.dtype.kind not in "iu":
         raise TypeError("Partition index must be integer")
@@ -256,7 +256,7 @@ ARGPARTITION = constant(
 
 @composite(np.partition, samples=_partition_samples, doc="a permutation, as sort")
 def partition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: Any = None) -> Any:
-    """`np.partition`."""
+    """Return the result of `np.partition`."""
     _refuse_order(order)
     a, axis = scanned_axis(a, axis)
     return REORDERED(a, ARGPARTITION(a, kth=_ranks(kth), axis=axis, kind=kind), axis=axis)

@@ -1,4 +1,4 @@
-"""Reading by functions: `take`, `take_along_axis`, `compress`, `extract`. All are ways to write an index."""
+"""Read functions: `take`, `take_along_axis`, `compress`, `extract`. Each computes an index and reads with it."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ def _take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: 
     elif mode != "raise":
         raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
     found = get_item(a, (*[slice(None)] * axis, indices))
-    return laid_out(found, "C") if shape_of(indices) else COPY(found)  # NumPy makes no view here, as a[i] does
+    return laid_out(found, "C") if shape_of(indices) else COPY(found)  # unlike a[i], NumPy returns no view here
 
 
 def _is_read_anew(indices: Any) -> bool:
-    """Say whether NumPy makes places of indices in a way of its own: of a range, say, or of a mask, which counts as 0 and 1."""
+    """Return `True` if `np.take` must convert `indices` itself: for example a range, or a mask, which it reads as 0 and 1."""
     kind = type(indices)
     if kind is int or is_traced(indices):
         return False

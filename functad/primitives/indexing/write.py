@@ -1,7 +1,7 @@
-"""Writing into an array, as a pure function: the array with some of its elements replaced or added to.
+"""Writes into an array as pure functions: they return the array with elements replaced or added to.
 
-`t[i] = v` records `write(t, v)`, and the Tensor stands for the result. Where a view is written to, a write to the array that it
-views is recorded; `path` says how the view is read from that.
+`t[i] = v` records `write(t, v)`, and the Tensor then holds the result. A write to a view records a write to the owner of the
+memory; `path` lists the operations that read the view from the owner.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from functad.primitives.operands import is_traced
 
 
 class Step(NamedTuple):
-    """One operation of the way from an array to a view of it.
+    """One operation of the path from an array to a view of it.
 
     Attributes:
-        primitive: the operation, whose result is a view of its argument.
-        params: its parameters.
-        number: which of its results, if there are several.
-        writeable: whether NumPy lets one write into it.
-        copied: whether what is read from it is a copy and no further view, as with `t.flat`.
+        primitive: the operation; its result is a view of its argument.
+        params: the parameters of the operation.
+        number: the index of the result, if the operation has several.
+        writeable: `True` if NumPy allows writes into the view.
+        copied: `True` if reads from the view are copies, as with `t.flat`.
     """
 
     primitive: Any
@@ -42,7 +42,7 @@ class Step(NamedTuple):
     copied: bool = False
 
     def read(self, a: Any) -> Any:
-        """Return the view of an array or a Tensor; of an array, that of NumPy, where functad computes it as a copy."""
+        """Return the view of an array or a Tensor. For an array, NumPy computes a `Composite`, which functad would copy."""
         plain = type(self.primitive) is Composite and not is_traced(a)
         out = (self.primitive.function if plain else self.primitive)(a, **self.params)
         return out if self.number is None else out[self.number]
@@ -71,20 +71,20 @@ _PARTS = ("real", "imag")  # names, so that the primitives need not be loaded
 
 
 def choosing(path: Path) -> Path:
-    """Return the steps of a path that choose elements: positions and masks have no real and imaginary parts to choose from."""
+    """Return the steps of a path without real and imaginary parts, for an array of positions or masks."""
     return tuple([step for step in path if step.primitive.name not in _PARTS])
 
 
 def as_cotangent(piece: Any, path: Path) -> Any:
-    """Turn a piece, read from a cotangent through a path, into the cotangent of the value that was written there.
+    """Return the cotangent of a written value, from the piece that `path` reads from the cotangent of the array.
 
-    The cotangent of the imaginary part is minus that of the cotangent: `Re(g (x + i y)) = Re(g) x - Im(g) y`.
+    A written imaginary part has the cotangent `-Im(g)`, because `Re(g (x + i y)) = Re(g) x - Im(g) y`.
     """
     return -piece if any(step.primitive.name == "imag" for step in path) else piece
 
 
 def written(view: Any, index: Any) -> Any:
-    """Return the elements of a cotangent that belong to what was written at an index: of repeated ones, the last was."""
+    """Return the cotangent of a value written at `index`. For a repeated index, only the last write gets the cotangent."""
     if index is Ellipsis:
         return view
     piece = get_item(view, index)
@@ -98,13 +98,13 @@ def written(view: Any, index: Any) -> Any:
 
 
 def put(target: Any, path: Path, index: Any, v: Any, *, adds: bool) -> None:
-    """Write into an array or a Tensor, in place, or add to its elements, to repeated ones repeatedly."""
+    """Write `v` into a view of an array or a Tensor in place, or add it; repeated indices accumulate."""
     if is_traced(target):
         type(target).__functad_put__(target, path, index, v, adds)
         return
     view = part(target, path)
     if path and not np.may_share_memory(view, target):
-        _put_by_position(target, path, index, v, adds)  # the layout of this array has no such view
+        _put_by_position(target, path, index, v, adds)  # the path returns a copy for this memory layout
     elif adds:
         add_at(view, index, v)
     else:
@@ -125,10 +125,10 @@ def _put_by_position(target: Any, path: Path, index: Any, v: Any, adds: bool) ->
 
 
 def written_spec(*arrays: Any, path: Path, index: Any) -> ArraySpec:
-    """Return the shape and dtype of an array after a write; the arrays in the index may be specs.
+    """Return the shape and dtype of an array after a write. The arrays in the index may be specs.
 
     Raises:
-        ValueError: what is written does not fit.
+        ValueError: the written value does not broadcast to the shape at the index.
     """
     a, v = arrays
     whole = spec_of(a)
@@ -145,20 +145,20 @@ def written_spec(*arrays: Any, path: Path, index: Any) -> ArraySpec:
 
 
 def write_into_copy(*arrays: Any, path: Path, index: Any, adds: bool = False) -> Any:
-    """Return a copy of an array, in which the elements at an index of one of its views are replaced, or added to."""
+    """Return a copy of an array, with the elements at an index of one of its views replaced or added to."""
     a, v = arrays
-    out = copy_alike(a) if type(a) is np.ndarray and 0 not in a.strides else np.copy(a)  # what was broadcast is spread out
+    out = copy_alike(a) if type(a) is np.ndarray and 0 not in a.strides else np.copy(a)  # a broadcast axis gets its own memory
     put(out, path, index, _without_zeros(v, path), adds=adds)
     return out
 
 
 def _without_zeros(v: Any, path: Path) -> Any:
-    """Return a complex tangent of zeros as a real one if it is written into a part, lest NumPy warns of what is lost."""
+    """Return a complex zero tangent as real if it is written into a real or imaginary part, to avoid a NumPy warning."""
     return v.real if len(choosing(path)) < len(path) and dtype_of(v).kind == "c" and not np.any(v) else v
 
 
 def _samples(array: Any) -> Calls:
-    """Return writes of scalars, arrays and what is broadcast, at every kind of index, directly and through views."""
+    """Return writes of scalars, arrays and broadcast values, at every kind of index, directly and through views."""
     column = Step(GETITEM, {"index": (slice(None), 1)})
     turned = Step(TRANSPOSE, {"axes": (1, 0)})
     flat = Step(RESHAPE, {"shape": (6,)})
@@ -193,12 +193,12 @@ def _add_samples(array: Any) -> Calls:
 
 
 def write(a: Any, v: Any, /, *, path: Path, index: Any) -> Any:
-    """Return an array with the elements at an index of one of its views replaced."""
+    """Return a copy of `a`, with the elements at an index of a view of `a` replaced by `v`."""
     return WRITE(a, v, path=path, index=index)
 
 
 def add(a: Any, v: Any, /, *, path: Path, index: Any) -> Any:
-    """Return an array with something added to the elements at an index of one of its views."""
+    """Return a copy of `a`, with `v` added to the elements at an index of a view of `a`."""
     return ADD_TO(a, v, path=path, index=index)
 
 
@@ -213,17 +213,17 @@ def _add_vjp(g: Any, path: Path, index: Any, shapes: Any) -> tuple[Any, Any]:
 
 
 def squeezed(piece: Any, shape: tuple[int, ...]) -> Any:
-    """Give a cotangent as many axes as the value that was written, which may have more of length 1 in front."""
+    """Return a cotangent with as many axes as the written value, which may have more leading axes of length 1."""
     own = shape_of(piece)
     return piece.reshape((1,) * (len(shape) - len(own)) + own) if len(shape) > len(own) else piece
 
 
 class ForAll:
-    """A step of a path, taken for all examples of a batch, or of a batch of batches.
+    """The operation of a step, applied to all examples of a batch or of nested batches.
 
     Attributes:
-        primitive: the operation on one example, whose result is a view of its argument.
-        sizes: the numbers of examples, the outermost first.
+        primitive: the operation on one example; its result is a view of its argument.
+        sizes: the batch sizes, the outermost first.
     """
 
     def __init__(self, primitive: Any, size: int) -> None:
@@ -238,14 +238,14 @@ class ForAll:
         return tuple([self._moved(one, 1) for one in out]) if self.primitive.multiple else self._moved(out, 1)
 
     def _moved(self, a: Any, ndim: int) -> Any:
-        """Return an array with its first axes as one, or, if `ndim` is 1, with its first axis as those of all batches."""
+        """Return an array with its first `ndim` axes merged into one, or for `ndim` 1 its first axis split by `sizes`."""
         if len(self.sizes) == 1:
             return a
         front = self.sizes if ndim == 1 else (math.prod(self.sizes),)
         return a.reshape((*front, *shape_of(a)[ndim:]))
 
     def spec(self, a: ArraySpec, **params: Any) -> Any:
-        """Return the shape and dtype of what is read."""
+        """Return the shape and dtype of the views."""
         out: Any = self.primitive.spec(ArraySpec(a.shape[len(self.sizes) :], a.dtype), **params)
         if self.primitive.multiple:
             return tuple([ArraySpec((*self.sizes, *one.shape), one.dtype) for one in out])
@@ -253,27 +253,27 @@ class ForAll:
 
 
 def batched_write(size: int, a: Any, v: Any, v_batched: bool, path: Path, index: Any) -> tuple[Any, Path, Any]:
-    """Return the value, the views and the index of a write that does for all examples at once what is given for one.
+    """Return the value, the path and the index of the write to a whole batch, from the write to one example.
 
     Args:
         size: the number of examples.
-        a: the array that is written to, with the batch axis in front.
-        v: what is written, with the batch axis in front if `v_batched` says so.
-        v_batched: whether that differs from example to example.
-        path: how the view that is written to is read from the array of one example.
-        index: where it is written there.
+        a: the array to write to, with the batch axis in front.
+        v: the value, with the batch axis in front if `v_batched`.
+        v_batched: `True` if the value is batched.
+        path: the path from the array of one example to the view.
+        index: the index into the view of one example.
     """
     spec = ArraySpec(shape_of(a)[1:], dtype_of(a))
     for step in path:
         spec = step.spec(spec)
     place = indexed_shape(spec.shape, index)
     shape = shape_of(v)[v_batched:]
-    if len(shape) > len(place):  # axes of length 1 in front, which NumPy ignores
+    if len(shape) > len(place):  # NumPy ignores leading axes of length 1
         v = v.reshape((*shape_of(v)[:v_batched], *shape[len(shape) - len(place) :]))
     everywhere = tuple([step._replace(primitive=ForAll(step.primitive, size)) for step in path])
     whole = (slice(None), *(index if type(index) is tuple else (index,)))
     count, separate = (0, False) if is_basic(index) else array_axes(index, len(spec.shape))[1:]
-    if separate and (v_batched or shape):  # NumPy then puts the axes of the arrays in the index first, before that of the batch
+    if separate and (v_batched or shape):  # NumPy puts the axes of the index arrays before the batch axis
         v = np.moveaxis(padded(v if v_batched else v[None], len(place)), 0, count)
     elif v_batched:
         v = padded(v, len(place))
@@ -311,7 +311,7 @@ ADD_TO = _enter(add, _add_vjp, _add_samples, "linear in both arguments", adds=Tr
 
 
 def is_alone(values: list[Any], place: int) -> bool:
-    """Say whether nothing but a list holds one of its values, so that it may be written to in place."""
+    """Return `True` if `values[place]` has no other reference, so it may be overwritten in place."""
     return _references(values, place) == _ALONE
 
 
@@ -322,5 +322,5 @@ def _references(values: list[Any], place: int) -> int:
     return count
 
 
-# What `_references` gives for a value that only the list holds; versions of Python count differently.
+# The result of `_references` for a value without other references. The count depends on the Python version.
 _ALONE = _references([np.zeros(1)], 0)

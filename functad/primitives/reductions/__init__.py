@@ -1,1 +1,1 @@
-"""Functions that make one number of many: sums, extremes, statistics, norms; and their running forms."""
+"""Reductions and scans: sums, products, extremes, statistics, norms and histograms."""

@@ -75,7 +75,7 @@ def cov(
     *,
     dtype: Any = None,
 ) -> Any:
-    """`np.cov`."""
+    """Return the result of `np.cov`."""
     if ddof is not None and ddof != operator.index(int(ddof)):
         raise ValueError("ddof must be integer")
     m = _variables(m, "m")
@@ -104,13 +104,13 @@ def cov(
         other = x * w
         freedom = total - (0 if ddof == 0 else ddof if a is None else ddof * (w * a).sum() / total)
     freedom = _positive(freedom)
-    # What NumPy divides by is a number without dtype.
+    # As in NumPy, the divisor is weak: it does not change the dtype.
     out = (x @ (other.conj() if dtype_of(other).kind == "c" else other).T) * np.true_divide(1, freedom)
     return np.squeeze(astype(out, dtype, copy=False))
 
 
 def _positive(freedom: Any) -> Any:
-    """Return the degrees of freedom; if none are left, warn and return zero as NumPy does."""
+    """Return the degrees of freedom. If they are not positive, warn and return zero, like NumPy."""
     known = innermost(freedom)
     if issubclass(type(known), (int, float, np.number)) and known <= 0:
         warn(RuntimeWarning("Degrees of freedom <= 0 for slice"))

@@ -1,6 +1,6 @@
-"""The largest and the smallest element, where they stand, and how far they are apart.
+"""Maximum, minimum, their positions (`argmax`, `argmin`) and their difference (`ptp`).
 
-An extreme selects: the cotangent goes to the elements that are equal to it, in equal shares.
+The elements equal to an extreme get equal shares of its cotangent.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _NoValue = np._NoValue
 _ndarray = np.ndarray
 _BOOL, _INTP = np.dtype(np.bool_), np.dtype(np.intp)
 _FEW = 1 << 11
-"""Up to this number of elements it is quickest to copy some of them; beyond, each is guessed wrong and takes 6 ns."""
+"""The maximum size for a masked copy. In larger arrays, branch mispredictions cost the masked copy 6 ns per element."""
 
 
 def _selected(a: Any, out: Any) -> Any:
-    """Return where an extreme was found: which elements are equal to it, or NaN as it is."""
+    """Return the mask of elements equal to the extreme `out`; for a NaN extreme, the mask of NaNs."""
     equal = np.equal(a, out)
     return equal | ((a != a) & (out != out)) if type(out) in PYTHON_SCALARS or has_nan(out) else equal
 
@@ -60,15 +60,15 @@ SELECTED = constant(
 
 
 def _extreme_vjp(g: Any, a: Any, out: Any, axis: Axes, keepdims: bool) -> Any:
-    """The cotangent goes to the element selected, in equal shares if there are several; no other meets it, be it infinite."""
+    """Return equal shares of `g` at the selected elements, and exact zeros elsewhere, even if `g` is infinite."""
     shape = shape_of(a)
     place = expand(out, shape, axis, keepdims)
     share = expand(g, shape, axis, keepdims)
-    plain = type(a) is type(place) is _ndarray  # then neither a call of the primitive is needed, nor a search for the array
+    plain = type(a) is type(place) is _ndarray  # fast path: needs neither the primitive nor `known_array`
     hit = _selected(a, place) if plain else SELECTED(a, place)
     known = hit if plain else known_array(hit)
     if known is None or np.count_nonzero(known) * count(shape, axis) != known.size:
-        share = share / _ties(hit, dtype_of(out), axis)  # otherwise, as nearly always, there are no ties
+        share = share / _ties(hit, dtype_of(out), axis)  # skipped if there are no ties, the usual case
     if plain and hit.size <= _FEW and type(share) is _ndarray:
         ct = np.zeros(shape, share.dtype)
         np.copyto(ct, share, where=hit)
@@ -83,12 +83,12 @@ def _extreme_jvp(t: Any, a: Any, out: Any, axis: Axes, keepdims: bool) -> Any:
 
 
 def _ties(hit: Any, dtype: Any, axis: Axes) -> Any:
-    """Return how many elements share each extreme, in the dtype that the division is to have."""
+    """Return the number of elements equal to each extreme, in the dtype of the division."""
     return hit.sum(axis, dtype, keepdims=True)
 
 
 def enter_extreme(function: Any, ufunc: np.ufunc, samples: Any, doc: str) -> Primitive:
-    """Enter `np.max` or `np.min`, or one that skips NaNs: a NaN is never equal to the result, so the rules are the same."""
+    """Register `np.max`, `np.min` or a NaN-skipping variant. The rules are the same: a NaN does not equal another result."""
     reduce: Callable[..., Any] = ufunc.reduce
     largest = ufunc in (np.maximum, np.fmax)
     worst = -np.inf if largest else np.inf
@@ -154,7 +154,7 @@ for _alias, _entry in ((np.amax, MAX), (np.amin, MIN)):
     doc="that of the largest less that of the smallest element; 0 if all are equal",
 )
 def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
-    """`np.ptp`."""
+    """Return the result of `np.ptp`."""
     refuse_out(out, "ptp")
     params = over(a, axis, keepdims)
     return MAX(a, **params) - MIN(a, **params)
@@ -164,7 +164,7 @@ def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any
 
 
 def enter_position(function: Any, *samples: Callable[[Any], tuple[tuple[Any, ...], dict[str, Any]]]) -> Primitive:
-    """Enter `np.argmax` or one of its relatives; each of `samples` makes one more sample call from a source of arrays."""
+    """Register `np.argmax` or a similar function; each function in `samples` returns one more sample call."""
 
     def compute(a: Any, *, axis: Axes, keepdims: bool) -> Any:
         return function(a, None if axis is None else axis[0], keepdims=keepdims)

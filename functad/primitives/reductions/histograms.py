@@ -1,6 +1,6 @@
-"""Histograms: linear in the weights; edges that are found between the extremes of the data move with those.
+"""Histograms. They are linear in the weights, and edges computed from the data depend on the extremes of the data.
 
-What is counted, and in which bin, has no derivative.
+Counts and the assignment of values to bins have no derivative.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def _range_of(given: Any) -> Any:
 
 
 def _outer_edges(a: Any, given: Any) -> tuple[Any, Any]:
-    """Return the first and the last edge: the extremes of the data, moved apart if they are equal."""
+    """Return the first and the last edge: the given range or the extremes of the data, moved apart if they are equal."""
     first, last = (a.min(), a.max()) if given is None else given
     if concrete(first, "np.histogram") == concrete(last, "np.histogram"):
         return first - 0.5, last + 0.5
@@ -34,10 +34,10 @@ def _outer_edges(a: Any, given: Any) -> tuple[Any, Any]:
 
 
 def _edges(a: Any, bins: Any, given: Any, weights: Any) -> Any:
-    """Return the edges of the bins; NumPy itself says how many there are."""
+    """Return the edges of the bins; NumPy computes their number."""
     if not isinstance(bins, str) and np.ndim(bins) == 1:
         bins = array_of(bins)
-        np.histogram_bin_edges(np.zeros(0), concrete(bins, "np.histogram"))  # raises where NumPy does
+        np.histogram_bin_edges(np.zeros(0), concrete(bins, "np.histogram"))  # raises NumPy's errors
         return bins
     bins = concrete(bins, "np.histogram")
     ends = () if given is None else given
@@ -50,7 +50,7 @@ def _edges(a: Any, bins: Any, given: Any, weights: Any) -> Any:
 
 
 def _places(values: Any, edges: Any) -> tuple[Any, Any]:
-    """Return the bin of each value, and whether it is in any; the last bin includes its right edge."""
+    """Return the bin of each value and the mask of values inside any bin. The last bin includes its right edge."""
     places = np.searchsorted(edges, values, "right") - 1
     places[values == edges[-1]] = len(edges) - 2
     return places, (places >= 0) & (places < len(edges) - 1)
@@ -67,7 +67,7 @@ def _flat(a: Any, weights: Any) -> tuple[Any, Any]:
 
 
 def _edge_samples(array: Any) -> Calls:
-    real = np.real  # of complex numbers there are no bins
+    real = np.real  # complex numbers have no bins
     return [
         ((real(array(5)),), {}),
         ((real(array(2, 3)), 3), {}),
@@ -115,7 +115,7 @@ def _histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, w
     else:
         places, inside = _places(values, known)
         own = dtype_of(weights)
-        wide = np.result_type(own, np.float64)  # in which NumPy adds them
+        wide = np.result_type(own, np.float64)  # the dtype of NumPy's sum
         n = scatter(weights[inside], indices=(places[inside],), shape=(len(known) - 1,), dtype=wide)
         n = astype(n, own, copy=False)
     if not density:
@@ -123,11 +123,11 @@ def _histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, w
     return n / astype(diff(edges), np.float64, copy=False) / n.sum(), edges
 
 
-# In several dimensions
+# Histograms in several dimensions
 
 
 def _columns(sample: Any) -> Any:
-    """Return the points as rows of a matrix."""
+    """Return the sample as a matrix with a point in each row."""
     if len(getattr(sample, "shape", ())) == 2:
         return sample
     sample = array_of(sample)
@@ -161,7 +161,7 @@ def histogramdd(
     density: Any = None,
     weights: Any = None,
 ) -> Any:
-    """`np.histogramdd`."""
+    """Return the result of `np.histogramdd`."""
     sample = _columns(sample)
     count = shape_of(sample)[1]
     bins = [as_array(b) for b in bins] if hasattr(bins, "__len__") else [bins] * count
@@ -169,7 +169,7 @@ def histogramdd(
     columns = [sample[:, i] for i in np.arange(count).tolist()]
     known_bins = [concrete(array_of(b), "np.histogramdd") if np.ndim(b) else b for b in bins]
     values = concrete(sample, "np.histogramdd")
-    counts, found = np.histogramdd(values, known_bins, [_range_of(r) for r in ranges])  # raises where NumPy does
+    counts, found = np.histogramdd(values, known_bins, [_range_of(r) for r in ranges])  # raises NumPy's errors
     edges = type(found)(_edges_of_axis(*row) for row in zip(columns, bins, ranges, strict=True))
     if weights is None:
         hist = counts
@@ -180,7 +180,7 @@ def histogramdd(
         rows = [_places(values[:, i], edge) for i, edge in enumerate(found)]
         inside = np.logical_and.reduce([row[1] for row in rows])
         index = tuple([row[0][inside] + 1 for row in rows])
-        wider = tuple([n + 2 for n in counts.shape])  # with what lies outside, as NumPy's result has it in its memory
+        wider = tuple([n + 2 for n in counts.shape])  # with outer bins, so the memory layout is NumPy's
         hist = scatter(weights[inside], indices=(index,), shape=wider, dtype=np.dtype(np.float64))
         hist = hist[(slice(1, -1),) * count]
     if density:

@@ -32,12 +32,12 @@ def _euclidean_norm(x: Any, *, axis: Axes, keepdims: bool) -> Any:
 
 
 def _euclidean_vjp(g: Any, x: Any, out: Any, axis: Axes, keepdims: bool) -> Any:
-    """`conj(x) g / |x|`."""
+    """Return `conj(x) g / |x|`."""
     return careful_product(conjugate(x), expand(careful_product(g, over_radius(out)), shape_of(x), axis, keepdims))
 
 
 def _euclidean_jvp(t: Any, x: Any, out: Any, axis: Axes, keepdims: bool) -> Any:
-    """`Re(sum(conj(x) t)) / |x|`."""
+    """Return `Re(sum(conj(x) t)) / |x|`."""
     return careful_product(careful_product(conjugate(x), t).sum(axis, keepdims=keepdims).real, over_radius(out))
 
 
@@ -62,10 +62,10 @@ EUCLIDEAN = general(
 
 
 def _of_vectors(x: Any, p: Any, axis: Axes, keepdims: bool) -> Any:
-    """Return the norm of order p over some axes together."""
+    """Return the vector norm of order `p` over one or several axes."""
     if p is None or p == 2:
         return EUCLIDEAN(x, axis=axis, keepdims=keepdims)
-    if 0 in shape_of(x) and (p < 0 or p == math.inf):  # a constant, which NumPy knows
+    if 0 in shape_of(x) and (p < 0 or p == math.inf):  # a constant or an error, from NumPy
         plain: Any = np.linalg.vector_norm
         return plain(np.zeros(shape_of(x), dtype_of(x)), axis=axis, keepdims=keepdims, ord=p)
     if p == 0:
@@ -80,12 +80,12 @@ def _of_vectors(x: Any, p: Any, axis: Axes, keepdims: bool) -> Any:
     total = SUM(sizes**p, axis=axis, keepdims=keepdims)
     if strict():
         return total ** (1 / p)
-    zero = total == 0  # there the root has an infinite derivative, which is not to meet the zero of the power
+    zero = total == 0  # the infinite derivative of the root would turn the zero derivative of the power into NaN
     return (total + zero) ** (1 / p) * ~zero
 
 
 def _order(p: Any) -> Any:
-    """Return the order of a norm of vectors as a Python number, which does not widen the dtype."""
+    """Return the order of a vector norm as a Python float, which does not widen the dtype."""
     if p is None:
         return None
     if isinstance(p, str):
@@ -94,7 +94,7 @@ def _order(p: Any) -> Any:
 
 
 def _operand(x: Any) -> Any:
-    """Return an array of inexact numbers."""
+    """Return `x` as an array with an inexact dtype."""
     x = as_operand(x)
     if not hasattr(x, "dtype"):
         x = np.asarray(x)
@@ -117,7 +117,7 @@ def _vector_norm_samples(array: Any) -> Calls:
 
 @composite(np.linalg.vector_norm, samples=_vector_norm_samples, doc="d|x|_p = sum(|x|^(p-1) sign(x) dx) / |x|_p^(p-1)")
 def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:  # NumPy's name
-    """Return norms of vectors, along one axis or over several together."""
+    """Return vector norms over one or several axes."""
     x = _operand(x)
     return _of_vectors(x, _order(ord), reduced_axes(axis, len(shape_of(x))), bool(keepdims))
 
@@ -126,7 +126,7 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
 
 
 def _of_matrices(x: Any, p: Any, keepdims: bool) -> Any:
-    """Return norms of the matrices in the last two axes."""
+    """Return the norms of order `p` of the matrices in the last two axes."""
     if p is None or p in ("fro", "f"):
         return EUCLIDEAN(x, axis=reduced_axes((-2, -1), len(shape_of(x))), keepdims=keepdims)
     if 0 in shape_of(x):
@@ -156,7 +156,7 @@ _MATRIX_ORDERS = ("fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf)
     doc="that of sums and largest elements of |x| or of the singular values; equal ones share it",
 )
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:  # NumPy's name
-    """Return norms of matrices."""
+    """Return the norms of the matrices in the last two axes."""
     return _of_matrices(_operand(matrix(x, "matrix_norm")), ord, bool(keepdims))
 
 
@@ -182,7 +182,7 @@ def _norm_samples(array: Any) -> Calls:
 
 @composite(np.linalg.norm, samples=_norm_samples, doc="that of vector_norm or matrix_norm; 0 where the norm is 0")
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:  # NumPy's name
-    """Return norms of vectors or matrices, by the number of axes."""
+    """Return vector norms for one axis and matrix norms for two axes."""
     x, keepdims = _operand(x), bool(keepdims)
     shape = shape_of(x)
     ndim = len(shape)

@@ -1,4 +1,4 @@
-"""Medians and quantiles: elements picked by their rank, and means of two of them."""
+"""Medians and quantiles: elements picked by rank, or weighted means of two such elements."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _INTP = np.dtype(np.intp)
 
 
 def _rows(a: Any, axis: Axes) -> tuple[Any, tuple[int, ...]]:
-    """Return an array with the axes that are reduced as one, the last, and the shape of a reduction that keeps them."""
+    """Return an array with the reduced axes merged into the last axis, and the shape of the reduction with `keepdims`."""
     shape = shape_of(a)
     whole = reduced_shape(shape, axis, keepdims=True)
     if axis is None:
@@ -38,17 +38,17 @@ def _rows(a: Any, axis: Axes) -> tuple[Any, tuple[int, ...]]:
 
 
 def _first(rows: Any) -> Any:
-    """Return the first element of each row; of one row a number."""
+    """Return the first element of each row; a number if `rows` is a vector."""
     return rows[0] if len(shape_of(rows)) == 1 else rows[..., 0]
 
 
 def number_without_nan(rows: Any) -> Any:
-    """Return how many elements of each row are no NaN, in a last axis of length 1."""
+    """Return the number of elements of each row that are not NaN, with a last axis of length 1."""
     return (rows == rows).sum(-1, keepdims=True)
 
 
 def _lying_as(function: Any, out: Any, a: Any, of_q: tuple[int, ...], weights: Any, **options: Any) -> Any:
-    """Return quantiles in the order in which NumPy lays them out, which depends on how it goes over the argument."""
+    """Return quantiles in NumPy's memory layout, which depends on the strides of the argument."""
     known = innermost(a)
     if len(shape_of(out)) < 2 or type(known) is not np.ndarray:
         return out
@@ -63,7 +63,7 @@ def _lying_as(function: Any, out: Any, a: Any, of_q: tuple[int, ...], weights: A
 def _strides(
     function: Any, shape: tuple[int, ...], order: Sequence[int], of_q: tuple[int, ...], weighs: bool, *options: Any
 ) -> tuple[int, ...]:
-    """Return the strides of NumPy's result for few numbers whose axes lie in an order."""
+    """Return the strides of NumPy's result for a small model array with the given axis order in memory."""
     axes = sorted(range(len(shape)), key=lambda axis: -order[axis])
     model = np.ones([shape[axis] for axis in axes]).transpose(np.argsort(axes))
     weights = {"weights": np.ones(shape)} if weighs else {}
@@ -73,7 +73,7 @@ def _strides(
 
 
 def _median(a: Any, axis: Any, keepdims: Any, *, skip_nan: bool) -> Any:
-    """Return medians along axes; the mean of the two middle elements if their number is even."""
+    """Return medians over axes: the middle element, or the mean of the two middle elements."""
     a = as_operand(a)
     params = over(a, axis, keepdims)
     rows, whole = _rows(a, params["axis"])
@@ -107,7 +107,7 @@ def median_samples(array: Any) -> Calls:
 
 
 def enter_median(function: Any, samples: Any, *, skip_nan: bool, doc: str) -> None:
-    """Enter `np.median` or `np.nanmedian`."""
+    """Register `np.median` or `np.nanmedian`."""
 
     @composite(function, samples=samples, doc=doc)
     def entered(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Any:
@@ -121,7 +121,7 @@ enter_median(np.median, median_samples, skip_nan=False, doc=_MEDIAN)
 
 @lru_cache
 def _float64_yields() -> bool:
-    """Say whether a NumPy scalar as a probability is taken for a Python number, as older versions do."""
+    """Return `True` if NumPy treats a NumPy scalar as a weak number in `q`, as older versions do."""
     return np.quantile(np.zeros(1, np.float32), np.float64(0.5)).dtype == np.float32
 
 
@@ -134,13 +134,14 @@ _PLOTTING = {
     "median_unbiased": (1 / 3.0, 1 / 3.0),
     "normal_unbiased": (3 / 8.0, 3 / 8.0),
 }
-"""The continuous methods but `linear`, by the parameters alpha and beta of Hyndman and Fan."""
+"""The continuous methods except `linear`, with the parameters alpha and beta of Hyndman and Fan."""
 
 
 def _neighbours(method: str, q: Any, n: Any) -> tuple[Any, Any, Any]:
-    """Return the ranks below and above each quantile of `n` elements, and the weight of the upper, which may be `None`.
+    """Return the ranks below and above each quantile of `n` elements, and the weight of the upper rank.
 
-    Only the weight of the continuous methods has a derivative by `q`.
+    The upper rank and the weight are `None` for methods that pick one element. Only the weight of the continuous methods has
+    a derivative with respect to `q`.
     """
     last = n - 1 if isinstance(n, int) else np.maximum(n - 1, 0)
     linear = (n - 1) * q
@@ -179,7 +180,7 @@ def _clipped(rank: Any, last: Any) -> Any:
 def quantile_of(
     name: str, a: Any, q: Any, axis: Any, method: str, keepdims: Any, weights: Any, *, scale: int, skip_nan: bool
 ) -> Any:
-    """Return quantiles along axes, of probabilities `q / scale`; the axes of `q` come first."""
+    """Return the quantiles over axes for the probabilities `q / scale`; the axes of `q` come first."""
     a, q = as_operand(a), as_operand(q)
     if dtype_of(a).kind == "c":
         raise TypeError("a must be an array of real numbers")
@@ -189,7 +190,7 @@ def quantile_of(
         raise ValueError("q must be a scalar or 1d")
     if not isinstance(known, ArraySpec) and not np.all((known >= 0) & (known <= scale)):
         raise ValueError(f"{'Quantiles' if scale == 1 else 'Percentiles'} must be in the range [0, {scale}]")
-    exact = dtype_of(q).kind in "biu" and scale == 1 and method == "linear"  # NumPy then picks, and keeps the dtype
+    exact = dtype_of(q).kind in "biu" and scale == 1 and method == "linear"  # NumPy then picks elements and keeps the dtype
     q = (np.asarray(q, np.float64) if weak and not is_traced(q) else q) / (scale if scale > 1 else 1.0)
     params = over(a, axis, keepdims)
     rows, whole = _rows(a, params["axis"])
@@ -212,7 +213,7 @@ def quantile_of(
 
 
 def _between(rows: Any, below: Any, above: Any, weight: Any, *, exact: bool, weak: bool, skip_nan: bool) -> Any:
-    """Interpolate between the elements of two ranks; the nearer of them is the start, as in NumPy."""
+    """Return the interpolation between the elements of two ranks, computed from the nearer one, like NumPy."""
     if above is None or exact:
         return PICKED(rows, POSITIONS(rows, below, skip_nan=skip_nan))
     both = PICKED(rows, POSITIONS(rows, np.concatenate([below, above], -1), skip_nan=skip_nan))
@@ -225,14 +226,14 @@ def _between(rows: Any, below: Any, above: Any, weight: Any, *, exact: bool, wea
 
 
 def _weighted(rows: Any, weights: Any, q: Any, method: str, *, skip_nan: bool) -> Any:
-    """Return the elements at which the sum of the weights reaches a share: one of the elements each, by position."""
+    """Return the weighted quantiles. Each is one of the elements, read by position."""
     if method != "inverted_cdf":
         raise ValueError(f"Only method 'inverted_cdf' supports weights. Got: {method}.")
     return PICKED(rows, WEIGHTED_POSITIONS(rows, weights, q.reshape(-1), skip_nan=skip_nan))
 
 
 def _weighted_positions(rows: Any, weights: Any, q: Any, *, skip_nan: bool) -> Any:
-    """Return where in each row its weighted quantiles stand."""
+    """Return the positions of the weighted quantiles in each row."""
     quantile: Any = np.nanquantile if skip_nan else np.quantile
     values = np.moveaxis(quantile(rows, q, axis=-1, weights=weights, method="inverted_cdf"), 0, -1)[..., None]
     rows = rows[..., None, :]
@@ -240,7 +241,7 @@ def _weighted_positions(rows: Any, weights: Any, q: Any, *, skip_nan: bool) -> A
 
 
 def _weighted_positions_batch(primitive: Primitive, size: int, values: Values, batched: Which, params: Params) -> Any:
-    """NumPy itself goes over the rows one by one, with the same probabilities for all; where these differ, so is done here."""
+    """Compute all examples in one call if they share the probabilities, otherwise one example at a time."""
     if batched[2]:
         return one_by_one(primitive, size, values, batched, params)
     rows, weights = everywhere(values[:2], batched[:2], size)
@@ -259,7 +260,7 @@ WEIGHTED_POSITIONS = constant(
 
 
 def quantile_samples(scale: int) -> Any:
-    """Return calls of a quantile with every method, every form of axis and of `q`."""
+    """Return calls of a quantile with every method, and every form of axis and `q`."""
     continuous = ("linear", *_PLOTTING)
     steps = ("lower", "higher", "nearest", "midpoint", "inverted_cdf", "averaged_inverted_cdf", "closest_observation")
 
@@ -292,7 +293,7 @@ _QUANTILE = "goes to the two elements that the value lies between, by their weig
 
 
 def enter_quantile(function: Any, samples: Any, *, scale: int, skip_nan: bool, doc: str = _QUANTILE) -> None:
-    """Enter `np.quantile` or one of its relatives, of probabilities `q / scale`."""
+    """Register `np.quantile` or a similar function, with probabilities `q / scale`."""
     name = function.__name__
 
     @composite(function, samples=samples, complex=False, doc=doc)

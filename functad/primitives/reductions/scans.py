@@ -1,9 +1,9 @@
-"""Running sums and products, and the recurrence that their derivatives are made of.
+"""Cumulative sums and products, and the recurrence that their derivatives use.
 
-A product is differentiated without dividing by its factors, so zeros among them are no exception: the derivative of
-`a[0] a[1] ... a[i]` by `a[k]` is the product of what stands before `a[k]` and of what stands behind. Two internal primitives
-express that, `exclusive_product` and `recurrence`, and the derivatives of both are made of the same two: so every order
-is right.
+The derivative of a product does not divide by factors, so zero factors need no special case: the derivative of
+`a[0] a[1] ... a[i]` with respect to `a[k]` is the product of the factors before `a[k]` times the product of the factors after
+it. Two internal primitives compute these products, `exclusive_product` and `recurrence`. The rules of both use only the same
+two primitives, so derivatives of every order are correct.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from functad.primitives.operands import as_operand, refuse_out, stored
 from functad.primitives.safe import careful_product, current_pass, has_nan, product
 
 _FEW = 16
-"""Up to so many steps, a loop over the rows is the fastest way to solve a recurrence."""
+"""The maximum number of steps for which a loop over the rows is the fastest solver of a recurrence."""
 
 
 @lru_cache
 def summed_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the dtype that sums and products of a dtype have: small integers are widened."""
+    """Return the dtype of sums and products of an array with the given dtype: small integers are widened."""
     return np.cumsum(np.zeros(1, dtype)).dtype
 
 
@@ -67,7 +67,7 @@ def _scan_spec(a: Any, **params: Any) -> ArraySpec:
 
 
 def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-    """`np.cumsum`."""
+    """Return the result of `np.cumsum`."""
     if out is not None:
         return stored(out, np.cumsum, a, axis, dtype)
     a, axis = _scanned(a, axis, dtype)
@@ -91,7 +91,7 @@ CUMSUM: Primitive = linear(
 
 
 def _scanned(a: Any, axis: Any, dtype: Any) -> tuple[Any, int]:
-    """Return the array and the axis along which NumPy scans it; `None` stands for all elements in order."""
+    """Return the array and the normalised axis of a scan; `axis=None` flattens the array."""
     a = as_operand(a)
     if dtype is not None:
         a = astype(a, dtype, copy=False)
@@ -101,11 +101,11 @@ def _scanned(a: Any, axis: Any, dtype: Any) -> tuple[Any, int]:
     return a, normalize_axis_index(axis, ndim)
 
 
-# What products are differentiated with
+# Primitives for the derivatives of products
 
 
 def _exclusive_product(a: Any, *, axis: int, reverse: bool) -> Any:
-    """Return the product of all elements before each one along an axis, or behind each one: `1, a[0], a[0] a[1], ...`."""
+    """Return the exclusive cumulative product along an axis: `1, a[0], a[0] a[1], ...`, from the end if `reverse`."""
     if type(a) not in PLAIN:
         ends = slice(None, None, -1) if reverse else slice(None)
         a = a[_along(axis, ends)]
@@ -140,7 +140,7 @@ EXCLUSIVE = general(
 
 
 def _recurrence(a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
-    """Return the solution of `y[i] = a[i-1] y[i-1] + b[i-1]`, `y[0] = 0`, along an axis, from its start or from its end."""
+    """Return the solution of `y[i] = a[i-1] y[i-1] + b[i-1]`, `y[0] = 0`, along an axis, from the end if `reverse`."""
     if type(b) not in PLAIN:
         return _recurrence_by_rows(a, b, axis=axis, reverse=reverse)
     out = np.zeros_like(b, dtype=np.result_type(a, b))
@@ -158,7 +158,7 @@ def _recurrence(a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
 
 
 def _careful_recurrence(a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
-    """Return the solution of the same recurrence, with products in which an exact zero wins."""
+    """Return the solution of the recurrence with guarded products: zero times anything is zero."""
     out = _recurrence(a, b, axis=axis, reverse=reverse)
     if not has_nan(out):
         return out
@@ -172,12 +172,12 @@ def _careful_recurrence(a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
 
 
 def recurrence(a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
-    """Return the solution of the recurrence; except in a quick pass an exact zero wins."""
+    """Return the solution of the recurrence, with guarded products except in a quick pass."""
     return (CAREFUL_RECURRENCE if current_pass() else RECURRENCE)(a, b, axis=axis, reverse=reverse)
 
 
 def _recurrence_by_rows(a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
-    """Return the same for arrays of another library, which may have no views to write into."""
+    """Return the solution for arrays of another library, without writes into views."""
     n, order = b.shape[axis], slice(None, None, -1) if reverse else slice(None)
     a, b = [value.swapaxes(0, axis)[order] for value in (a, b)]
     rows = [np.zeros_like(b[0])] if n else []
@@ -187,10 +187,10 @@ def _recurrence_by_rows(a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
 
 
 def _solve_by_sums(a: Any, b: Any, y: Any) -> bool:
-    """Write `y[i] = e[i] sum_(j<i) b[j] / e[j+1]` with `e[i] = a[0] ... a[i-1]` into `y`, and say whether that went well.
+    """Write `y[i] = e[i] sum_(j<i) b[j] / e[j+1]` with `e[i] = a[0] ... a[i-1]` into `y`; return `True` on success.
 
-    The partial sums belong to the same elements as those of the recurrence, so no digits are lost unless a product leaves the
-    range of the dtype: 10 ns an element where the loop over numbers takes 100.
+    The partial sums have the same terms as the recurrence, so no digits are lost unless a product leaves the range of the
+    dtype. The sums take 10 ns per element, the loop over numbers 100 ns.
     """
     e = _exclusive_product(a, axis=0, reverse=False)
     size = np.abs(e)
@@ -203,7 +203,7 @@ def _solve_by_sums(a: Any, b: Any, y: Any) -> bool:
 
 
 def _solve_numbers(a: Any, b: Any, y: Any) -> None:
-    """Write the solution for one row of numbers into `y`; Python's numbers are ten times as fast as NumPy's here."""
+    """Write the solution for a single row into `y`. Python numbers are ten times faster than NumPy scalars here."""
     value, values = 0.0, [0.0]
     for factor, term in zip(a.ravel().tolist()[:-1], b.ravel().tolist(), strict=False):
         value = factor * value + term
@@ -212,13 +212,13 @@ def _solve_numbers(a: Any, b: Any, y: Any) -> None:
 
 
 def _recurrence_vjp(gs: Any, a: Any, out: Any, axis: int, reverse: bool) -> tuple[Any, Any]:
-    """The cotangent `n` of b solves the recurrence from the other end; that of a is `n y`."""
+    """Return the cotangents `n y` of `a` and `n` of `b`; `n` solves the recurrence from the other end."""
     by_b = recurrence(a, gs, axis=axis, reverse=not reverse)
     return careful_product(out, by_b), by_b
 
 
 def _enter_recurrence(compute: Any, name: str) -> Primitive:
-    """Enter one of the two recurrences; their derivatives are written with `recurrence`."""
+    """Register one of the two recurrences. Their rules call `recurrence`."""
     return general(
         compute,
         _recurrence_vjp,
@@ -250,7 +250,7 @@ CAREFUL_RECURRENCE = _enter_recurrence(_careful_recurrence, "careful_recurrence"
 
 
 def _cumprod_vjp(g: Any, a: Any, axis: int) -> Any:
-    """The product of what stands before `a[k]`, times `sum_(i>=k) g[i] a[k+1] ... a[i]`."""
+    """Return `a[0] ... a[k-1]` times `sum_(i>=k) g[i] a[k+1] ... a[i]`, for each k."""
     before = EXCLUSIVE(a, axis=axis, reverse=False)
     return careful_product(before, g + recurrence(a, careful_product(g, a), axis=axis, reverse=True))
 
@@ -269,13 +269,13 @@ def _cumprod_samples(array: Any) -> Calls:
         ((array(4) * zeros * zeros[::-1],), {}),
         ((array(3, 4) * zeros, 1), {}),
         ((array(2, 4) * zeros[:2, None], 0), {}),
-        ((array(20, low=0.8, high=1.3),), {}),  # long enough for the sums that solve the recurrence
+        ((array(20, low=0.8, high=1.3),), {}),  # long enough for `_solve_by_sums`
         ((array(18, 2, low=0.8, high=1.3), 0), {}),
     ]
 
 
 def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-    """`np.cumprod`."""
+    """Return the result of `np.cumprod`."""
     if out is not None:
         return stored(out, np.cumprod, a, axis, dtype)
     a, axis = _scanned(a, axis, dtype)
@@ -299,7 +299,7 @@ CUMPROD = general(
 )
 
 
-# The functions of the array API standard
+# Functions of the array API standard
 
 if hasattr(np, "cumulative_sum"):  # since NumPy 2.1
 

@@ -1,6 +1,6 @@
-"""Reductions and scans that skip NaNs: what is skipped gets a cotangent of exactly zero.
+"""Reductions and scans that skip NaNs. Skipped elements get an exactly zero cotangent.
 
-Only an extreme, a median or a quantile of nothing but NaNs is one of them, and its cotangent goes there.
+Exception: if all elements are NaN, an extreme, a median or a quantile is a NaN element, and NaN elements get its cotangent.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _INTP = np.dtype(np.intp)
 
 
 def replaced(a: Any, fill: Any) -> Any:
-    """Return `a` with `fill` in place of every NaN."""
+    """Return `a` with every NaN replaced by `fill`."""
     a = as_operand(a)
     return laid_out_like(np.where(a != a, fill, a), a) if dtype_of(a).kind in "fc" else a
 
@@ -47,7 +47,7 @@ def _given(value: Any, default: Any) -> Any:
 
 
 def _with_nans(a: Any) -> Any:
-    """Return an array with a NaN in place of each third element: one in every row of three."""
+    """Return an array with every third element replaced by NaN: one in every row of three."""
     hidden = (np.arange(a.size) % 3 == 1).reshape(a.shape)
     return np.where(hidden, a.dtype.type(np.nan), a)
 
@@ -83,7 +83,7 @@ def _scan_samples(array: Any) -> Calls:
 
 
 def _enter_total(function: Any, plain: Any, fill: int, samples: Any) -> None:
-    """Enter a sum or a product, over axes or running: that of an array with something in place of each NaN."""
+    """Register a sum, a product or a scan: `plain`, with every NaN replaced by `fill`."""
 
     @composite(function, samples=samples, doc=f"as {plain.__name__}; NaNs get zero", reduces=np.multiply if fill else np.add)
     def total(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, *args: Any, **kwargs: Any) -> Any:
@@ -106,7 +106,7 @@ def _inexact(dtype: Any) -> None:
 
 
 def _number(valid: Any, axis: Any, keepdims: bool) -> Any:
-    """Return how many elements a mask selects for each result; an integer, exact for any number of them."""
+    """Return the number of elements that a mask selects for each result, as an exact integer."""
     return sum(valid, axis, _INTP, keepdims=keepdims)
 
 
@@ -118,7 +118,7 @@ def _as_real(number: Any, dtype: Any) -> Any:
 def nanmean(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = _NoValue, *, where: Any = _NoValue
 ) -> Any:
-    """`np.nanmean`."""
+    """Return the result of `np.nanmean`."""
     refuse_out(out, "nanmean")
     a, where, keepdims = as_operand(a), _given(where, True), keepdims is not _NoValue and bool(keepdims)
     if dtype_of(a).kind not in "fc":
@@ -129,7 +129,7 @@ def nanmean(
 
 
 def _pivot(a: Any, valid: Any, *, axis: Axes) -> Any:
-    """Return, for each result of a reduction, one of the elements that a mask selects."""
+    """Return an element selected by the mask for each result of a reduction; 0 if it would be NaN or infinite."""
     if count(shape_of(a), axis) == 0:
         return np.zeros(reduced_shape(shape_of(a), axis, keepdims=True), dtype_of(a))
     found = np.fmax.reduce(np.where(valid, a, np.nan), axis, keepdims=True)
@@ -182,7 +182,7 @@ def nanvar(
     mean: Any = _NoValue,
     correction: Any = _NoValue,
 ) -> Any:
-    """`np.nanvar`; differences are taken from one of the elements first, so that of equal ones it is exactly 0."""
+    """Return the result of `np.nanvar`, exactly 0 for equal elements: one of the elements is subtracted first."""
     refuse_out(out, "nanvar")
     a, where, keepdims = as_operand(a), _given(where, True), keepdims is not _NoValue and bool(keepdims)
     if dtype_of(a).kind not in "fc":
@@ -196,7 +196,7 @@ def nanvar(
         wide = a if dtype is None else astype(a, dtype, copy=False)
         total = sum(np.where(valid, wide - start, 0), axis, keepdims=True)
         mean = start + total / _as_real(np.maximum(number, 1), dtype_of(total))
-    d = astype(np.where(valid, a - mean, 0), dtype_of(a), copy=False)  # NumPy writes the differences over the array
+    d = astype(np.where(valid, a - mean, 0), dtype_of(a), copy=False)  # NumPy stores the differences in the dtype of a
     squares = (d * d.conj()).real if dtype_of(a).kind == "c" else d * d
     total = sum(squares, axis, dtype, keepdims=keepdims)
     spare = (number if keepdims else number.reshape(shape_of(total))) - ddof

@@ -1,4 +1,4 @@
-"""Statistics: variance, standard deviation, weighted average."""
+"""Variance, standard deviation and weighted average."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _ndarray = np.ndarray
 def _centred(a: Any, *, axis: Axes) -> Any:
     """Return the differences of the elements from their mean.
 
-    The first element is subtracted first: then equal elements differ by exactly 0 from their mean, and not by a rounding.
+    The first element is subtracted before the mean is computed, so equal elements give exact zeros instead of rounding errors.
     """
     shape = shape_of(a)
     if not shape or 0 in shape:
@@ -72,14 +72,14 @@ def _conjugate(a: Any) -> Any:
 def _var(a: Any, *, axis: Axes, keepdims: bool, ddof: float) -> Any:
     shape = shape_of(a)
     n = max(count(shape, axis) - ddof, 0)
-    if dtype_of(a) == np.float16:  # which NumPy sums in a wider dtype
+    if dtype_of(a) == np.float16:  # NumPy sums float16 in a wider dtype
         return np.var(a, axis, None, None, ddof, keepdims)
     d = _centred(a, axis=axis)
     if dtype_of(d).kind == "c":
         squares = d.real * d.real + d.imag * d.imag
     elif axis is None and not keepdims and type(d) is _ndarray:
         d = d.ravel("K")
-        return d.dot(d) / n  # one pass, and no temporary
+        return d.dot(d) / n  # one pass without a temporary
     else:
         d *= d
         squares = d
@@ -92,16 +92,16 @@ def _var_factor(shape: tuple[int, ...], axis: Axes, ddof: float) -> float:
 
 
 def _var_vjp(g: Any, a: Any, axis: Axes, keepdims: bool, ddof: float) -> Any:
-    """`2 / (n - ddof) conj(a - mean(a)) g`."""
+    """Return `2 / (n - ddof) conj(a - mean(a)) g`."""
     shape = shape_of(a)
     g = expand(g, shape, axis, keepdims) * _var_factor(shape, axis, ddof)
     return careful_product(
         _conjugate(CENTRED(a, axis=axis)), g
-    )  # in this order NumPy writes a product with a number over its left factor
+    )  # in this order NumPy reuses the memory of the left factor if g is a number
 
 
 def _var_jvp(t: Any, a: Any, axis: Axes, keepdims: bool, ddof: float) -> Any:
-    """`2 / (n - ddof) Re(sum(conj(a - mean(a)) t))`."""
+    """Return `2 / (n - ddof) Re(sum(conj(a - mean(a)) t))`."""
     total = careful_product(t, _conjugate(CENTRED(a, axis=axis))).sum(axis, keepdims=keepdims)
     return total * _var_factor(shape_of(a), axis, ddof)
 
@@ -131,7 +131,7 @@ def var(
     mean: Any = _NoValue,
     correction: Any = _NoValue,
 ) -> Any:
-    """`np.var`."""
+    """Return the result of `np.var`."""
     if out is not None:
         return stored(out, np.var, a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction)
     ddof = correction_of(ddof, correction)
@@ -147,7 +147,7 @@ def var(
     return result if dtype is None else astype(result, dtype, copy=False)
 
 
-# A primitive and not five operations: layer and batch normalisation call it in every layer.
+# A primitive instead of five operations, because layer and batch normalisation call it in every layer.
 VAR = general(
     np.var,
     _var_vjp,
@@ -164,7 +164,7 @@ VAR = general(
 
 
 def correction_of(ddof: Any, correction: Any) -> Any:
-    """Return the correction of the number of elements: two keywords mean the same."""
+    """Return the correction of the element count: `ddof` and `correction` are synonyms."""
     if correction is _NoValue:
         return ddof
     if ddof != 0:
@@ -173,10 +173,10 @@ def correction_of(ddof: Any, correction: Any) -> Any:
 
 
 def _var_about(a: Any, axis: Axes, dtype: Any, ddof: Any, keepdims: bool, where: Any, middle: Any) -> Any:
-    """Return the variance of the elements that a mask selects, about a mean that may be given.
+    """Return the variance of the elements that a mask selects, about the mean `middle` if it is given.
 
-    As in NumPy it is the mean and the squares that are brought to a dtype, and not the elements: integers cut both, and of
-    complex elements a real dtype drops the imaginary part of the mean alone.
+    As in NumPy, `dtype` applies to the mean and the squares, not to the elements. An integer dtype truncates both. For complex
+    elements, a real dtype drops the imaginary part of the mean only.
     """
     if middle is _NoValue:
         middle = mean(a, axis, dtype, keepdims=True, where=where)
@@ -202,7 +202,7 @@ ROOT = elementwise(
 
 
 def std_samples(hidden: Callable[[Any], Any] = lambda a: a) -> Samples:
-    """Return calls that do not come near zero, where the second derivative is large; `hidden` puts NaNs into some arrays."""
+    """Return calls with results away from zero, where the second derivative is large; `hidden` puts NaNs into some arrays."""
 
     def samples(array: Any) -> Calls:
         wider = np.result_type(array().dtype, np.float64)
@@ -223,7 +223,7 @@ def std_samples(hidden: Callable[[Any], Any] = lambda a: a) -> Samples:
 
 
 def enter_deviation(function: Any, variance: Callable[..., Any], samples: Samples, doc: str) -> None:
-    """Enter `np.std` or `np.nanstd`: the root of a variance."""
+    """Register `np.std` or `np.nanstd`: the square root of `variance`."""
 
     @composite(function, samples=samples, doc=doc)
     def deviation(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, *args: Any, **kwargs: Any) -> Any:
@@ -253,7 +253,7 @@ def _average_samples(array: Any) -> Calls:
 
 @composite(np.average, samples=_average_samples, doc="d (sum(w a) / sum(w)), in the elements and in the weights")
 def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False) -> Any:
-    """`np.average`."""
+    """Return the result of `np.average`."""
     a = as_operand(a)
     shape = shape_of(a)
     params = over(a, axis, keepdims)
@@ -274,7 +274,7 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
 
 
 def aligned(weights: Any, shape: tuple[int, ...], axis: Any) -> Any:
-    """Return weights of the shape that is averaged; they may be given along the axes that are averaged over alone."""
+    """Return the weights broadcast to the shape of the array; the given weights may have only the averaged axes."""
     own = shape_of(weights)
     if own == shape:
         return weights

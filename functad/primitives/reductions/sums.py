@@ -1,7 +1,7 @@
-"""Reductions over axes: sum, mean, product, and those that answer with a boolean or a number of elements.
+"""Reductions over axes: sum, mean, product, `any`, `all` and `count_nonzero`.
 
-The parameter `axis` is `None` for all axes, or a tuple of some of them, none negative. `where=`, `initial=` and `dtype=` are
-written out with `np.where`, operators and casts before the primitive is called.
+The parameter `axis` of a primitive is `None` for all axes, or a tuple of nonnegative axes. The functions implement `where=`,
+`initial=` and `dtype=` with `np.where`, operators and casts around the primitive.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ _multiply_reduce: Callable[..., Any] = np.multiply.reduce
 
 
 def reduced_axes(axis: Any, ndim: int) -> Axes:
-    """Return the axes that a reduction is over, in order and none negative; `None` if they are all."""
+    """Return the reduced axes, sorted and nonnegative; `None` if all axes are reduced."""
     if axis is None:
         return None
     if type(axis) is int and -ndim <= axis < ndim:
         return None if ndim == 1 else (axis % ndim,)
-    if ndim == 0 and type(axis) is int and axis in (0, -1):  # which NumPy allows
+    if ndim == 0 and type(axis) is int and axis in (0, -1):  # NumPy allows these axes of a scalar
         return None
     axes = tuple(sorted(normalize_axis_tuple(axis, ndim)))
     return None if len(axes) == ndim else axes
 
 
 def reduced_shape(shape: Shape, axis: Axes, keepdims: bool) -> Shape:
-    """Return the shape of a reduction."""
+    """Return the shape of the result of a reduction."""
     if axis is None:
         return (1,) * len(shape) if keepdims else ()
     if keepdims:
@@ -62,12 +62,12 @@ def reduced_shape(shape: Shape, axis: Axes, keepdims: bool) -> Shape:
 
 
 def over(a: Any, axis: Any, keepdims: Any) -> dict[str, Any]:
-    """Return the parameters of a reduction of `a`, of what NumPy's function was given."""
+    """Return the parameters of a reduction of `a`, from the `axis` and `keepdims` of NumPy's function."""
     return {"axis": reduced_axes(axis, len(shape_of(a))), "keepdims": keepdims is not _NoValue and bool(keepdims)}
 
 
 def reduced_spec(dtype: Callable[[np.dtype[Any]], Any]) -> Callable[..., ArraySpec]:
-    """Return the shape rule of a reduction, with the dtype of its results for each dtype of an array."""
+    """Return the shape rule of a reduction; `dtype` maps the dtype of the array to the dtype of the result."""
 
     def spec(a: Any, *, axis: Any, keepdims: bool, **params: Any) -> ArraySpec:
         own = spec_of(a)
@@ -77,12 +77,12 @@ def reduced_spec(dtype: Callable[[np.dtype[Any]], Any]) -> Callable[..., ArraySp
 
 
 def count(shape: Shape, axis: Axes) -> int:
-    """Return how many elements go into each result."""
+    """Return the number of elements reduced to each result."""
     return math.prod(shape) if axis is None else math.prod([shape[i] for i in axis])
 
 
 def expand(g: Any, shape: Shape, axis: Axes, keepdims: bool) -> Any:
-    """Return a reduced array with axes of length 1 where they were reduced, so that it broadcasts against `shape`."""
+    """Return a reduced array with its reduced axes restored at length 1, so it broadcasts to `shape`."""
     if keepdims or axis is None:
         return g
     if len(axis) == 1:
@@ -92,10 +92,10 @@ def expand(g: Any, shape: Shape, axis: Axes, keepdims: bool) -> Any:
 
 
 def spread(g: Any, shape: Shape, axis: Axes, keepdims: bool) -> Any:
-    """Return a reduced array broadcast to the shape that was reduced: the transpose of a sum."""
+    """Return a reduced array broadcast to the shape before the reduction: the transpose of a sum."""
     kind = type(g)
     if kind is np.float64 and 0 not in shape:
-        return _ndarray(shape, _FLOAT64, g, 0, (0,) * len(shape))  # read-only, as the number is
+        return _ndarray(shape, _FLOAT64, g, 0, (0,) * len(shape))  # read-only, like the number
     if kind is _ndarray and g.flags.c_contiguous:
         strides = _strides_of_spread(shape, axis, g.itemsize)
         if strides is not None:
@@ -108,7 +108,7 @@ def spread(g: Any, shape: Shape, axis: Axes, keepdims: bool) -> Any:
 
 @lru_cache(maxsize=1024)
 def _strides_of_spread(shape: Shape, axis: Axes, itemsize: int) -> Shape | None:
-    """Return the strides with which a reduced array without gaps shows the shape that was reduced; `None` if that is empty."""
+    """Return the strides that broadcast a contiguous reduced array to `shape`; `None` if `shape` is empty."""
     strides = []
     for i in reversed(range(len(shape))):
         reduced = axis is None or i in axis
@@ -138,7 +138,7 @@ def number_like(value: Any, out: Any) -> Any:
 
 
 def reduction_samples(*, dtype: bool = True, masks: bool = True, empty: bool = True, initial: Any = None) -> Any:
-    """Return calls of a reduction with every form of axis and every keyword that it has."""
+    """Return calls of a reduction with every form of axis and every supported keyword."""
     mask = np.array([[True, False, True], [False, True, True]])
 
     def samples(array: Any) -> Calls:
@@ -173,7 +173,7 @@ _WHOLE = {"axis": None, "keepdims": False}
 
 
 def reduce_all(entry: Primitive, a: Any) -> Any:
-    """Call a reduction over all axes, the commonest; a Tensor is handed to its recorder without a detour, which saves 1 us."""
+    """Call a reduction over all axes, the most common case. Calling the trace of a Tensor directly saves 1 us."""
     record = getattr(type(a), "__functad_record__", None)
     return entry.compute(a, **_WHOLE) if record is None else record(entry, (a,), _WHOLE)
 
@@ -182,7 +182,7 @@ def reduce_all(entry: Primitive, a: Any) -> Any:
 
 
 def summed(a: Any, axis: Axes, keepdims: bool) -> Any:
-    """Return a sum; for its own arrays, `np.sum` spends 1.5 us in Python."""
+    """Return the sum. For NumPy arrays the ufunc saves the 1.5 us that `np.sum` spends in Python."""
     return _add_reduce(a, axis, None, None, keepdims) if type(a) in PLAIN else np.sum(a, axis=axis, keepdims=keepdims)
 
 
@@ -195,7 +195,7 @@ def sum(  # noqa: A001 # NumPy's name
     initial: Any = _NoValue,
     where: Any = True,
 ) -> Any:
-    """`np.sum`."""
+    """Return the result of `np.sum`."""
     if out is not None or dtype is not None or where is not True:
         if out is not None:
             return stored(out, np.sum, a, axis, dtype, keepdims=keepdims, initial=initial, where=where)
@@ -205,7 +205,7 @@ def sum(  # noqa: A001 # NumPy's name
         result = reduce_all(SUM, a)
     else:
         result = SUM(a, axis=axes, keepdims=keepdims is not _NoValue and bool(keepdims))
-    result = result if dtype is None else astype(result, dtype, copy=False)  # small integers are summed in larger ones
+    result = result if dtype is None else astype(result, dtype, copy=False)  # SUM widens small integers
     return result if initial is _NoValue else result + number_like(initial, result)
 
 
@@ -227,18 +227,18 @@ SUM: Primitive = linear(
 )
 
 
-# NumPy sums others in a wider dtype; dtypes of the other byte order are unequal to these.
+# NumPy sums other dtypes in a wider dtype. Dtypes with non-native byte order are not in this set.
 _SUMMED_AS_THEY_ARE = frozenset(map(np.dtype, (np.float32, np.float64, np.complex64, np.complex128)))
 
 
 @lru_cache
 def mean_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the dtype that means of a dtype have."""
+    """Return the dtype of the mean of an array with the given dtype."""
     return np.mean(np.zeros(1, dtype)).dtype
 
 
 def _mean(a: Any, *, axis: Axes, keepdims: bool) -> Any:
-    """Return the mean; NumPy's own spends 4 us on it in Python, whatever the size."""
+    """Return the mean. `np.mean` spends 4 us in Python for every size."""
     if axis is None and type(a) is _ndarray and a.dtype is _FLOAT64 and a.size:
         return _add_reduce(a, None, None, None, keepdims) / a.size
     if type(a) not in PLAIN or dtype_of(a) not in _SUMMED_AS_THEY_ARE:
@@ -247,7 +247,7 @@ def _mean(a: Any, *, axis: Axes, keepdims: bool) -> Any:
 
 
 def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
-    """`np.mean`."""
+    """Return the result of `np.mean`."""
     if out is not None or dtype is not None:
         if out is not None:
             return stored(out, np.mean, a, axis, dtype, keepdims=keepdims, where=where)
@@ -264,7 +264,7 @@ def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims:
     return SUM(masked(a, where, 0), **params) / number_of(where, a, **params)
 
 
-# A primitive and not a sum and a division: it is in nearly every loss function.
+# A primitive instead of a sum and a division, because nearly every loss function calls it.
 MEAN: Primitive = linear(
     np.mean,
     lambda g, a_layout, axis, keepdims: spread(g / count(a_layout, axis), a_layout, axis, keepdims),
@@ -281,14 +281,14 @@ MEAN: Primitive = linear(
 
 
 def _integer_mean(a: Any, axis: Any, dtype: Any, keepdims: Any, where: Any) -> Any:
-    """Return a mean of which, as in NumPy, the elements and the quotient are cut to integers."""
+    """Return a mean with an integer dtype: as in NumPy, the elements and the quotient are truncated."""
     total = sum(a, axis, dtype, keepdims=keepdims, where=where)
     number = sum(np.broadcast_to(as_operand(where), shape_of(a)), axis, keepdims=keepdims)
     return astype(total / number, dtype)
 
 
 def number_of(where: Any, a: Any, axis: Axes, keepdims: bool) -> Any:
-    """Return how many elements a mask selects for each result, in the dtype of real numbers like `a`."""
+    """Return the number of elements that a mask selects for each result, in the real dtype of `a`."""
     mask = np.broadcast_to(as_operand(where), shape_of(a))
     real: Any = dtype_of(a).type(0).real.dtype if dtype_of(a).kind in "fc" else _FLOAT64
     return SUM(mask.astype(real), axis=axis, keepdims=keepdims)
@@ -298,7 +298,7 @@ def number_of(where: Any, a: Any, axis: Axes, keepdims: bool) -> Any:
 
 
 def others(a: Any, axis: int) -> Any:
-    """Return, in place of each element, the product of all others along an axis."""
+    """Return for each element the product of all other elements along an axis."""
     return careful_product(EXCLUSIVE(a, axis=axis, reverse=False), EXCLUSIVE(a, axis=axis, reverse=True))
 
 
@@ -321,7 +321,7 @@ def prod(
     initial: Any = _NoValue,
     where: Any = True,
 ) -> Any:
-    """`np.prod`; several axes are made one first."""
+    """Return the result of `np.prod`. Several axes are merged into one before the primitive is called."""
     if out is not None:
         return stored(out, np.prod, a, axis, dtype, keepdims=keepdims, initial=initial, where=where)
     a = masked(a if dtype is None else astype(a, dtype, copy=False), where, 1)
@@ -365,7 +365,7 @@ PROD = general(
 
 
 def _enter_truth(function: Any, ufunc: np.ufunc) -> Primitive:
-    """Enter `np.any` or `np.all`."""
+    """Register `np.any` or `np.all`."""
     reduce = ufunc.reduce
 
     def front(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
@@ -376,7 +376,7 @@ def _enter_truth(function: Any, ufunc: np.ufunc) -> Primitive:
 
     def truth(a: Any, *, axis: Any, keepdims: bool) -> Any:
         if type(a) in PLAIN:
-            return reduce(a, axis=axis, dtype=bool, keepdims=keepdims)  # without a dtype, an integer beyond int64 is itself
+            return reduce(a, axis=axis, dtype=bool, keepdims=keepdims)  # without dtype, an integer beyond int64 is returned
         return function(a, axis=axis, keepdims=keepdims)
 
     entry = constant(
