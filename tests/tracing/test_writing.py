@@ -361,3 +361,18 @@ def test_a_broadcast_array_is_read_only_in_its_own_shape_too(transform: Callable
         f(np.ones(3))
     with pytest.raises(ValueError, match="read-only"):
         transform(f)(np.ones((2, 3)) if transform is functad.vmap else np.ones(3))
+
+
+@pytest.mark.parametrize("count", [10, 2000])
+@pytest.mark.parametrize("column", [3, -4])
+@pytest.mark.parametrize("write", [np.add.at, np.subtract.at])
+def test_repeated_writes_out_of_bounds_raise(write: Any, column: int, count: int) -> None:
+    def f(x: Any) -> Any:
+        y = x * 1.0
+        write(y, (np.zeros(count, int), np.full(count, column)), np.ones(count) * x[0, 0])
+        return np.sum(y * y)
+
+    x = np.ones((2, 3))
+    for derive in (functad.grad(f), lambda x: functad.jvp(f, (x,), (x,)), functad.jit(f), functad.make_expressions(f)(x)):
+        with pytest.raises(IndexError, match="out of bounds"):
+            derive(x)

@@ -349,13 +349,19 @@ def _add_repeatedly(target: Any, index: Any, piece: Any) -> None:
 
 
 def _places(target: Any, parts: tuple[Any, ...], size: int) -> Any:
-    """Return the flat positions that an index reads from a C-contiguous array, or `None` if computing them is slow."""
+    """Return the flat positions that an index reads from a C-contiguous array.
+
+    `None` if computing them is slow, or if an index is out of bounds.
+    """
     places: Any = 0
     for part, n in zip(parts, target.shape, strict=False):
         if type(part) is not int and (type(part) is not _ndarray or part.dtype.kind not in "iu"):
             if target.size <= 4 * size:
                 return np.arange(target.size).reshape(target.shape)[parts]
             return None
+        low, high = (part, part) if type(part) is int else (part.min(), part.max()) if part.size else (0, 0)
+        if low < -n or high >= n:
+            return None  # `np.add.at` raises
         if type(part) is _ndarray:
             part = part.astype(np.intp)
             part[part < 0] += n
