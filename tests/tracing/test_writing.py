@@ -373,6 +373,6 @@ def test_repeated_writes_out_of_bounds_raise(write: Any, column: int, count: int
         return np.sum(y * y)
 
     x = np.ones((2, 3))
-    for derive in (functad.grad(f), lambda x: functad.jvp(f, (x,), (x,)), functad.jit(f), functad.make_expressions(f)(x)):
+    for derive in (functad.grad(f), lambda x: functad.jvp(f, (x,), (x,)), functad.jit(f), functad.make_expressions(f)):
         with pytest.raises(IndexError, match="out of bounds"):
             derive(x)
