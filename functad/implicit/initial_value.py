@@ -373,8 +373,10 @@ def _push_adjoint(ts: Leaves, out: Any, arrays: Leaves, problem: Problem) -> tup
 
 
 def _pull_adjoint(gs: Any, active: tuple[int, ...], out: Any, arrays: Leaves, problem: Problem) -> list[Any]:
-    """Differentiate `<g, J w>` for the cotangents `w`. The derivative with respect to `g` is `J w`. The other derivatives are
-    the tangent of `J^T g` along `w`, because second derivatives are symmetric.
+    """Return the derivatives of `<g, J w>` for the cotangents `w`.
+
+    The derivative with respect to `g` is `J w`. The other derivatives are the tangent of `J^T g` along `w`, because second
+    derivatives are symmetric.
     """
     n = len(problem.ys)
     along = list(_push(gs, arrays[n : 2 * n], arrays[2 * n :], problem))

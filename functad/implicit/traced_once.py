@@ -31,7 +31,7 @@ class TracedOnce:
         self._last: tuple[list[Any], Callable[..., list[Any]]] | None = None
 
     def __call__(self, *leaves: Any) -> list[Any]:
-        """Evaluate the list, or call the function."""
+        """Evaluate the expression list, or call the function."""
         for leaf in leaves:
             if isinstance(leaf, (Recorded, ArraySpec)):
                 return self.f(*leaves)

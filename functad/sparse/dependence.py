@@ -317,7 +317,7 @@ def _write(call: Call) -> Array:
     return out.reshape(shape)
 
 
-# Linear algebra: within each matrix everything depends on everything
+# Linear algebra: each element of a result depends on all elements of its matrix
 
 
 def _matrix(call: Call) -> Any:

@@ -159,7 +159,7 @@ class _Products:
         return Pullback(recorder, inputs, out, self.selection)
 
     def _ends(self, *, forward: bool) -> tuple[list[Any], list[Any]]:
-        """Return the arrays that fix the shapes of the seeds of a direction, and those of the products."""
+        """Return the arrays that fix the shapes of the seeds and of the products of a direction."""
         return (self.leaves, self._pushed[1]) if forward else (self._pulled.values, self.leaves)
 
     def shape(self, *, forward: bool) -> tuple[int, int]:
