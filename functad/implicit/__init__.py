@@ -1,1 +1,1 @@
-"""Derivatives of what solvers find: roots, fixed points, linear systems, differential equations."""
+"""Derivatives of the solutions of solvers: roots, fixed points, linear systems, differential equations."""

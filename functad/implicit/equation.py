@@ -1,4 +1,4 @@
-"""What a decorated solver solves, and how it is called: the part of `functad.implicit.root` that knows no derivatives."""
+"""The equation and the calling convention of a decorated solver. Derivatives are in `functad.implicit.root`."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from functad.trees.structure import flatten
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Equation:
-    """What a decorated solver solves, and how its derivative is found.
+    """The equation that a decorated solver solves, with the settings of its derivative.
 
     Attributes:
         transform: the name of the decorator.
-        residual: `residual(x, *params)`, zero at the solution; it wraps what the user gave.
+        residual: `residual(x, *params)`, zero at the solution; a wrapper of the user's function.
         solver: `solver(init, *params)`.
         has_aux: the solver returns a pair.
-        method: how the linear systems are solved.
+        method: the method for the linear systems.
         check: `warn`, `raise` or `None`.
-        tolerance: by how much a Newton step may move the solution, relative to its size.
+        tolerance: the largest accepted Newton step from the solution, relative to the size of the solution.
     """
 
     transform: str
@@ -39,11 +39,11 @@ class Equation:
 
     @property
     def where(self) -> str:
-        """How a message about a call begins."""
+        """The beginning of an error message about a call."""
         return f"{self.transform} of {name_of(self.solver)}, called at {here()}"
 
     def bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the arguments of the solver, those given by name in their places, and what can only be given by name.
+        """Return the positional arguments and the keyword-only arguments of the solver. Other keywords become positional.
 
         Raises:
             InputError: there is no initial value, or an option is a Tensor.
@@ -64,7 +64,7 @@ class Equation:
         """Return the residual.
 
         Raises:
-            InputError: it takes other arguments.
+            InputError: `residual` does not accept this number of arguments.
         """
         try:
             return self.residual(x, *params)
@@ -73,7 +73,7 @@ class Equation:
             raise
 
     def _check_arguments(self, count: int) -> None:
-        """Raise if what the user gave cannot be called with so many arguments."""
+        """Raise `InputError` if the residual cannot be called with `count` arguments."""
         try:
             inspect.signature(self.residual).bind(*[None] * count)
         except ValueError:  # functions in C may have no signature
@@ -87,10 +87,10 @@ class Equation:
             ) from None
 
     def parted(self, out: Any) -> tuple[Any, Any]:
-        """Return the solution and the auxiliary result of what the solver returned.
+        """Return the solution and the auxiliary result, given the result of the solver.
 
         Raises:
-            OutputError: it is no pair.
+            OutputError: `has_aux` is set, and the result is not a pair.
         """
         if not self.has_aux:
             return out, None

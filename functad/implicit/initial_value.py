@@ -1,10 +1,10 @@
-"""Initial value problems as a primitive: solved by SciPy, differentiated by further differential equations.
+"""Initial value problems as a primitive: SciPy solves them; their derivatives solve further differential equations.
 
-With `dy/dt = f(y, t, p)`, a change `s` of `y` follows the variational equation `ds/dt = f_y s + f_p dp`, and the cotangent `a`
-of `y` the adjoint one, `da/dt = -f_y^T a`, backward in time, with the jump `g_i` at each output time; that of `p` is the
-integral of `f_p^T a` (L. Pontryagin et al., "The Mathematical Theory of Optimal Processes", 1962; R. Chen et al., "Neural
-Ordinary Differential Equations", 2018). Both are differential equations again: the variational one is solved by the primitive
-itself, with derivatives of any order; the adjoint one by a primitive that is differentiated once.
+Let `dy/dt = f(y, t, p)`. A tangent `s` of `y` satisfies the variational equation `ds/dt = f_y s + f_p dp`. A cotangent `a` of
+`y` satisfies the adjoint equation `da/dt = -f_y^T a`, solved backward in time, with a jump `g_i` at each output time. The
+cotangent of `p` is the integral of `f_p^T a` (L. Pontryagin et al., "The Mathematical Theory of Optimal Processes", 1962; R.
+Chen et al., "Neural Ordinary Differential Equations", 2018). The primitive `ODE` also solves the variational equation and has
+derivatives of every order. The primitive `ADJOINT` solves the adjoint equation and can be differentiated once.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from functad.transforms.walks.cotangents import zero_tangent
 from functad.transforms.walks.forward import with_zeros
 
 IMPLICIT = ("Radau", "BDF", "LSODA")
-"""The methods of SciPy that use the Jacobian of the right-hand side."""
+"""The SciPy methods that use the Jacobian of the right-hand side."""
 METHODS = ("RK45", "RK23", "DOP853", *IMPLICIT)
 
 
@@ -38,13 +38,13 @@ class Problem:
     """An initial value problem.
 
     Attributes:
-        name: of the function of the user, for expression lists and messages.
-        f: `f(*ys, t, *ps)`, the list of the derivatives of the leaves of the state.
-        ys: their specs.
+        name: the name of the user's function, for expression lists and messages.
+        f: `f(*ys, t, *ps)`; it returns the list of time derivatives of the state leaves.
+        ys: the specs of the state leaves.
         count: the number of output times.
-        method: of SciPy's `solve_ivp`.
-        options: its keyword arguments.
-        point: all leaves, or `LIVE`: those of the state, the output times, those of the parameters.
+        method: the method of SciPy's `solve_ivp`.
+        options: the keyword arguments of `solve_ivp`.
+        point: state leaves, output times and parameter leaves; `LIVE` in place of the arguments of the primitive.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Problem:
 
     @property
     def specs(self) -> tuple[ArraySpec, ...]:
-        """What the trajectory is like."""
+        """The specs of the trajectory."""
         return tuple([ArraySpec((self.count, *spec.shape), spec.dtype) for spec in self.ys])
 
     def fill(self, live: Leaves) -> tuple[list[Any], Any, list[Any]]:
@@ -69,15 +69,16 @@ class Problem:
         return leaves[:n], leaves[n], leaves[n + 1 :]
 
     def trajectory(self, ys: Leaves, ts: Any, ps: Leaves) -> tuple[Any, ...]:
-        """Return the leaves of the state at the output times; what is not plain is recorded."""
+        """Return the state leaves at the output times, recorded if an argument is a Tensor."""
         point, live = split([*ys, ts, *ps])
         found: tuple[Any, ...] = ODE(*live, problem=replace(self, point=point, count=shape_of(ts)[0]))
         return found
 
     def beside(self, f: Callable[..., list[Any]], ys: tuple[ArraySpec, ...]) -> Problem:
-        """Return a problem that is solved along with this one, with the same tolerances.
+        """Return a problem with the right-hand side `f` and the same tolerances.
 
-        A state that begins as that of this one, once or more times, has its absolute tolerances; what is left has the least.
+        If the state starts with one or more copies of the original state, these keep its absolute tolerances. The remaining
+        leaves get the smallest tolerance.
         """
         atol = self.options["atol"]
         if isinstance(atol, tuple):
@@ -88,10 +89,10 @@ class Problem:
             atol = (*known, *[least] * (len(ys) - len(known)))
         return replace(self, f=f, ys=ys, options={**self.options, "atol": atol})
 
-    # What follows is computed on plain values.
+    # The methods below take plain values only.
 
     def tolerances(self) -> dict[str, Any]:
-        """Return the options of `solve_ivp`, with the absolute tolerance of each number of the state."""
+        """Return the options of `solve_ivp`, with one absolute tolerance per element of the state."""
         atol = self.options["atol"]
         if isinstance(atol, tuple):
             whole = [np.broadcast_to(a, spec.shape) for a, spec in zip(atol, self.ys, strict=True)]
@@ -108,13 +109,13 @@ class Problem:
         return derivative
 
     def jacobian(self, ps: Leaves) -> Callable[[float, Any], Any]:
-        """Return its exact derivative by the vector, as a matrix, for the methods that solve with it."""
+        """Return the exact Jacobian of the vector field, for the implicit methods."""
 
         def matrix(t: float, vector: Any) -> Any:
             def f(*ys: Any) -> Any:
                 return self.f(*ys, np.float64(t), *ps)
 
-            f.__qualname__ = self.name  # messages are to name what the user wrote
+            f.__qualname__ = self.name  # messages name the user's function
             pull = pulled_back("odeint", f, tuple(unpacked(vector, self.ys, False)))[1]
             basis = np.eye(vector.size)
             return np.stack([packed(pull(unpacked(e, self.ys, True)), self.ys, True, self.name) for e in basis])
@@ -126,7 +127,7 @@ class Problem:
 
         Raises:
             InputError: the output times do not increase or decrease.
-            ImplicitError: there is no solution up to the last of them.
+            ImplicitError: the solver did not reach the last output time.
         """
         steps = np.diff(ts)
         if not ((steps > 0).all() or (steps < 0).all()):
@@ -134,7 +135,7 @@ class Problem:
         exact = {"jac": self.jacobian(ps)} if self.method in IMPLICIT else {}
         start = packed(ys, self.ys, False, self.name)
         times = None if dense else ts
-        with making_plain():  # in an open trace, adopted code of SciPy makes Tensors
+        with making_plain():  # inside an open trace, adopted SciPy code would create Tensors
             found = optional("scipy.integrate", "odeint").solve_ivp(
                 self.vector_field(ps),
                 (float(ts[0]), float(ts[-1])),
@@ -171,12 +172,12 @@ class Problem:
 
 
 def _variational(problem: Problem, live: Leaves, ts: Leaves) -> tuple[Problem, list[Any], Any, list[Any]]:
-    """Return the problem with its variational equation, and the start, the times and the parameters of both.
+    """Return the problem with its variational equation, the initial values, the times and the parameters.
 
     Args:
         problem: the initial value problem.
-        live: what of its point is `LIVE`.
-        ts: the tangents of that; `None` for zero.
+        live: the values of the `LIVE` entries of its point.
+        ts: the tangents of `live`; `None` means zero.
     """
     ys, times, ps = problem.fill(live)
     n, given = len(ys), _by_place(problem, ts)
@@ -197,13 +198,13 @@ def _variational(problem: Problem, live: Leaves, ts: Leaves) -> tuple[Problem, l
 
 
 def _by_place(problem: Problem, ts: Leaves) -> dict[int, Any]:
-    """Return the tangents of what is `LIVE` by their places in the point of a problem."""
+    """Return the nonzero tangents of the `LIVE` entries by their positions in the point of a problem."""
     places = [i for i, value in enumerate(problem.point) if value is LIVE]
     return {place: t for place, t in zip(places, ts, strict=True) if t is not None}
 
 
 def _push(ts: Leaves, out: Any, arrays: Leaves, problem: Problem) -> tuple[Any, ...]:
-    """The variational equation `ds/dt = f_y s + f_p dp`, solved together with the state."""
+    """Return the tangents of the trajectory: `ds/dt = f_y s + f_p dp`, solved together with the state."""
     both, starts, times, given = _variational(problem, arrays, ts)
     n = len(problem.ys)
     found = list(both.trajectory(starts, times, given)[n:])
@@ -216,24 +217,24 @@ def _push(ts: Leaves, out: Any, arrays: Leaves, problem: Problem) -> tuple[Any, 
 
 
 def _pull(gs: Any, out: Any, arrays: Leaves, problem: Problem) -> list[Any]:
-    """The adjoint equation, from the last output time to the first."""
+    """Return the cotangents by the adjoint equation, from the last output time to the first."""
     return list(ADJOINT(*gs, *out, *arrays, problem=problem))
 
 
 States = Callable[[float, Any], list[Any]]
-"""The leaves of the state at a time, and moved by some amount."""
+"""A function of time and an amount: the state leaves at this time, moved by this amount."""
 
 
 def _swept(arrays: Leaves, problem: Problem, states: States, amount: Any) -> list[Any]:
-    """Return the cotangents of what is `LIVE`, for those of a trajectory: the adjoint equation, solved backward.
+    """Return the cotangents of the `LIVE` entries from the cotangents of a trajectory: the adjoint equation, solved backward.
 
-    The state is not solved backward with it, for stiff equations have no stable way back.
+    The state is not integrated backward, because this is unstable for stiff equations.
 
     Args:
-        arrays: the cotangents of the trajectory, its leaves, and what is `LIVE`.
+        arrays: the cotangents of the trajectory, the trajectory, and the `LIVE` entries.
         problem: the initial value problem.
         states: the state between the output times, from the forward solution.
-        amount: given to `states`.
+        amount: the second argument of `states`.
     """
     n, last = len(problem.ys), problem.count - 1
     gs, out, live = arrays[:n], arrays[n : 2 * n], arrays[2 * n :]
@@ -263,12 +264,12 @@ def _swept(arrays: Leaves, problem: Problem, states: States, amount: Any) -> lis
 
 
 def _paired(gs: Leaves, slopes: Leaves) -> Any:
-    """Return the derivative by time of what has the cotangents `gs` and moves with `slopes`."""
+    """Return the real inner product of cotangents and time derivatives: the derivative with respect to time."""
     return sum([np.sum(g * dy).real for g, dy in zip(gs, slopes, strict=True)])
 
 
 def _cotangents(problem: Problem, active: Sequence[int]) -> TracedOnce:
-    """Return `-f_y^T a`, then `-f_p^T a` for the active parameters, as a function of `a`, time, parameters and state."""
+    """Return `-f_y^T a` and `-f_p^T a` for the active parameters, as a function of `a`, time, parameters and state."""
     n = len(problem.ys)
 
     def cotangents(*leaves: Any) -> list[Any]:
@@ -277,7 +278,7 @@ def _cotangents(problem: Problem, active: Sequence[int]) -> TracedOnce:
         def f(*given: Any) -> list[Any]:
             return problem.f(*given[:n], t, *replaced(own, active, given[n:]))
 
-        f.__qualname__ = problem.name  # messages are to name what the user wrote
+        f.__qualname__ = problem.name  # messages name the user's function
         pull = pulled_back("odeint", f, (*state, *[own[i] for i in active]))[1]
         return [-ct for ct in pull(list(gs))]
 
@@ -298,16 +299,16 @@ def _interval(
 
     Args:
         problem: the initial value problem.
-        cotangents: its right-hand side, from `_cotangents`.
-        states: the state by time and amount.
-        amount: given to `states`.
+        cotangents: the right-hand side, from `_cotangents`.
+        states: the state as a function of time and amount.
+        amount: the second argument of `states`.
         adjoint: the cotangent of the state at the end of the interval.
-        times: the end of the interval, and its beginning.
+        times: the end and the beginning of the interval.
         ps: the parameters.
-        active: those by which the derivative is wanted.
+        active: positions of the parameters to differentiate with respect to.
 
     Returns:
-        The cotangent of the state at the beginning, and the part of the interval in those of the parameters.
+        The cotangent of the state at the beginning, and the contribution of the interval to the cotangents of the parameters.
     """
     n, k = len(adjoint), len(active)
 
@@ -323,7 +324,7 @@ def _interval(
 
 
 def _adjoint(arrays: Leaves, problem: Problem) -> list[Any]:
-    """Return the cotangents of plain values, with the state read from the forward solution."""
+    """Return the cotangents for plain values, with the state taken from the forward solution."""
     ys, times, ps = problem.fill(arrays[2 * len(problem.ys) :])
     solution = problem.curve(ys, times, ps)
     return _swept(arrays, problem, lambda t, amount: unpacked(solution(t), problem.ys, False), 0.0)
@@ -338,19 +339,19 @@ ODE = SolverPrimitive(
     spec=lambda *specs, problem: problem.specs,
     doc="the solution of a differential equation at given times",
 )
-"""The trajectory of an initial value problem: its arguments are what of the point of the problem is `LIVE`."""
+"""The trajectory of an initial value problem. Its arguments are the `LIVE` entries of the point of the problem."""
 
 
 def _varied(given: Leaves, problem: Problem, moving: Sequence[int]) -> list[Any]:
-    """Return the tangents of the cotangents that `_swept` gives for plain values.
+    """Return the tangents of the cotangents of `_swept`, for plain values.
 
-    What the adjoint equation reads at a time is `y(t) + e s(t)`, with the change `s` of the state from the forward solution of
-    the variational equation; `e`, which is zero, has the tangent one.
+    The adjoint equation uses the state `y(t) + e s(t)`, where `s` is the tangent of the state from the variational equation.
+    The number `e` is zero and has the tangent one.
 
     Args:
-        given: the tangents of the arguments of `_swept` at the positions `moving`, then these arguments.
+        given: the tangents of the arguments of `_swept` at the positions `moving`, then all arguments.
         problem: the initial value problem.
-        moving: positions.
+        moving: positions of the arguments with tangents.
     """
     n, arrays = len(problem.ys), given[len(moving) :]
     ts = replaced([None] * len(arrays), moving, given[: len(moving)])
@@ -372,12 +373,14 @@ def _push_adjoint(ts: Leaves, out: Any, arrays: Leaves, problem: Problem) -> tup
 
 
 def _pull_adjoint(gs: Any, active: tuple[int, ...], out: Any, arrays: Leaves, problem: Problem) -> list[Any]:
-    """Differentiate `<g, J w>` for the cotangents `w`: by `g` that is `J w`, and by the rest, as Hessians are symmetric, the
-    tangent of `J^T g` along `w`.
+    """Return the derivatives of `<g, J w>` for the cotangents `w`.
+
+    The derivative with respect to `g` is `J w`. The other derivatives are the tangent of `J^T g` along `w`, because second
+    derivatives are symmetric.
     """
     n = len(problem.ys)
     along = list(_push(gs, arrays[n : 2 * n], arrays[2 * n :], problem))
-    if max(active) < n:  # columns of a Jacobian, of a trace that was made for rows
+    if max(active) < n:  # columns of a Jacobian, in a trace made for rows
         return [*along, *[np.zeros(shape_of(a)) for a in arrays[n:]]]
     moving = tuple(range(n, len(arrays)))
     second = ADJOINT_VARIED(*along, *gs, *arrays, problem=problem, moving=moving)
@@ -400,7 +403,7 @@ ADJOINT = SolverPrimitive(
     spec=lambda *specs, problem: tuple([strong_spec(spec) for spec in specs[2 * len(problem.ys) :]]),
     doc="the cotangents of an initial value problem for those of its trajectory",
 )
-"""The adjoint of a trajectory: its arguments are the cotangents of the trajectory, its leaves, and what is `LIVE`."""
+"""The adjoint of a trajectory. Its arguments are the cotangents of the trajectory, the trajectory, and the `LIVE` entries."""
 
 ADJOINT_VARIED = SolverPrimitive(
     Problem,
@@ -411,4 +414,4 @@ ADJOINT_VARIED = SolverPrimitive(
     spec=lambda *specs, problem, moving: tuple([strong_spec(spec) for spec in specs[len(moving) + 2 * len(problem.ys) :]]),
     doc="the tangents of the cotangents of an initial value problem",
 )
-"""The tangent of the adjoint: its arguments are the tangents of those arguments of `ADJOINT` that move, and all of these."""
+"""The tangent of `ADJOINT`. Its arguments are the tangents at the positions `moving`, then all arguments of `ADJOINT`."""

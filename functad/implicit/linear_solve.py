@@ -1,8 +1,8 @@
-"""`custom_linear_solve`, and the primitive behind every implicit derivative: the solution of a linear system.
+"""`custom_linear_solve`, and the primitive `LINEAR_SOLVE` of every implicit derivative: the solution of a linear system.
 
-The matrix is the Jacobian of a function `f(x, p)` by `x`, of which products are taken and that is built only where it is small.
-With `u = J^-1 b`, `du = J^-1 (db - dJ u)`; a cotangent `g` of `u` gives `w = J^-T g` for `b`, and `-w^T dJ u` for `x` and `p`.
-Both are solutions of such systems again, so derivatives of any order follow.
+The matrix `J` is the Jacobian of a function `f(x, p)` with respect to `x`. It is applied as a product, and built only if it is
+small. With `u = J^-1 b`, the tangent is `du = J^-1 (db - dJ u)`. A cotangent `g` of `u` gives `w = J^-T g` for `b`, and `-w^T
+dJ u` for `x` and `p`. Both rules solve systems of the same kind, so derivatives of every order follow.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ Solve = str | Callable[..., Any] | None
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Method:
-    """How the linear systems of a derivative are solved.
+    """The method that solves the linear systems of a derivative.
 
     Attributes:
-        solve: the name of a solver, or a function `(matvec, b)` of flat real vectors; `None`: by the number of unknowns.
+        solve: the name of a solver, or a function `(matvec, b)` of flat real vectors. `None`: chosen by the number of unknowns.
         options: keyword arguments of the solver.
         symmetric: the matrix is symmetric.
-        structured: `solve` and `transpose_solve` of the user, over trees; the second may be missing.
-        structure: of those trees.
-        params: the structure of what these are called with further, whose leaves are the last of the arguments of `f`.
+        structured: the user's `solve` and `transpose_solve` over pytrees. The second may be `None`.
+        structure: the structure of these pytrees.
+        params: the structure of their further arguments. The leaves of these are the last arguments of `f`.
     """
 
     solve: Solve = None
@@ -66,25 +66,25 @@ class Method:
             )
 
 
-LIVE: Any = ...  # which pickles as itself
-"""Stands, in the point of a system, where an argument of the primitive belongs."""
+LIVE: Any = ...  # `...` pickles as itself
+"""The placeholder for an argument of the primitive in the point of a system."""
 
 
 def split(leaves: Leaves) -> tuple[tuple[Any, ...], list[Any]]:
-    """Return the point for some leaves, and those of them that are `LIVE` in it."""
+    """Return the point of some leaves, with `LIVE` in place of Tensors, and the Tensors."""
     point = tuple([LIVE if isinstance(leaf, Recorded) else leaf for leaf in leaves])
     return point, [leaf for leaf in leaves if isinstance(leaf, Recorded)]
 
 
 def filled(point: Leaves, live: Leaves) -> list[Any]:
-    """Return the leaves that `split` made a point of, with these that are `LIVE`."""
+    """Return the leaves of a point made by `split`, with `live` in place of the `LIVE` entries."""
     waiting = iter(live)
     return [next(waiting) if value is LIVE else value for value in point]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class First:
-    """A function of leaves, after which others stand that it is not called with."""
+    """A function of leaves that ignores the last `others` arguments."""
 
     f: Callable[..., list[Any]]
     others: int
@@ -96,15 +96,15 @@ class First:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class System:
-    """A linear system whose matrix is the Jacobian of a function.
+    """A linear system with the Jacobian of a function as its matrix.
 
     Attributes:
-        name: of the function of the user, for expression lists and messages.
-        f: `f(*xs, *ps)`, a list of leaves.
-        xs, rs: the specs of the unknowns and of what `f` returns.
+        name: the name of the user's function, for expression lists and messages.
+        f: `f(*xs, *ps)`, which returns a list of leaves.
+        xs, rs: the specs of the unknowns and of the results of `f`.
         point: the values of all arguments of `f`, or `LIVE`.
-        method: how it is solved.
-        transposed: it is the transposed matrix that is meant.
+        method: the method that solves the system.
+        transposed: the matrix is the transposed Jacobian.
         cache: the matrix at the last point.
     """
 
@@ -149,7 +149,7 @@ class System:
         return push_leaves(self.in_x(leaves), xs, us)
 
     def solve(self, bs: Leaves, leaves: Leaves) -> tuple[Any, ...]:
-        """Return the solution; what is not plain is recorded.
+        """Return the solution, recorded if an argument is a Tensor.
 
         Args:
             bs: the right-hand side.
@@ -159,7 +159,7 @@ class System:
         found: tuple[Any, ...] = LINEAR_SOLVE(*bs, *live, system=replace(self, point=point))
         return found
 
-    # What follows is computed on plain values.
+    # The methods below take plain values only.
 
     def computed(self, bs: Leaves, leaves: Leaves) -> tuple[Any, ...]:
         """Return the solution for plain values."""
@@ -203,11 +203,11 @@ class System:
         return vjp(f, *xs)[1] if self.transposed else Linearized(f, xs)
 
     def _matrix(self, leaves: Leaves) -> Any:
-        """Return the matrix over flat real vectors, row by row from pullbacks, or as it was found at this point before."""
+        """Return the matrix over flat real vectors, built row by row from pullbacks, or the cached matrix of the same point."""
         known = self.cache.get("point", ())
         if len(known) != len(leaves) or any(a is not b for a, b in zip(known, leaves, strict=True)):
             values, pull = vjp(self.in_x(leaves), *leaves[: len(self.xs)])
-            packed(values, self.rs, False, self.name)  # raises if they are no plain values
+            packed(values, self.rs, False, self.name)  # raises if a value is a Tensor
             rows = [packed(pull(unpacked(e, self.rs, True)), self.xs, True, self.name) for e in np.eye(_size(self.rs))]
             matrix = np.stack(rows) if rows else np.zeros((0, 0))
             check_regular(matrix)
@@ -226,7 +226,7 @@ class System:
         params = self.method.params
         rest = () if params is None else params.unflatten([owned(leaf) for leaf in leaves[len(leaves) - params.leaves :]])
         found = structure.flatten_like(own(matvec, structure.unflatten([owned(b) for b in bs]), *rest), "the solution")
-        found = [known(leaf, own) for leaf in found]  # a solver may compute with what it captured: a constant, here
+        found = [known(leaf, own) for leaf in found]  # a solver may compute with captured Tensors, which are constants here
         for leaf, spec in zip(found, unknowns, strict=True):
             if spec_of(leaf).shape != spec.shape:
                 raise ImplicitError(f"the linear solver of {self.name} returned {spec_of(leaf)} for {spec}, at {here()}.")
@@ -239,7 +239,7 @@ def _compute(*arrays: Any, system: System) -> tuple[Any, ...]:
 
 
 def _pull(gs: Any, out: Any, arrays: Leaves, system: System) -> list[Any]:
-    """`w = J^-T g`, and `-w^T dJ u`: the derivative of `f(x; p) = b`, solved for the solution `u`."""
+    """Return the cotangents `w = J^-T g` and `-w^T dJ u`: the derivative of `f(x; p) = b` at the solution `u`."""
     count = len(system.sides[0])
     ws = list(replace(system, transposed=not system.transposed).solve(gs, system.fill(arrays[count:])))
     rest = arrays[count:]
@@ -249,7 +249,7 @@ def _pull(gs: Any, out: Any, arrays: Leaves, system: System) -> list[Any]:
 
 
 def _push(ts: Leaves, out: Any, arrays: Leaves, system: System) -> tuple[Any, ...]:
-    """`du = J^-1 (db - dJ u)`."""
+    """Return the tangent `du = J^-1 (db - dJ u)`."""
     count = len(system.sides[0])
     rest, bs = arrays[count:], ts[:count]
     if any(t is not None for t in ts[count:]):
@@ -259,7 +259,7 @@ def _push(ts: Leaves, out: Any, arrays: Leaves, system: System) -> tuple[Any, ..
 
 
 def _batch(primitive: Primitive, size: int, values: Leaves, batched: Sequence[bool], params: Mapping[str, Any]) -> Any:
-    """Solve for all right-hand sides at once if there is one matrix, and otherwise for one example after the other."""
+    """Solve for all right-hand sides at once if they share one matrix, and otherwise example by example."""
     system: System = params["system"]
     count = len(system.sides[0])
     if not size or any(batched[count:]) or not system.dense or any(isinstance(v, Recorded) for v in values):
@@ -283,7 +283,7 @@ LINEAR_SOLVE = SolverPrimitive(
     batch=_batch,
     linear_by=lambda params: range(len(params["system"].sides[0])),
 )
-"""`u = J^-1 b`: its arguments are the leaves of `b`, and what of the point of its system is `LIVE`."""
+"""`u = J^-1 b`. Its arguments are the leaves of `b` and the `LIVE` entries of the point of its system."""
 
 
 def _size(specs: Sequence[ArraySpec]) -> int:
@@ -291,12 +291,12 @@ def _size(specs: Sequence[ArraySpec]) -> int:
 
 
 def packed(leaves: Leaves, specs: Sequence[ArraySpec], conjugate: bool, name: str) -> Any:
-    """Return leaves as one flat vector of float64: complex numbers as pairs, of which cotangents are conjugated.
+    """Return leaves as one flat vector of float64. Complex numbers become pairs; `conjugate` (for cotangents) conjugates them.
 
-    With that, the matrix of the transposed map is the transposed matrix, also of functions that are not holomorphic.
+    With this convention the matrix of the transposed map is the transposed matrix, also for functions that are not holomorphic.
 
     Raises:
-        UnsupportedError: one is a Tensor that belongs to no argument.
+        UnsupportedError: a leaf is a Tensor that is not an argument.
     """
     parts = []
     for leaf, spec in zip(leaves, specs, strict=True):
@@ -314,7 +314,7 @@ def packed(leaves: Leaves, specs: Sequence[ArraySpec], conjugate: bool, name: st
 
 
 def unpacked(vector: Any, specs: Sequence[ArraySpec], conjugate: bool) -> list[Any]:
-    """Return the leaves that `packed` made a vector of."""
+    """Return the leaves of a vector made by `packed`."""
     leaves = []
     start = 0
     for spec in specs:
@@ -337,34 +337,35 @@ def custom_linear_solve(
     params: tuple[Any, ...] = (),
     options: Mapping[str, Any] | None = None,
 ) -> Any:
-    """Return the solution `x` of `matvec(x) = b` by any solver, differentiable in `b` and in what `matvec` uses.
+    """Return the solution `x` of `matvec(x) = b`, computed by any solver, and differentiable in `b` and the inputs of `matvec`.
 
-    A cotangent `g` of `x` gives `w = A^-T g` for `b` and `-w^T dA x` for the parameters; the solver is not differentiated.
+    A cotangent `g` of `x` gives `w = A^-T g` for `b` and `-w^T dA x` for the parameters. The solver itself is not
+    differentiated.
 
     Args:
-        matvec: `matvec(x, *params)`, a linear function of a tree like `b`. It may use Tensors that are no arguments. Solvers in
-            it, and code that cannot be traced, are taken as linear; `functad.testing.check_rules(matvec, x, linear=True)` tests
-            this with numbers.
-        b: the right-hand side, an array or a tree of arrays.
-        solve: `solve(matvec, b, *params)`, called with plain values; `matvec` is here a function of `x` alone. A name chooses
-            a solver: `dense`, `cg`, or SciPy's `gmres` or `bicgstab`. Without it systems of up to 256 unknowns are solved
-            with their matrix, and larger ones by `gmres`, or by `cg` if they are symmetric.
-        transpose_solve: the same for the transposed system, which derivatives in reverse mode need, called with the product
-            with the transposed matrix. Without it that is `solve` if the system is symmetric, and otherwise chosen
-            by size as above.
+        matvec: `matvec(x, *params)`, a linear function of a pytree like `b`. It may capture Tensors. Solvers called in
+            `matvec`, and code that cannot be traced, are assumed to be linear; `functad.testing.check_rules(matvec, x,
+            linear=True)` tests this with numbers.
+        b: the right-hand side, an array or a pytree of arrays.
+        solve: `solve(matvec, b, *params)`, called with plain values; this `matvec` is a function of `x` alone. A name selects a
+            solver: `dense`, `cg`, or SciPy's `gmres` or `bicgstab`. Default: the matrix is built for up to 256 unknowns; larger
+            systems use `gmres`, or `cg` if they are symmetric.
+        transpose_solve: the same for the transposed system, which reverse-mode derivatives solve; its `matvec` is the product
+            with the transposed matrix. Default: `solve` if the system is symmetric, and otherwise a solver chosen by size as
+            above.
         symmetric: the matrix is symmetric (Hermitian, if complex).
-        params: further arguments of `matvec`, `solve` and `transpose_solve`: arrays or trees, by which the solution may be
-            differentiated.
-        options: keyword arguments of a solver given by name: `rtol`, `atol`, `maxiter`, those of SciPy's.
+        params: further arguments of `matvec`, `solve` and `transpose_solve`, arrays or pytrees; the solution is differentiable
+            with respect to them.
+        options: keyword arguments of a solver selected by name: `rtol`, `atol`, `maxiter` and further SciPy options.
 
     Returns:
-        The solution, a tree like `b`.
+        The solution, a pytree like `b`.
 
     Raises:
         NotLinearError: `matvec` is not linear in `x`.
         ImplicitError: the system is singular, or was not solved.
-        InputError: `b` is no tree of floating-point arrays.
-        MissingPackageError: the solver is SciPy's, which is not installed.
+        InputError: `b` is not a pytree of floating-point arrays.
+        MissingPackageError: the solver needs SciPy, which is not installed.
 
     Example:
         >>> import numpy as np, functad
@@ -393,7 +394,7 @@ def custom_linear_solve(
     closed = Closed(lists[0], captured)
     _check_no_constant(matvec, closed, [*points, *map(innermost, captured)])
     common = [np.result_type(spec.dtype, out.dtype) for spec, out in zip(specs, closed.expressions.results, strict=True)]
-    if common != [spec.dtype for spec in specs]:  # a complex matrix and a real right-hand side, say
+    if common != [spec.dtype for spec in specs]:  # for example a complex matrix and a real right-hand side
         cast = structure.unflatten([leaf.astype(dtype) for leaf, dtype in zip(bs, common, strict=True)])
         return custom_linear_solve(matvec, cast, solve, transpose_solve, symmetric, params, options)
     product, others = (First(closed, len(values)), values) if own and values else (closed, [])
@@ -402,7 +403,7 @@ def custom_linear_solve(
 
 
 def _check_no_constant(matvec: Callable[..., Any], closed: Closed, values: Leaves) -> None:
-    """Raise if a product with zero is not zero, as far as values are known."""
+    """Raise `NotLinearError` if `matvec(0)` is not zero. Without values nothing is checked."""
     if any(isinstance(value, ArraySpec) for value in values):
         return
     with np.errstate(all="ignore"):
@@ -415,10 +416,10 @@ def _check_no_constant(matvec: Callable[..., Any], closed: Closed, values: Leave
 
 
 def known(leaf: Any, function: Any) -> Any:
-    """Return the value of what a solver returned.
+    """Return the value of a leaf that a solver returned.
 
     Raises:
-        UnsupportedError: there is none, because the solver captured a Tensor of an abstract trace.
+        UnsupportedError: the leaf has no value, because the solver captured a Tensor of an abstract trace.
     """
     value = innermost(leaf)
     if isinstance(value, ArraySpec):
@@ -430,7 +431,7 @@ def known(leaf: Any, function: Any) -> Any:
 
 
 def inexact(leaf: Any, what: str, function: Any) -> Any:
-    """Return an array or a number as one of floating point."""
+    """Return an array or number in floating point."""
     leaf = numpy_values(leaf, what)
     kind = str(getattr(leaf, "dtype", np.dtype(type(leaf)) if type(leaf) in PYTHON_SCALARS else np.dtype(object)).kind)
     if kind not in "biufc":

@@ -1,7 +1,7 @@
-"""Solvers of linear systems `A x = b` that are given the product `v -> A v` alone, over flat real vectors.
+"""Matrix-free solvers of linear systems `A x = b` over flat real vectors.
 
-They serve the derivatives of implicit functions: conjugate gradients in NumPy (M. Hestenes and E. Stiefel, "Methods of
-conjugate gradients for solving linear systems", 1952), and SciPy's solvers of systems that are not symmetric.
+The derivatives of implicit functions use them: conjugate gradients in NumPy (M. Hestenes and E. Stiefel, "Methods of conjugate
+gradients for solving linear systems", 1952), and SciPy's solvers for nonsymmetric systems.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from functad.tracing.traces.base import making_plain
 Vector = Any
 Product = Callable[[Vector], Vector]
 SMALL = 256
-"""Up to this number of unknowns the matrix is built: a solution then takes a few milliseconds, and is as exact as can be."""
+"""The matrix is built for up to this number of unknowns: a dense solution then takes a few milliseconds."""
 
 
 def conjugate_gradients(
     matvec: Product, b: Vector, *, rtol: float = 1e-10, atol: float = 0.0, maxiter: int | None = None
 ) -> Vector:
-    """Solve a system with a symmetric, definite matrix.
+    """Return the solution of a system with a symmetric, definite matrix.
 
     Args:
         matvec: the product with the matrix.
         b: the right-hand side.
-        rtol: the norm of the residual is to be at most `max(rtol * norm(b), atol)`.
+        rtol: the solver stops if the norm of the residual is at most `max(rtol * norm(b), atol)`.
         atol: see `rtol`.
-        maxiter: the largest number of products, by default ten for each unknown.
+        maxiter: the largest number of products. Default: 10 per unknown, and at least 100.
 
     Returns:
         The solution.
 
     Raises:
-        ImplicitError: it is not reached.
+        ImplicitError: the solver did not converge.
 
     Example:
         >>> A = np.array([[4.0, 1.0], [1.0, 3.0]])
@@ -69,15 +69,15 @@ def conjugate_gradients(
 
 
 def by_scipy(name: str, matvec: Product, b: Vector, *, rtol: float = 1e-10, atol: float = 0.0, **options: Any) -> Vector:
-    """Solve a system by one of `scipy.sparse.linalg`'s solvers, and look at the residual of what it found.
+    """Return the solution of a system by a solver of `scipy.sparse.linalg`, with its residual verified.
 
-    Their recurrences drift from the residual itself, so a solution that is not good enough is corrected by further ones.
+    The residual of SciPy's recurrences drifts from the true residual. Up to two further solves correct an inaccurate solution.
 
     Args:
-        name: of the solver: `gmres` or `bicgstab`.
+        name: the solver: `gmres` or `bicgstab`.
         matvec: the product with the matrix.
         b: the right-hand side.
-        rtol: the norm of the residual is to be at most `max(rtol * norm(b), atol)`.
+        rtol: the solver stops if the norm of the residual is at most `max(rtol * norm(b), atol)`.
         atol: see `rtol`.
         options: further keyword arguments of SciPy's solver.
 
@@ -85,7 +85,7 @@ def by_scipy(name: str, matvec: Product, b: Vector, *, rtol: float = 1e-10, atol
         The solution.
 
     Raises:
-        ImplicitError: it is not reached.
+        ImplicitError: the solver did not converge.
         MissingPackageError: SciPy is not installed.
     """
     linalg = optional("scipy.sparse.linalg", f"the linear solver {name!r} of an implicit derivative")
@@ -97,7 +97,7 @@ def by_scipy(name: str, matvec: Product, b: Vector, *, rtol: float = 1e-10, atol
         size = float(np.linalg.norm(residual))
         if size <= limit or not np.isfinite(size):
             break
-        # A breakdown shows in the residual; in an open trace, adopted code of SciPy makes Tensors.
+        # The residual reveals a breakdown. Inside an open trace, adopted SciPy code would create Tensors.
         with np.errstate(all="ignore"), making_plain():
             step, failed = getattr(linalg, name)(matrix, residual / size, rtol=limit / size, atol=0.0, **options)
             x = x + size * step
@@ -111,10 +111,10 @@ def by_scipy(name: str, matvec: Product, b: Vector, *, rtol: float = 1e-10, atol
 
 
 def check_regular(matrix: Vector) -> None:
-    """Raise if a matrix is not that of a system with one solution.
+    """Raise if a matrix has no inverse.
 
     Raises:
-        ImplicitError: it is singular, to the precision of its numbers, or not finite.
+        ImplicitError: the matrix is singular to machine precision, or has entries that are not finite.
     """
     if not np.isfinite(matrix).all():
         raise ImplicitError(f"the Jacobian of an implicit function has entries that are not finite, at {here()}.")
@@ -148,8 +148,8 @@ SOLVERS: dict[str, Callable[..., Vector]] = {
     "gmres": partial(by_scipy, "gmres"),
     "bicgstab": partial(by_scipy, "bicgstab"),
 }
-"""The iterative solvers by the names that users choose them by."""
+"""The iterative solvers by name."""
 
 OPTIONS = {"cg": ("rtol", "atol", "maxiter"), "gmres": ("rtol", "atol", "maxiter", "restart", "M")}
 OPTIONS["bicgstab"] = (*OPTIONS["cg"], "M")
-"""The keyword arguments that each takes."""
+"""The keyword arguments of each solver."""

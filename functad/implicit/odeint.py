@@ -35,36 +35,36 @@ def odeint(
 ) -> Any:
     """Return the solution of `dy/dt = f(y, t, *args)`, `y(t[0]) = y0`, at the times `t`.
 
-    It is computed by `scipy.integrate.solve_ivp` (extra `scipy`), and differentiable in `y0`, `t` and `args`: in reverse mode
-    by the adjoint equation, solved backward, in forward mode by the variational one. `f` is NumPy code; Tensors of outer
-    transforms that it uses without being arguments get their derivatives too, if it does not branch on values.
+    `scipy.integrate.solve_ivp` (extra `scipy`) computes the solution. It is differentiable in `y0`, `t` and `args`: reverse
+    mode solves the adjoint equation backward, forward mode solves the variational equation. `f` is NumPy code. Captured Tensors
+    of outer transforms get derivatives too, unless `f` branches on values.
 
     Args:
-        f: `f(y, t, *args)`, a tree like `y0`.
-        y0: the state at `t[0]`: an array, a number or a tree of them. A list of numbers is an array.
+        f: `f(y, t, *args)`, which returns a pytree like `y0`.
+        y0: the state at `t[0]`: an array, a number or a pytree of them. A list of numbers is an array.
         t: the times, strictly increasing or decreasing, of shape `(n,)`.
-        args: parameters: arrays or trees of them.
-        method: of `solve_ivp`: `RK45`, `RK23`, `DOP853`; for stiff equations `BDF`, `Radau` or `LSODA`, which get the exact
-            Jacobian of `f`.
-        rtol: the relative tolerance of a step, also for the derivatives.
-        atol: the absolute one: a number, or a tree like `y0` of numbers and arrays, for each component of the state its own;
-            the derivatives by a component have the same, and what belongs to no component has the least.
-        first_step: the size of the first step; chosen by the method if it is `None`.
+        args: parameters: arrays or pytrees of them.
+        method: the method of `solve_ivp`: `RK45`, `RK23`, `DOP853`; for stiff equations `BDF`, `Radau` or `LSODA`, which
+            receive the exact Jacobian of `f`.
+        rtol: the relative tolerance of a step, also for derivatives.
+        atol: the absolute tolerance: a number, or a pytree like `y0` of numbers and arrays with one tolerance per component.
+            Derivatives of a component use its tolerance; all other quantities use the smallest.
+        first_step: the size of the first step. `None`: chosen by the method.
         max_step: the largest step.
 
     Returns:
-        A tree like `y0`, each leaf with the axis of the times in front: `y[i]` is the state at `t[i]`.
+        A pytree like `y0`, each leaf with a leading time axis: `y[i]` is the state at `t[i]`.
 
     Raises:
-        ImplicitError: the solver does not reach the last time.
-        InputError: `t` is no vector of times in order, or an argument is not what it should be.
-        StructureError: `f` does not return a tree like `y0`.
+        ImplicitError: the solver did not reach the last time.
+        InputError: `t` is not a vector of ordered times, or another argument is invalid.
+        StructureError: `f` does not return a pytree like `y0`.
         UnsupportedError: a third derivative, such as `grad` of `grad` of `grad`, differentiates the backward pass twice.
         MissingPackageError: SciPy is not installed.
 
-    Second derivatives solve forward for the state and its change, and backward for adjoints alone, so they hold for stiff
-    equations in every mixture of modes. Higher ones are those whose backward pass is differentiated at most once: `grad` of
-    `jvp` of `jvp`, say.
+    Second derivatives integrate the state and its tangent forward, and only adjoints backward. They are therefore stable for
+    stiff equations, in every mixture of modes. Higher derivatives may differentiate the backward pass at most once, as in
+    `grad` of `jvp` of `jvp`.
 
     Example:
         >>> import numpy as np, functad
@@ -96,11 +96,11 @@ def odeint(
 
 
 class _Slopes:
-    """The right-hand side as a function of leaves: those of the state, the time, those of the parameters.
+    """The right-hand side as a function of leaves: state, time, parameters.
 
     Attributes:
-        f: that of the user.
-        structure, specs: of the state.
+        f: the function of the user.
+        structure, specs: the structure and the specs of the state.
         of_args: the structure of the parameters.
     """
 
@@ -108,9 +108,9 @@ class _Slopes:
         self.f, self.structure, self.of_args, self.specs = f, structure, of_args, specs
 
     def __call__(self, *values: Any) -> list[Any]:
-        """Return the derivatives of the leaves of the state by time."""
+        """Return the time derivatives of the state leaves."""
         count, structure = len(self.specs), self.structure
-        state = structure.unflatten([owned(value) for value in values[:count]])  # f may write into it
+        state = structure.unflatten([owned(value) for value in values[:count]])  # f may write to its state
         slopes = self.f(state, values[count], *self.of_args.unflatten([guarded(value) for value in values[count + 1 :]]))
         if structure is LEAF:
             slopes = as_operand(slopes)
@@ -119,10 +119,10 @@ class _Slopes:
 
 
 def _captures(f: Callable[..., Any], flat: Callable[..., list[Any]], leaves: Leaves) -> tuple[Any, Leaves]:
-    """Return the right-hand side and the Tensors that it captured, which are parameters of it from then on.
+    """Return the right-hand side and its captured Tensors, which become parameters.
 
     Raises:
-        UnsupportedError: there are some, and it branches on values, so that they cannot be found.
+        UnsupportedError: `f` captures Tensors and branches on values, so the Tensors cannot be found.
     """
     values = [innermost(leaf) for leaf in leaves]
     known = not any(isinstance(value, ArraySpec) for value in values)
@@ -137,7 +137,7 @@ def _captures(f: Callable[..., Any], flat: Callable[..., list[Any]], leaves: Lea
         closed = closed_anywhere("odeint", f, of_numbers, [strong_spec(values[i]) for i in numeric])
     except AbstractValueError as error:
         if not known:
-            return flat, ()  # what it captures has ended when it is run, which raises
+            return flat, ()  # the trace of a captured Tensor has ended when `f` runs, which raises
         raise UnsupportedError(
             f"odeint: {name_of(f)} uses a Tensor that is no argument, at {here()}, and branches on values, so its derivative "
             f"cannot be followed. Pass it to odeint among the args."
@@ -149,12 +149,12 @@ def _captures(f: Callable[..., Any], flat: Callable[..., list[Any]], leaves: Lea
 
 
 def _with_captured(closed: Callable[..., list[Any]], numeric: Sequence[int], count: int, *given: Any) -> list[Any]:
-    """Evaluate the right-hand side for so many leaves and what it captured."""
+    """Evaluate the right-hand side for `count` leaves, followed by the captured values."""
     return closed(*[given[i] for i in numeric], *given[count:])
 
 
 def _slope(slope: Any, spec: ArraySpec, f: Callable[..., Any]) -> Any:
-    """Return the derivative of a leaf of the state by time, cast to the leaf's dtype."""
+    """Return the time derivative of a state leaf, cast to the dtype of the leaf."""
     slope = as_operand(slope)
     own = spec_of(slope)
     if own.shape != spec.shape:
@@ -170,11 +170,11 @@ def _tolerances(atol: Any, structure: Structure, ys: Leaves) -> Any:
     """Return the absolute tolerance: a number, or a tuple with a number or an array for each leaf of the state.
 
     Raises:
-        InputError: it is not positive, or does not fit the state.
-        StructureError: it is a tree, and not one like the state.
+        InputError: a tolerance is not positive, or does not fit the state.
+        StructureError: `atol` is a pytree with another structure than the state.
     """
     single = np.isscalar(atol) and not isinstance(atol, str)
-    tree = as_operand(atol) if structure is LEAF else atol  # a list of numbers is no tree there
+    tree = as_operand(atol) if structure is LEAF else atol  # for a single array a list of numbers is an array, not a pytree
     leaves = [atol] if single else [as_operand(a) for a in structure.flatten_like(tree, "atol")]
     for a, y in zip(leaves, ys, strict=False):
         shape = () if single else shape_of(y)

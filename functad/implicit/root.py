@@ -1,8 +1,8 @@
-"""`custom_root`, `custom_fixed_point`, `argmin`: derivatives of what a solver finds, by the implicit function theorem.
+"""`custom_root`, `custom_fixed_point`, `argmin`: derivatives of solutions by the implicit function theorem.
 
-Where `F(x, p) = 0` defines `x(p)`, `dx = -(dF/dx)^-1 (dF/dp) dp`, however `x` was found (S. Krantz and H. Parks, "The Implicit
-Function Theorem", 2003). The solver may be anything; it is run on plain values, and what is differentiated is the equation. A
-call is recorded as one operation; its rules solve linear systems by `LINEAR_SOLVE`, which has derivatives of every order.
+If `F(x, p) = 0` defines `x(p)`, then `dx = -(dF/dx)^-1 (dF/dp) dp`, for every solver (S. Krantz and H. Parks, "The Implicit
+Function Theorem", 2003). The solver runs on plain values, and only the equation is differentiated. A call is recorded as one
+operation. Its rules solve linear systems by `LINEAR_SOLVE`, which has derivatives of every order.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ R = TypeVar("R")
 
 
 class Decorator(Protocol):
-    """What makes a solver differentiable: it takes and returns what it did."""
+    """A decorator that makes a solver differentiable and keeps its signature."""
 
     def __call__(self, solver: Callable[P, R], /) -> Callable[P, R]:
         """Return the solver with derivatives."""
 
 
 class Call:
-    """A call of a decorated solver that has not been run, because values are not known or have not been asked for.
+    """A call of a decorated solver before the solver has run.
 
     Attributes:
         live: the Tensors among the leaves of the arguments: the arguments of the primitive.
-        specs: of the solution, as far as the initial value tells.
-        structure: of the solution, likewise.
-        aux: what else the solver returned when it was last run.
+        specs: the specs of the solution, taken from the initial value.
+        structure: the structure of the solution, taken from the initial value.
+        aux: the auxiliary result of the last run of the solver.
     """
 
     def __init__(self, equation: Equation, args: tuple[Any, ...], options: dict[str, Any]) -> None:
@@ -63,7 +63,7 @@ class Call:
         start = flatten(args[0])[0]
         self.structure = flatten(args[0])[1]
         self.starts = len(start)
-        for i, leaf in enumerate(self.leaves):  # of what is no number no derivative is asked for, and the start has none
+        for i, leaf in enumerate(self.leaves):  # leaves that are not numbers, and the initial value, have no derivative
             abstract = isinstance(innermost(leaf), ArraySpec)
             if isinstance(leaf, Recorded) and not abstract and (i < self.starts or dtype_of(leaf).kind not in "fc"):
                 self.leaves[i] = innermost(leaf)
@@ -78,7 +78,7 @@ class Call:
 
     @property
     def specs(self) -> tuple[ArraySpec, ...]:
-        """What the solution will be like if it is like the initial value."""
+        """The specs of the solution, on the assumption that it is like the initial value."""
         live = dict(zip(self.places, self.live, strict=True))
         found = []
         for i in range(self.starts):
@@ -88,7 +88,7 @@ class Call:
 
     @property
     def abstract(self) -> bool:
-        """Whether a value is not known."""
+        """Whether a leaf has no value."""
         return any(isinstance(innermost(leaf), ArraySpec) for leaf in self.live)
 
     def filled(self, live: Leaves) -> Any:
@@ -96,10 +96,10 @@ class Call:
         return self.arguments.unflatten(replaced(self.leaves, self.places, live))
 
     def f(self, *leaves: Any, structure: Structure | None = None) -> list[Any]:
-        """Evaluate the residual at leaves of the unknown and live leaves of the arguments."""
+        """Return the leaves of the residual, given the leaves of the unknown and the live leaves of the arguments."""
         structure = structure or self.structure
         count = structure.leaves
-        leaves = tuple([owned(leaf) for leaf in leaves])  # the residual may write into its arguments
+        leaves = tuple([owned(leaf) for leaf in leaves])  # the residual may write to its arguments
         _, *params = self.filled(leaves[count:])
         out = self.equation.at(structure.unflatten(leaves[:count]), params)
         return [value_of(leaf) for leaf in flatten(out)[0]]
@@ -108,7 +108,7 @@ class Call:
         """Do nothing: there is no solution yet."""
 
     def system(self, leaves: Leaves) -> System:
-        """Return the linear system whose matrix is the Jacobian of the residual by the unknown."""
+        """Return the linear system with the Jacobian of the residual with respect to the unknown."""
         return _system(self, self.f(*leaves), self.f, {})
 
     def rebound(self, arrays: Leaves) -> Call:
@@ -116,14 +116,14 @@ class Call:
         return Call(self.equation, self.filled(arrays), self.options)
 
     def solved(self) -> tuple[Solved, list[Any]]:
-        """Run the solver; return what it found, and the Tensors that this depends on."""
+        """Run the solver. Return the solved call and the Tensors that the solution depends on."""
         equation, values = self.equation, [innermost(a) for a in self.live]
         out = equation.solver(*tree_map(owned, self.filled(values)), **self.options)
         out, aux = equation.parted(out)
         if equation.has_aux:
             self.aux = tree_map(lambda leaf: innermost(value_of(leaf)), aux)
         found, structure = flatten(out)
-        # A solver may compute with Tensors that it captured; that the solution depends on them, the equation says.
+        # The solver may compute with captured Tensors. The equation defines how the solution depends on them.
         solution = [known(inexact(value_of(leaf), "the solution", equation.solver), equation.solver) for leaf in found]
 
         def f(*leaves: Any) -> list[Any]:
@@ -136,14 +136,14 @@ class Call:
 
 
 class Solved:
-    """A call of a decorated solver that has been run.
+    """A call of a decorated solver after the solver has run.
 
     Attributes:
-        solution: the leaves of what the solver returned.
-        structure: how they are put together.
-        specs: of these.
-        f: the residual as a closed list; `None` if nothing depends on a Tensor.
-        values: the plain values of what it depends on.
+        solution: the leaves of the solution.
+        structure: the structure of the solution.
+        specs: the specs of the solution.
+        f: the residual as a closed expression list, or `None` if the residual depends on no Tensor.
+        values: the plain values of the Tensors that the residual depends on.
     """
 
     def __init__(
@@ -162,10 +162,10 @@ class Solved:
         return name_of(self.equation.solver)
 
     def fitted(self, specs: Sequence[ArraySpec]) -> Solved:
-        """Return this with the dtypes that an abstract trace was promised.
+        """Cast the solution to the dtypes of `specs`, which an abstract trace has assumed, and return the call.
 
         Raises:
-            ImplicitError: the shapes are others.
+            ImplicitError: the shapes differ from the assumed shapes.
         """
         own = [spec.shape for spec in self.specs]
         if own != [spec.shape for spec in specs]:
@@ -178,7 +178,7 @@ class Solved:
         return self
 
     def verify(self) -> None:
-        """Warn, or raise, if a Newton step says that what the solver returned does not solve the equation."""
+        """Warn or raise if a Newton step shows that the solution does not solve the equation."""
         check, self.checked = None if self.checked else self.equation.check, True
         if check is None or self.f is None:
             return
@@ -197,7 +197,7 @@ class Solved:
         warn(ImplicitWarning(message))
 
     def system(self, leaves: Leaves) -> System:
-        """Return the linear system whose matrix is the Jacobian of the residual by the unknown."""
+        """Return the linear system with the Jacobian of the residual with respect to the unknown."""
         assert self.f is not None
         return _system(self, self.f.values, self.f, self.cache)
 
@@ -208,10 +208,10 @@ def _system(call: Call | Solved, residuals: Leaves, f: Callable[..., list[Any]],
 
 
 class _Root(SolverPrimitive):
-    """The primitive of a solver. Where all values are known the solver is run, and what it found is recorded."""
+    """The primitive of a solver. If all values are known, the solver runs and the solution is recorded."""
 
     def __call__(self, *arrays: Any, solver: Call | Solved) -> Any:
-        """Run the solver, or record the call if values are not known."""
+        """Run the solver, or record the call if a value is unknown."""
         if isinstance(solver, Call) and not any(isinstance(innermost(a), ArraySpec) for a in arrays):
             solved, needed = solver.rebound(arrays).solved()
             solver, arrays = solved.fitted(solver.specs), tuple(needed)
@@ -219,7 +219,7 @@ class _Root(SolverPrimitive):
 
 
 def _pull(gs: Any, out: Any, arrays: Leaves, solver: Call | Solved) -> list[Any]:
-    """`w = (dF/dx)^-T g`, and `-w^T dF/dp`."""
+    """Return the cotangents `-w^T dF/dp`, with `w = (dF/dx)^-T g`."""
     solver.verify()
     leaves = [*out, *arrays]
     ws = replace(solver.system(leaves), transposed=True).solve(gs, leaves)
@@ -227,7 +227,7 @@ def _pull(gs: Any, out: Any, arrays: Leaves, solver: Call | Solved) -> list[Any]
 
 
 def _push(ts: Leaves, out: Any, arrays: Leaves, solver: Call | Solved) -> tuple[Any, ...]:
-    """`-(dF/dx)^-1 (dF/dp) dp`."""
+    """Return the tangent `-(dF/dx)^-1 (dF/dp) dp`."""
     solver.verify()
     leaves = [*out, *arrays]
     bs = push_leaves(lambda *ps: solver.f(*out, *ps), arrays, ts)  # type: ignore[misc]
@@ -235,7 +235,7 @@ def _push(ts: Leaves, out: Any, arrays: Leaves, solver: Call | Solved) -> tuple[
 
 
 def _compute(*arrays: Any, solver: Call | Solved) -> Leaves:
-    """Return the solution; of a list that was made without values, which is compiled, the solver is run now."""
+    """Return the solution. For an expression list traced without values, the solver runs now."""
     return (solver.rebound(arrays).solved()[0].fitted(solver.specs) if isinstance(solver, Call) else solver).solution
 
 
@@ -248,20 +248,20 @@ ROOT = _Root(
     spec=lambda *specs, solver: solver.specs,
     doc="what a solver finds; the derivative is that of the solution of its equation",
 )
-"""`x` with `F(x, p) = 0`: its arguments are the leaves of `p` that are Tensors, and those that `F` captured."""
+"""`x` with `F(x, p) = 0`. Its arguments are the Tensor leaves of `p` and the Tensors captured by `F`."""
 
 
 class _Solver(Transformed):
-    """A solver with derivatives: a transform of the equation made it of the solver."""
+    """A solver with derivatives, made by a transform of the equation."""
 
     @staticmethod
     def rebuild(transform: Callable[..., Any], f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call the transform again, with the equation and options in `args` and `kwargs`, to unpickle its result."""
+        """Return the solver with derivatives again, for unpickling; `args` and `kwargs` hold the equation and the options."""
         return transform(*args, **kwargs)(f)
 
 
 def _solvers(make: Callable[Q, Decorator]) -> Callable[Q, Decorator]:
-    """Make the decorator that a transform of an equation returns give its functions as `_Solver`."""
+    """Return the transform `make` with decorators that return `_Solver` objects."""
 
     @functools.wraps(make)
     def transform(*args: Q.args, **kwargs: Q.kwargs) -> Decorator:
@@ -319,33 +319,33 @@ def custom_root(
     check: str | None = "warn",
     tolerance: float = 1e-3,
 ) -> Decorator:
-    """Return a decorator that makes a solver of `residual(x, *params) = 0` differentiable, whatever it does.
+    """Return a decorator that makes any solver of `residual(x, *params) = 0` differentiable.
 
-    By the implicit function theorem `dx = -(dF/dx)^-1 (dF/dp) dp`. The solver `solver(init, *params)` is run on plain values
-    and is not followed: it may be one of SciPy's, a loop, a table. The derivative by `init` is zero.
+    By the implicit function theorem `dx = -(dF/dx)^-1 (dF/dp) dp`. The solver `solver(init, *params)` runs on plain values and
+    is not traced: it may call SciPy, loop, or look up a table. The derivative with respect to `init` is zero.
 
     Args:
-        residual: `residual(x, *params)`, as many numbers as there are in `x`; NumPy code. `x` and the parameters are arrays or
-            trees of them. It may use Tensors of outer transforms that are no parameters; the solver needs their values, too.
-        solve: how the linear system is solved: `dense` (the matrix is built; the default up to 256 unknowns), SciPy's
-            `gmres` (the default for more) or `bicgstab`, `cg` (for symmetric, definite ones), or a function `(matvec, b)` of
-            flat real vectors, in which complex numbers are pairs.
-        has_aux: the solver returns a pair `(x, aux)`, of which `aux` is handed through without a derivative.
-        symmetric: `dF/dx` is symmetric and definite, so that `cg` can take the place of `gmres`.
+        residual: `residual(x, *params)` in NumPy code, with as many elements as `x`. `x` and the parameters are arrays or
+            pytrees. It may capture Tensors of outer transforms, as long as the solver can read their values.
+        solve: the solver of the linear system: `dense` (builds the matrix; the default up to 256 unknowns), SciPy's `gmres`
+            (the default above) or `bicgstab`, `cg` (for symmetric, definite matrices), or a function `(matvec, b)` of flat real
+            vectors with complex numbers as pairs.
+        has_aux: the solver returns a pair `(x, aux)`. `aux` is returned unchanged, without a derivative.
+        symmetric: `dF/dx` is symmetric and definite, so that `cg` replaces `gmres`.
         options: keyword arguments of the linear solver: `rtol`, `atol`, `maxiter`.
-        check: what to do, when a derivative is taken, if `x` does not solve the equation: `warn`, `raise`, or `None`.
-        tolerance: it does if a Newton step from there moves it by no more than `tolerance * (1 + max(abs(x)))`. To see that
-            takes one more linear solution.
+        check: the reaction, at the time of a derivative, if `x` does not solve the equation: `warn`, `raise`, or `None`.
+        tolerance: `x` solves the equation if a Newton step moves it by at most `tolerance * (1 + max(abs(x)))`. This check
+            takes one more linear solve.
 
     Returns:
-        A decorator. The decorated solver has the signature of the solver; arguments given by name are put in their places,
-        and what can only be given by name, such as a number of iterations, goes to the solver alone.
+        A decorator. The decorated solver keeps its signature. Keyword arguments are moved to their positions. Keyword-only
+        arguments, such as a number of iterations, are passed to the solver alone.
 
     Raises:
         ImplicitError: (when a derivative is taken) the linear system is singular, not square, or was not solved.
 
-    Where an abstract trace or `vmap` gives no values, the call is recorded as one operation, and the solution must have the
-    shape of `init`; the solver is then run for each example in turn.
+    In an abstract trace and under `vmap`, the call is recorded as one operation, and the solution must have the shape of
+    `init`. The solver then runs example by example.
 
     Example:
         >>> import numpy as np, functad
@@ -374,11 +374,11 @@ def custom_fixed_point(
     """Return a decorator that makes a solver of `x = T(x, *params)` differentiable: `dx = (1 - dT/dx)^-1 (dT/dp) dp`.
 
     Args:
-        T: `T(x, *params)`, a tree like `x`.
+        T: `T(x, *params)`, which returns a pytree like `x`.
         solve, has_aux, options, check, tolerance: as for `custom_root`.
 
     Returns:
-        A decorator of solvers, `solver(init, *params)`, as that of `custom_root`.
+        A decorator of solvers `solver(init, *params)`, as for `custom_root`.
 
     Raises:
         ImplicitError: as for `custom_root`.
@@ -414,15 +414,15 @@ def argmin(
 ) -> Decorator:
     """Return a decorator that makes a minimiser of `objective(x, *params)` differentiable.
 
-    What is solved is `d objective / dx = 0`, so `dx = -H^-1 (d^2 objective / dx dp) dp` with the Hessian `H`.
+    The equation is `d objective / dx = 0`, so `dx = -H^-1 (d^2 objective / dx dp) dp` with the Hessian `H`.
 
     Args:
-        objective: `objective(x, *params)`, one number.
-        solve: as for `custom_root`; large systems are solved by `cg`, for at a minimum `H` is positive.
+        objective: `objective(x, *params)`, which returns one number.
+        solve: as for `custom_root`. Large systems use `cg`, because the Hessian is positive at a minimum.
         has_aux, options, check, tolerance: as for `custom_root`.
 
     Returns:
-        A decorator of solvers, `solver(init, *params)`, as that of `custom_root`.
+        A decorator of solvers `solver(init, *params)`, as for `custom_root`.
 
     Raises:
         ImplicitError: as for `custom_root`.

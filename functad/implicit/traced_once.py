@@ -1,8 +1,8 @@
-"""A function that a solver calls at each of its steps, traced at the first of them.
+"""A function that a solver calls at every step, traced at the first step.
 
-The right-hand side of an adjoint equation is a pull-back. To run the function of the user, record it and walk back costs ten
-times what the arithmetic does, and SciPy asks for it thousands of times. So it is made a list, which is evaluated; a function
-that branches on values, or draws random numbers, is called as it is.
+The right-hand side of an adjoint equation is a pullback. Running, tracing and pulling back the user's function costs ten times
+as much as its arithmetic, and SciPy calls it thousands of times. `TracedOnce` traces it once and evaluates the expression list.
+Functions that branch on values or draw random numbers are called directly.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from functad.transforms.random_states import RandomStates
 
 
 class TracedOnce:
-    """A function of leaves that evaluates a list, where that can be made, and is the function itself for Tensors.
+    """A function of leaves that evaluates an expression list where possible. For Tensors it calls the function itself.
 
     Args:
-        name: of the function of the user, for messages.
-        f: returns a list of leaves; it depends on its arguments alone.
+        name: the name of the user's function, for messages.
+        f: returns a list of leaves; the result depends on the arguments only.
     """
 
     def __init__(self, name: str, f: Callable[..., list[Any]]) -> None:
@@ -31,18 +31,18 @@ class TracedOnce:
         self._last: tuple[list[Any], Callable[..., list[Any]]] | None = None
 
     def __call__(self, *leaves: Any) -> list[Any]:
-        """Evaluate the list, or call the function."""
+        """Evaluate the expression list, or call the function."""
         for leaf in leaves:
             if isinstance(leaf, (Recorded, ArraySpec)):
                 return self.f(*leaves)
         key = [(leaf.shape, leaf.dtype) if is_float_array(leaf) else leaf for leaf in leaves]
-        last = self._last  # read and written whole: several threads may be here
+        last = self._last  # read and written as one object, because several threads may call
         if last is None or not _same(key, last[0]):
             last = self._last = key, self._traced(leaves)
         return last[1](*leaves)
 
     def _traced(self, leaves: tuple[Any, ...]) -> Callable[..., list[Any]]:
-        """Return the list as a function of all leaves: those that are no inexact arrays are constants of it."""
+        """Return the expression list as a function of all leaves; leaves that are not float arrays are its constants."""
         places = [i for i, leaf in enumerate(leaves) if is_float_array(leaf)]
 
         def of_arrays(*own: Any) -> list[Any]:
@@ -52,7 +52,7 @@ class TracedOnce:
         states = RandomStates([self.f])
         try:
             closed = closed_anywhere("odeint", of_arrays, of_arrays, [strong_spec(leaves[i]) for i in places])
-        except Exception:  # noqa: BLE001 - of any library that was to compute with a time, say; what is wrong raises below
+        except Exception:  # noqa: BLE001 - any library may fail on abstract values; the call below raises the user's errors
             return self.f
         if closed.captured or states.drawn():
             return self.f
@@ -63,5 +63,5 @@ _COMPARED = (tuple, int, float, str)
 
 
 def _same(key: list[Any], other: list[Any]) -> bool:
-    """Say whether two calls are of arrays of the same kinds, and otherwise of the same objects or small constants."""
+    """Return `True` if two calls agree in shapes and dtypes of arrays, and in all other arguments."""
     return all(a is b or (type(a) is type(b) and isinstance(a, _COMPARED) and a == b) for a, b in zip(key, other, strict=True))

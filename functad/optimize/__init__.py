@@ -1,7 +1,7 @@
-"""Optimisation by SciPy with exact derivatives: `scipy.optimize` for functions of trees, in plain NumPy.
+"""Optimisation by SciPy with exact derivatives: `scipy.optimize` for functions of pytrees, in plain NumPy.
 
-The functions have SciPy's names, arguments and results; what SciPy would estimate by finite differences, it is handed.
-SciPy is imported when the first of them is called: `pip install 'functad[scipy]'`.
+The functions have SciPy's names, arguments and results. They pass exact derivatives to SciPy in place of finite differences.
+The first call imports SciPy: `pip install 'functad[scipy]'`.
 """
 
 from functad.display.progress import Progress

@@ -1,4 +1,4 @@
-"""Bounds on trees, as SciPy has them."""
+"""Bounds on pytrees as `scipy.optimize.Bounds`."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def flat_bounds(bounds: Any, unknowns: Unknowns) -> Any:
     """Return `scipy.optimize.Bounds` on the flat unknowns.
 
     Args:
-        bounds: SciPy's `Bounds`; for an array as start, a pair `(low, high)` for each number; for a tree, a tree like it with a
-            pair at each leaf. A pair stands for all leaves below it, and `None` for no bound.
+        bounds: SciPy's `Bounds`; for an array `x0`, a pair `(low, high)` per element; for a pytree, a pytree like it with a
+            pair at each leaf. A pair applies to all leaves below it, and `None` means no bound.
         unknowns: the start.
 
     Raises:
-        StructureError: the bounds do not fit the start; the message names the place.
+        StructureError: the bounds do not fit the start. The message names the position.
     """
     scipy_bounds = scipy_optimize().Bounds
     if isinstance(bounds, scipy_bounds):
@@ -46,12 +46,12 @@ def flat_bounds(bounds: Any, unknowns: Unknowns) -> Any:
 
 
 def _is_pair_for(bounds: Any, shape: tuple[int, ...]) -> bool:
-    """Say whether bounds on an array with more or fewer than one axis are one pair, not a pair for each number."""
+    """Return `True` if bounds on an array that is not a vector are one pair, not a pair per element."""
     return len(shape) != 1 and isinstance(bounds, (tuple, list)) and len(bounds) == 2 and np.ndim(bounds[0]) != 1
 
 
 def _pairs(bounds: Any, size: int) -> list[tuple[Sides, str]]:
-    """Return for each number of the start the pair of its bounds, and the expression that reads it."""
+    """Return for each element of the start its pair of bounds, and the expression that reads the pair."""
     given = [_pair(pair) for pair in bounds]
     pairs = [(pair, f"bounds[{i}]") for i, pair in enumerate(given) if pair is not None]
     if len(pairs) != size or len(given) != size:
@@ -71,7 +71,7 @@ def _pair(given: Any) -> Sides | None:
 
 
 def _leaf_pairs(structure: Structure, bounds: Any, path: str) -> list[tuple[Sides, str]]:
-    """Return for each leaf of the start the pair of its bounds, and the expression that reads it."""
+    """Return for each leaf of the start its pair of bounds, and the expression that reads the pair."""
     if bounds is None:
         return [((None, None), path)] * structure.leaves
     if structure.kind is type(None):
@@ -101,13 +101,13 @@ def _is_flat(bounds: tuple[Any, ...]) -> bool:
 
 
 def _of(parts: Any) -> Structure:
-    """Return the structure of a container whose children are taken as leaves."""
+    """Return the structure of a container with its children as leaves."""
     kind, data, children = parts
     return Structure(kind, data, (LEAF,) * len(children), len(children))
 
 
 def _fit(side: Any, shape: tuple[int, ...], path: str, unbounded: float = 0.0) -> Any:
-    """Return one side of the bounds on a leaf in its shape, flat."""
+    """Return one side of the bounds on a leaf as a flat array of the size of the leaf."""
     side = np.asarray(unbounded if side is None else side, np.float64)
     if side.shape != shape and side.shape == (int(np.prod(shape)),):
         return side

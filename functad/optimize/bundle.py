@@ -1,4 +1,4 @@
-"""`scipy_bundle`: all that SciPy can be handed of a function, for those who call it themselves."""
+"""`scipy_bundle`: a function with exact derivatives in SciPy's form, for direct calls of SciPy."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from functad.optimize.unknowns import Unknowns
 
 
 class ScipyBundle(Objective):
-    """A function of a tree as functions of a flat float64 array, with exact derivatives: what `scipy_bundle` returns.
+    """A function of a pytree as functions of a flat float64 array, with exact derivatives. `scipy_bundle` returns it.
 
-    Value and gradient at a point share one run of the function, and all products of the Hessian at a point share another.
+    Value and gradient at a point share one run of the function. All Hessian-vector products at a point share another run.
 
     Args:
         f, x0, args, kwargs: as for `scipy_bundle`.
-        transform: the name of what the user called, for messages.
-        differentiate: whether derivatives will be asked for.
-        failures: takes the `ImplicitError`s of solvers inside `f`; the value is infinite there. Without it they are raised, and
-            so is one at the first point.
+        transform: the name of the function that the user called, for messages.
+        differentiate: whether derivatives are needed.
+        failures: a list that collects each `ImplicitError` of a solver inside `f`; the value is infinite at such a point.
+            Errors at the first point, and all errors without a list, are raised.
 
     Attributes:
         x0: the start, shape `(n,)`.
         fun: `fun(x) -> float`.
         jac: `jac(x) -> (n,)`, the gradient.
         hess: `hess(x) -> (n, n)`.
-        hessp: `hessp(x, p) -> (n,)`, the product of the Hessian with a vector.
-        unravel: makes a tree of a flat array.
+        hessp: `hessp(x, p) -> (n,)`, the Hessian-vector product.
+        unravel: converts a flat array to a pytree.
 
     Example:
         >>> import numpy as np
@@ -56,7 +56,7 @@ class ScipyBundle(Objective):
         rest = args if isinstance(args, tuple) else (args,)
         named, tree = dict(kwargs or {}), self.unknowns.tree
 
-        @functools.wraps(f)  # messages of transforms are to name it
+        @functools.wraps(f)  # messages of transforms name `f`
         def flat(x: Any) -> Any:
             return f(tree(x), *rest, **named)
 
@@ -66,7 +66,7 @@ class ScipyBundle(Objective):
         self.unravel: Callable[[Any], Any] = self.unknowns.restore
 
     def value_and_grad(self, x: Any) -> tuple[float, Array]:
-        """Return value and gradient at a point, as SciPy wants them with `jac=True`.
+        """Return value and gradient at a point, in SciPy's form for `jac=True`.
 
         Args:
             x: the point, an array of shape `(n,)`.
@@ -77,30 +77,30 @@ class ScipyBundle(Objective):
         return self.fun(x), self.jac(x)
 
     def ravel(self, tree: Any) -> Array:
-        """Return a tree like the start as a flat array.
+        """Return a pytree like the start as a flat array.
 
         Args:
-            tree: a tree of the structure and shapes of `x0`.
+            tree: a pytree with the structure and shapes of `x0`.
 
         Returns:
-            An array of shape `(n,)`, of float64.
+            A float64 array of shape `(n,)`.
 
         Raises:
-            StructureError: it has another structure, or other shapes.
+            StructureError: the structure or a shape differs from `x0`.
         """
         return self.unknowns.flatten(tree, "tree")
 
     def bounds(self, bounds: Any) -> Any:
-        """Return bounds on the tree as `scipy.optimize.Bounds`: a pair `(low, high)` for each leaf, `None` for no bound.
+        """Return bounds on the pytree as `scipy.optimize.Bounds`: a pair `(low, high)` for each leaf, `None` for no bound.
 
         Args:
-            bounds: a tree like `x0`, or one that begins like it, of pairs `(low, high)`; arrays and numbers.
+            bounds: a pytree like `x0`, or a prefix of it, with pairs `(low, high)` of arrays or numbers as leaves.
 
         Returns:
             A `scipy.optimize.Bounds` with arrays of shape `(n,)`.
 
         Raises:
-            StructureError: they do not fit the start.
+            StructureError: the bounds do not fit the start.
         """
         return flat_bounds(bounds, self.unknowns)
 
@@ -109,20 +109,20 @@ class ScipyBundle(Objective):
 
 
 def scipy_bundle(f: Callable[..., Any], x0: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None) -> ScipyBundle:
-    """Make SciPy's arguments from a function: value, gradient, Hessian and its products, of flat arrays.
+    """Return a function in SciPy's form: value, gradient, Hessian and Hessian-vector products on flat arrays.
 
     Args:
         f: a function of NumPy code that returns one real number.
-        x0: its first argument: an array, number, or tree of them; leaves of any floating-point dtype are float64 inside.
-        args: its further arguments, which stay what they are.
-        kwargs: those that are passed by name.
+        x0: its first argument: an array, number, or pytree of them. Leaves of every floating-point dtype become float64.
+        args: further positional arguments, passed unchanged.
+        kwargs: keyword arguments, passed unchanged.
 
     Returns:
         A `ScipyBundle` with `fun`, `jac`, `hess`, `hessp`, `value_and_grad`, `x0`, `ravel`, `unravel` and `bounds`.
 
     Raises:
-        InputError: a leaf of `x0` is no floating-point number.
-        NonScalarError: (by `fun`) the function returns something else than one real number.
+        InputError: a leaf of `x0` is not a floating-point number.
+        NonScalarError: (by `fun`) the result of the function is not one real number.
 
     Example:
         >>> import numpy as np

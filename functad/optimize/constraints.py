@@ -1,4 +1,4 @@
-"""Constraints given as functions of the tree, as SciPy has them: functions of a flat array with exact Jacobians."""
+"""Constraints on pytrees as SciPy constraints: functions of a flat array with exact Jacobians."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def flat_constraints(constraints: Any, unknowns: Unknowns, *, derivatives: bool,
     """Return constraints on the flat unknowns.
 
     Args:
-        constraints: one, or a sequence, of SciPy's: dicts with `type` and `fun`, `NonlinearConstraint`, `LinearConstraint`.
+        constraints: one SciPy constraint or a sequence: dicts with `type` and `fun`, `NonlinearConstraint`, `LinearConstraint`.
         unknowns: the start.
         derivatives: the method uses Jacobians.
-        curvature: it uses Hessians too.
+        curvature: the method uses Hessians too.
     """
     optimize = scipy_optimize()
     kinds = (dict, optimize.NonlinearConstraint, optimize.LinearConstraint, optimize.Bounds)
@@ -39,7 +39,7 @@ def flat_constraints(constraints: Any, unknowns: Unknowns, *, derivatives: bool,
             made.append(_of_dict(constraint, unknowns, derivatives, curvature))
         elif isinstance(constraint, optimize.NonlinearConstraint):
             made.append(_nonlinear(constraint, unknowns, derivatives, curvature))
-        else:  # of flat unknowns already
+        else:  # already on flat unknowns
             made.append(constraint)
     return made
 
@@ -55,14 +55,14 @@ def _of_dict(constraint: dict[str, Any], unknowns: Unknowns, derivatives: bool, 
     if not curvature:
         return {"type": constraint["type"], "fun": residuals.fun, **given}
     high = 0.0 if constraint["type"].lower() == "eq" else np.inf
-    hess = _curvature(residuals, len(unknowns.flat))  # for which a dict has no place
+    hess = _curvature(residuals, len(unknowns.flat))  # a dict cannot hold a Hessian
     return scipy_optimize().NonlinearConstraint(residuals.fun, 0.0, high, hess=hess, **given)
 
 
 def _nonlinear(constraint: Any, unknowns: Unknowns, derivatives: bool, curvature: bool) -> Any:
     residuals, given = _flat(constraint.fun, constraint.jac, (), unknowns, derivatives)
     hess = _given(constraint.hess, (), unknowns) if callable(constraint.hess) else constraint.hess
-    if curvature and isinstance(hess, scipy_optimize().BFGS):  # which is the default
+    if curvature and isinstance(hess, scipy_optimize().BFGS):  # SciPy's default
         hess = _curvature(residuals, len(unknowns.flat))
     return scipy_optimize().NonlinearConstraint(
         residuals.fun, constraint.lb, constraint.ub, hess=hess, keep_feasible=constraint.keep_feasible, **given
@@ -72,19 +72,19 @@ def _nonlinear(constraint: Any, unknowns: Unknowns, derivatives: bool, curvature
 def _flat(
     f: Callable[..., Any], jac: Any, args: tuple[Any, ...], unknowns: Unknowns, derivatives: bool
 ) -> tuple[Residuals, dict[str, Any]]:
-    """Return a function of the tree as one of the flat unknowns, and its Jacobian by name, if that is used."""
+    """Return a function of the pytree as a function of the flat unknowns, and its Jacobian as a keyword if it is used."""
     residuals = Residuals(lambda x: f(unknowns.tree(x), *args), f, "constraint", differentiate=derivatives)
     own = _given(jac, args, unknowns) if callable(jac) else residuals.jac
     return residuals, {"jac": own} if derivatives else {}
 
 
 def _given(derivative: Callable[..., Any], args: tuple[Any, ...], unknowns: Unknowns) -> Callable[..., Any]:
-    """Return a derivative that the user has written, of the tree, as a function of the flat unknowns."""
+    """Return a derivative written by the user for pytrees as a function of the flat unknowns."""
     return lambda x, *rest: derivative(unknowns.tree(x), *rest, *args)
 
 
 def _curvature(residuals: Residuals, size: int) -> Callable[[Any, Any], Any]:
-    """Return the function that gives the Hessian of `v . c(x)` as a linear operator."""
+    """Return a function that computes the Hessian of `v . c(x)` as a linear operator."""
 
     def hess(x: Any, v: Any) -> Any:
         from scipy.sparse.linalg import LinearOperator

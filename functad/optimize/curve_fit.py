@@ -1,4 +1,4 @@
-"""`curve_fit`: `scipy.optimize.curve_fit` with the exact Jacobian of the model, and parameters that may be a tree."""
+"""`curve_fit`: `scipy.optimize.curve_fit` with the exact Jacobian of the model, and parameters in a pytree."""
 
 from __future__ import annotations
 
@@ -30,24 +30,25 @@ def curve_fit(
     """Fit a model to data by least squares: `min sum_i ((f(x_i, p) - y_i) / sigma_i)^2`.
 
     Args:
-        f: the model, in NumPy code: `f(xdata, a, b, ...)` with a number for each parameter, or `f(xdata, p)` if `p0` is a tree.
-        xdata: where the data were taken; it is handed to `f` as it is, but for lists, which become arrays.
+        f: the model in NumPy code: `f(xdata, a, b, ...)` with a number for each parameter, or `f(xdata, p)` if `p0` is a
+            pytree.
+        xdata: the independent variable. It is passed to `f` unchanged, except that lists become arrays.
         ydata: the data, shape `(m,)`.
-        p0: the start: a number for each parameter, or a tree such as a dict. By default ones, as many as `f` has parameters.
+        p0: the start: a number for each parameter, or a pytree such as a dict. Default: ones, one per parameter of `f`.
         sigma: the standard deviations of the data, shape `(m,)`, or their covariances, shape `(m, m)`.
-        absolute_sigma: these are absolute; otherwise only their ratios count.
-        bounds: a pair `(low, high)` of numbers or arrays, or SciPy's `Bounds`; if `p0` is a tree, a tree with a pair at each
-            leaf.
-        method: `"lm"`, `"trf"` or `"dogbox"`; by default the second if there are bounds, else the first.
-        options: SciPy's further ones: `check_finite`, `full_output`, `nan_policy`, `maxfev`, `ftol`, ...
+        absolute_sigma: the values of `sigma` are absolute; otherwise only their ratios matter.
+        bounds: a pair `(low, high)` of numbers or arrays, or SciPy's `Bounds`. If `p0` is a pytree: a pytree with a pair at
+            each leaf.
+        method: `"lm"`, `"trf"` or `"dogbox"`. Default: `"trf"` with bounds, else `"lm"`.
+        options: further options of SciPy: `check_finite`, `full_output`, `nan_policy`, `maxfev`, `ftol`, ...
 
     Returns:
-        `(p, covariance)`, with `p` an array, or a tree like `p0`, and the covariance of its numbers, shape `(n, n)`; with
-        `full_output` SciPy's three further results. The rows and columns of the covariance follow the leaves of `p0` in the
-        order of `functad.tree_leaves(p0)`: a dict is ordered by its sorted keys, not by insertion.
+        `(p, covariance)`. `p` is an array, or a pytree like `p0`. The covariance of its elements has shape `(n, n)`. Its rows
+        and columns follow the leaves of `p0` in the order of `functad.tree_leaves(p0)`: a dict is ordered by its sorted keys,
+        not by insertion. With `full_output`, SciPy's three further results follow.
 
     Raises:
-        InputError: a leaf of `p0` is no floating-point number.
+        InputError: a leaf of `p0` is not a floating-point number.
         StructureError: the bounds do not fit `p0`.
         ImportError: SciPy is not installed.
 
@@ -65,13 +66,13 @@ def curve_fit(
     last: tuple[Any, Residuals] | None = None
 
     def model(xdata: Any) -> Residuals:
-        """Return the model as a function of the parameters; SciPy may leave out data that are not numbers."""
+        """Return the model as a function of the parameters; SciPy may have removed NaN from the data."""
         nonlocal last
         if last is None or last[0] is not xdata:
             last = xdata, Residuals(lambda p: f(xdata, *p) if tree is None else f(xdata, tree.tree(p)), f, "curve_fit")
         return last[1]
 
-    @functools.wraps(f)  # SciPy takes the number of parameters from the signature
+    @functools.wraps(f)  # SciPy reads the number of parameters from the signature
     def value(xdata: Any, *parameters: Any) -> Any:
         return model(xdata).fun(np.array(parameters))
 

@@ -1,4 +1,4 @@
-"""Functions of flat arrays with their derivatives, each evaluated once at a point, however often SciPy asks."""
+"""Functions of flat arrays with derivatives; each is evaluated once per point, even if SciPy asks repeatedly."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Linear = Callable[[Any], Any]
 
 
 class Linearised:
-    """A function from a flat array to an array at one point, and `t -> J t` there, from one run.
+    """A function from a flat array to an array, linearised at one point: its value and `t -> J t`, from one run.
 
     Attributes:
         value: the value at the point.
@@ -42,7 +42,7 @@ class Linearised:
         return found if isinstance(found, Recorded) else np.array(found, np.float64)
 
     def matrix(self) -> Array:
-        """Return `J`, with many directions in one walk."""
+        """Return `J`, with many directions in one forward pass."""
         recorder = self._push.recorder
         width = pushed_size(recorder) // 4
         rows = of_identity(recorder, self._x, lambda t: [self(t)], None if recorder.watch is None else 1, width)
@@ -51,13 +51,13 @@ class Linearised:
 
 
 class Objective:
-    """A function from a flat array to a number, with its gradient, Hessian and products of the Hessian with vectors.
+    """A function from a flat array to a number, with gradient, Hessian and Hessian-vector products.
 
-    The value and the gradient at a point come from one run of the function: the pass forward is kept until the next point.
+    Value and gradient at a point come from one run of the function. Its trace is kept until the next point.
 
     Attributes:
-        failures: where a solver inside the function found no solution, after it had found one at the first point, the errors:
-            there the value is infinite, so that SciPy takes a shorter step. `None` if these errors are to be raised.
+        failures: the errors of solvers inside the function, at points after the first one. At such a point the value is
+            infinite, so that SciPy takes a shorter step. `None`: the errors are raised.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class Objective:
         """Return the gradient at a point, shape `(n,)`."""
         self._go_to(x)
         if self._grad is None:
-            pull, self._pull = self._pull, None  # the pass forward is of no more use
+            pull, self._pull = self._pull, None  # the trace is no longer needed
             self._grad = compute(self._gradient(self._at) if pull is None else pull(1.0)[0])
         return self._grad.copy()
 
@@ -128,15 +128,15 @@ class Objective:
         return matrix
 
     def hessp(self, x: Any, p: Any) -> Array:
-        """Return the product of the Hessian at a point with a vector `p`; further vectors there cost one pass each."""
+        """Return the product of the Hessian at a point with a vector `p`; a further vector at the same point costs one pass."""
         product: Array = compute(self._direction(x)(np.asarray(p, np.float64).reshape(-1)))
         return product
 
 
 def _returning_a_number(f: Callable[[Any], Any], function: Callable[..., Any], transform: str) -> Callable[[Any], Any]:
-    """Return a function that checks the result of another one, before a transform meets it."""
+    """Return `f` with a check of its result that runs before a transform reads the result."""
 
-    @functools.wraps(function)  # messages of transforms are to name it
+    @functools.wraps(function)  # messages of transforms name `function`
     def checked(x: Any) -> Any:
         value = f(x)
         numeric = type(value) in PYTHON_SCALARS or (hasattr(value, "dtype") and hasattr(value, "shape"))
@@ -153,11 +153,11 @@ def _returning_a_number(f: Callable[[Any], Any], function: Callable[..., Any], t
 
 
 class Residuals:
-    """A function from a flat array to an array, or a tree of arrays, which is taken as flat, with its Jacobian.
+    """A function from a flat array to an array, or a pytree of arrays that is flattened, with its Jacobian.
 
     Attributes:
-        function: that of the user, for messages.
-        transform: the name of the function of `functad.optimize` that the user called.
+        function: the user's function, for messages.
+        transform: the name of the called function of `functad.optimize`.
     """
 
     def __init__(
@@ -174,7 +174,7 @@ class Residuals:
         self._jac: Array | None = None
 
     def flat(self, x: Any) -> Any:
-        """Return the value of the function as a flat array: a Tensor if `x` is one."""
+        """Return the value of the function as a flat array, a Tensor if `x` is a Tensor."""
         return ravel(self._raw(x))[0]
 
     def _pulled(self, x: Any) -> Any:
@@ -192,7 +192,7 @@ class Residuals:
         self._at = self._jac = self._forward = self._pull = None
         if not self._differentiate:
             value = self.flat(x.copy())
-        elif wide:  # fewer results than unknowns: a pass backward for each
+        elif wide:  # fewer results than unknowns: one backward pass per result
             value, self._pull = self._pulled(x)
         else:
             self._forward = self._linearised(x)

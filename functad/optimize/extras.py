@@ -1,4 +1,4 @@
-"""The optional package SciPy, which does the work."""
+"""Import of the optional package SciPy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`least_squares`: `scipy.optimize.least_squares` with exact Jacobians, for residuals and unknowns that are trees."""
+"""`least_squares`: `scipy.optimize.least_squares` with exact Jacobians, for residuals and unknowns in pytrees."""
 
 from __future__ import annotations
 
@@ -37,32 +37,33 @@ def least_squares(
 ) -> Any:
     """Minimise the sum of squares of residuals: `min 1/2 sum_i rho(f_i(x)^2)`, subject to bounds.
 
-    The residuals and their Jacobian at a point come from one run of `f`; the Jacobian takes a pass for each unknown, or for
-    each residual if these are fewer.
+    The residuals and their Jacobian at a point come from one run of `f`. The Jacobian takes one pass per unknown, or one pass
+    per residual if there are fewer residuals.
 
     Args:
-        f: a function of NumPy code that returns the residuals: an array, or a tree of arrays.
-        x0: the start, the first argument of `f`: an array, number, or tree of them. A list of numbers is an array.
-        args: further arguments of `f`.
-        kwargs: those that are passed by name.
-        jac: `"dense"`, or `"product"`, which builds no matrix: products with it are computed where they are needed, by the
-            solver lsmr of the methods trf and dogbox.
-        bounds: SciPy's `Bounds`; for an array a pair `(low, high)` of numbers or arrays; for a tree, a tree with a pair at each
-            leaf. `None` is no bound.
+        f: a function of NumPy code that returns the residuals: an array, or a pytree of arrays.
+        x0: the start, the first argument of `f`: an array, number, or pytree of them. A list of numbers is an array.
+        args: further positional arguments of `f`.
+        kwargs: keyword arguments of `f`.
+        jac: `"dense"`, or `"product"`, which builds no matrix: the solver lsmr of the methods trf and dogbox uses products with
+            the Jacobian.
+        bounds: SciPy's `Bounds`; for an array, a pair `(low, high)` of numbers or arrays; for a pytree, a pytree with a pair at
+            each leaf. `None` means no bound.
         method: `"trf"`, `"dogbox"` or `"lm"`.
-        callback: as for `minimize`; the state has `cost` too.
+        callback: as for `minimize`; the state also has `cost`.
         progress: show the values: a curve in a notebook, a bar (tqdm) in a terminal.
-        sparse: build the Jacobian as a sparse matrix, with its pattern found if this is True, or given by it.
-        options: SciPy's further ones: `ftol`, `xtol`, `gtol`, `x_scale`, `loss`, `f_scale`, `max_nfev`, `tr_solver`, ...
+        sparse: build the Jacobian as a sparse matrix. `True` detects the pattern; a pattern may be given instead.
+        options: further options of SciPy: `ftol`, `xtol`, `gtol`, `x_scale`, `loss`, `f_scale`, `max_nfev`, `tr_solver`, ...
 
     Returns:
-        SciPy's `OptimizeResult`; `x`, and the gradient `grad`, are trees like `x0`. `fun` is flat, and `jac` of shape `(m, n)`.
+        SciPy's `OptimizeResult`. `x` and the gradient `grad` are pytrees like `x0`. `fun` is flat, and `jac` has shape `(m,
+        n)`.
 
     Raises:
-        InputError: a leaf of `x0` is no floating-point number.
-        OutputError: the residuals are no real arrays.
+        InputError: a leaf of `x0` is not a floating-point number.
+        OutputError: the residuals are not real arrays.
         StructureError: the bounds do not fit `x0`.
-        ValueError: the method does not take what was asked for.
+        ValueError: the method does not support an option.
         ImportError: SciPy is not installed, or tqdm for `progress`.
 
     Example:
@@ -85,7 +86,7 @@ def least_squares(
     residuals = Residuals(lambda x: f(tree(x), *rest, **named), f, "least_squares")
     derivative: Any = residuals.jac
     if sparse is not False:
-        flat = functools.wraps(f)(lambda x: residuals.flat(x))  # messages are to name it
+        flat = functools.wraps(f)(lambda x: residuals.flat(x))  # messages name `f`
         selection = Selection("least_squares", flat, 0, None)
         derivative = sparse_jacobian_function(selection, sparsity=None if sparse is True else sparse)
     elif jac == "product":
@@ -115,7 +116,7 @@ def _operator(residuals: Residuals) -> Callable[[Any], Any]:
 
 
 def _flat_bounds(bounds: Any, unknowns: Unknowns) -> Any:
-    """Return bounds on the flat unknowns: those on an array are one pair of numbers or arrays, as for SciPy."""
+    """Return bounds on the flat unknowns. Bounds on an array are one pair of numbers or arrays, as in SciPy."""
     optimize = scipy_optimize()
     if unknowns.structure is LEAF and not isinstance(bounds, optimize.Bounds):
         if not isinstance(bounds, (tuple, list)) or len(bounds) != 2:

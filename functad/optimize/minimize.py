@@ -1,4 +1,4 @@
-"""`minimize`: `scipy.optimize.minimize` with exact gradients, Hessians and products with them, for functions of trees."""
+"""`minimize`: `scipy.optimize.minimize` with exact gradients, Hessians and Hessian-vector products, for pytrees."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from functad.places import here, name_of
 from functad.sparse.derivatives import sparse_hessian_function
 from functad.transforms.calling.selection import Selection
 
-# Which derivatives each method takes.
+# The derivatives that each method takes.
 _NONE = ("nelder-mead", "powell", "cobyla", "cobyqa")
 _GRADIENT = ("cg", "bfgs", "l-bfgs-b", "tnc", "slsqp")
 _MATRIX = ("dogleg", "trust-exact")
 _EITHER = ("newton-cg", "trust-ncg", "trust-krylov", "trust-constr")
 _BEARS_INFINITY = ("bfgs", "cg", "slsqp", "trust-ncg", "trust-krylov", "dogleg", "newton-cg", "trust-constr", *_NONE)
 _SPARSE = ("newton-cg", "trust-constr")
-_UNKNOWNS_ONLY = ("tnc", "cobyla")  # what their callbacks are given
+_UNKNOWNS_ONLY = ("tnc", "cobyla")  # methods that pass only the unknowns to their callback
 
 
 def minimize(
@@ -41,41 +41,42 @@ def minimize(
     sparse: Any = False,
     options: Mapping[str, Any] | None = None,
 ) -> Any:
-    """Minimise a function of a tree by one of SciPy's methods: `min f(x)`, subject to bounds and constraints.
+    """Minimise a function of a pytree by a SciPy method: `min f(x)`, subject to bounds and constraints.
 
-    The gradient is exact, and costs no second run of `f`; methods that use curvature get the exact Hessian or, if they take
-    it, products of it with vectors, for which no matrix is built. Inside, all unknowns are float64.
+    The gradient is exact and needs no second run of `f`. Methods that use curvature get exact Hessian-vector products, without
+    a matrix, or the exact Hessian. All unknowns are float64 inside.
 
     Args:
         f: a function of NumPy code that returns one real number.
-        x0: the start, the first argument of `f`: an array, number, or tree of them. A list of numbers is an array.
+        x0: the start, the first argument of `f`: an array, number, or pytree of them. A list of numbers is an array.
         args: further arguments of `f`.
-        method: the name of a method of `scipy.optimize.minimize`, or a function like these; by default BFGS, L-BFGS-B if there
-            are bounds, SLSQP if there are constraints.
-        hess: `"product"`, `"dense"`, or `"auto"`, which is the first where the method takes it; or a quasi-Newton strategy
-            such as `scipy.optimize.BFGS()` for trust-constr.
-        bounds: SciPy's `Bounds`; for an array a pair `(low, high)` for each number; for a tree, a tree with a pair at each
-            leaf. `None` is no bound, and the entries of a dict that have none may be left out.
-        constraints: one or several of SciPy's: dicts with `type` and `fun`, `NonlinearConstraint`, whose functions of the tree
-            get exact derivatives unless they bring their own; `LinearConstraint`, of the unknowns as one flat array.
+        method: the name of a method of `scipy.optimize.minimize`, or a custom method in SciPy's form. Default: BFGS; with
+            bounds L-BFGS-B; with constraints SLSQP.
+        hess: `"product"`, `"dense"`, or `"auto"` (`"product"` if the method takes it); or a quasi-Newton strategy such as
+            `scipy.optimize.BFGS()` for trust-constr.
+        bounds: SciPy's `Bounds`; for an array, a pair `(low, high)` per element; for a pytree, a pytree with a pair at each
+            leaf. `None` means no bound, and a dict may omit entries without bounds.
+        constraints: one or several SciPy constraints. Dicts with `type` and `fun` and `NonlinearConstraint` hold functions of
+            the pytree; they get exact derivatives unless they have their own. `LinearConstraint` applies to the unknowns as one
+            flat array.
         tol: SciPy's tolerance.
-        callback: called after each step with a state that has `x` (the tree), `fun` and `nit`; `StopIteration` or the result
-            True stops.
+        callback: called after each step with a state with `x` (the pytree), `fun` and `nit`. It stops the method by raising
+            `StopIteration` or returning `True`.
         progress: show the values: a curve in a notebook, a bar (tqdm) in a terminal.
-        sparse: build the Hessian as a sparse matrix, with its pattern found if this is True, or given by it: Newton-CG
-            and trust-constr take one.
+        sparse: build the Hessian as a sparse matrix, for Newton-CG and trust-constr. `True` detects the pattern; a pattern may
+            be given instead.
         options: SciPy's options of the method.
 
     Returns:
-        SciPy's `OptimizeResult`; `x`, and the gradient `jac`, are trees like `x0`.
+        SciPy's `OptimizeResult`. `x` and the gradient `jac` are pytrees like `x0`.
 
     Raises:
-        NonScalarError: `f` returned something else than one real number.
-        ImplicitError: a solver in `f`, such as `odeint`, found no solution at the start. At points that are tried later the
-            value counts as infinite, so that a shorter step is taken; but L-BFGS-B, TNC and trust-exact cannot do that.
-        InputError: a leaf of `x0` is no floating-point number.
+        NonScalarError: the result of `f` is not one real number.
+        ImplicitError: a solver in `f`, such as `odeint`, found no solution at the start. At later points the value is infinite,
+            so that the method takes a shorter step. L-BFGS-B, TNC and trust-exact cannot do this and raise.
+        InputError: a leaf of `x0` is not a floating-point number.
         StructureError: the bounds do not fit `x0`.
-        ValueError: the method does not take what was asked for.
+        ValueError: the method does not support an option.
         ImportError: SciPy is not installed, or tqdm for `progress`.
 
     Example:
@@ -106,7 +107,7 @@ def minimize(
     with reporter:
         try:
             result = optimize.minimize(bundle.fun, bundle.x0, method=method, tol=tol, options=options, **given)
-        except StopIteration:  # some methods leave it to their caller
+        except StopIteration:  # some methods do not catch it
             if reporter.last is None:
                 raise
             result = reporter.stopped()
@@ -118,7 +119,7 @@ def minimize(
 
 
 def _unbearable(error: ImplicitError, method: Any, f: Callable[..., Any]) -> ImplicitError:
-    """Return the error for a point that a method tried, where a solver in the function finds no solution."""
+    """Return the error for a point without a value, because a solver in the function found no solution."""
     where = f"minimize of {name_of(f)} by {method}, called at {here()}: the function has no value"
     if str(method).lower() in _BEARS_INFINITY:
         return ImplicitError(f"{where}, or no derivative, at its start or where the method went: {error} Start elsewhere.")
@@ -129,7 +130,7 @@ def _unbearable(error: ImplicitError, method: Any, f: Callable[..., Any]) -> Imp
 
 
 def _derivatives(bundle: ScipyBundle, name: str, method: Any, hess: Any, sparse: Any) -> dict[str, Any]:
-    """Return the derivatives that a method takes, and no others, of which SciPy would warn."""
+    """Return the derivatives that a method takes; SciPy warns about others."""
     is_strategy = isinstance(hess, scipy_optimize().HessianUpdateStrategy)
     if not is_strategy and hess not in ("auto", "product", "dense"):
         raise ValueError(
@@ -158,7 +159,7 @@ def _derivatives(bundle: ScipyBundle, name: str, method: Any, hess: Any, sparse:
 
 
 def _restored(result: Any, bundle: ScipyBundle) -> Any:
-    """Put trees in the place of flat arrays: of the unknowns, of the gradient, of the unknowns of all steps."""
+    """Replace flat arrays by pytrees: the unknowns, the gradient, the unknowns of all steps."""
     shape = np.shape(bundle.x0)
     for name in ("x", "jac", "grad"):
         if isinstance(result.get(name), np.ndarray) and result[name].shape == shape:

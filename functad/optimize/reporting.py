@@ -1,4 +1,4 @@
-"""What a callback is told after each step, and what is shown of the progress."""
+"""Reports of solver steps: the state for a callback, and the display of progress."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from functad.optimize.extras import scipy_optimize
 
 
 class Reporter(AbstractContextManager["Reporter"]):
-    """Tells a callback of each step of a method, and shows the progress.
+    """Reports each step of a method to a callback, and shows the progress.
 
     Args:
-        callback: that of the user.
+        callback: the user's callback.
         progress: show the progress.
-        name: of the method.
+        name: the name of the method.
         total: the largest number of steps.
-        restore: makes a tree of flat unknowns.
-        value: the function of them.
+        restore: converts flat unknowns to a pytree.
+        value: the function of the flat unknowns.
 
     Attributes:
-        wanted: there is something to report to.
-        last: what was told last, with flat unknowns; `None` before the first step.
+        wanted: there is a callback, or progress is shown.
+        last: the last reported state, with flat unknowns; `None` before the first step.
     """
 
     def __init__(
@@ -52,10 +52,10 @@ class Reporter(AbstractContextManager["Reporter"]):
             self._progress.__exit__(kind, error, trace)
 
     def report(self, found: Any) -> None:
-        """Tell of a step: of SciPy's state, or of the flat unknowns, which is all that some methods give.
+        """Report a step, given SciPy's state, or the flat unknowns from methods without a state.
 
         Raises:
-            StopIteration: the callback says that it is enough, by raising it or by returning True.
+            StopIteration: the callback raised it, or returned `True`.
         """
         self._steps += 1
         fields = dict(found) if isinstance(found, dict) else {"x": found}
@@ -71,7 +71,7 @@ class Reporter(AbstractContextManager["Reporter"]):
                 raise StopIteration
 
     def with_state(self) -> Callable[..., None]:
-        """Return the callback for methods that give their state; SciPy goes by the name of the parameter."""
+        """Return the callback for methods that pass their state. SciPy recognises it by the name of the parameter."""
 
         def callback(intermediate_result: Any) -> None:
             self.report(intermediate_result)
@@ -79,6 +79,6 @@ class Reporter(AbstractContextManager["Reporter"]):
         return callback
 
     def stopped(self) -> Any:
-        """Return the result of a method that the callback has stopped and that does not see to it itself."""
+        """Return the result of a method that the callback has stopped, for methods that do not return one."""
         message = "`callback` raised `StopIteration`."
         return scipy_optimize().OptimizeResult(self.last | {"success": False, "status": 99, "message": message})

@@ -1,4 +1,4 @@
-"""`root` and `root_scalar`: SciPy's, with exact derivatives."""
+"""`root` and `root_scalar` of SciPy with exact derivatives."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from functad.optimize.unknowns import Unknowns
 from functad.places import here, name_of
 from functad.transforms.jvp import pushed_along
 
-_JACOBIAN = ("hybr", "lm")  # the other methods take none
+_JACOBIAN = ("hybr", "lm")  # the other methods take no Jacobian
 
 
 def root(
@@ -34,20 +34,20 @@ def root(
     The values and the Jacobian at a point come from one run of `f`.
 
     Args:
-        f: a function of NumPy code that returns as many numbers as there are unknowns: an array, or a tree of arrays.
-        x0: the start, the first argument of `f`: an array, number, or tree of them. A list of numbers is an array.
+        f: a function of NumPy code that returns one number per unknown: an array, or a pytree of arrays.
+        x0: the start, the first argument of `f`: an array, number, or pytree of them. A list of numbers is an array.
         args: further arguments of `f`.
         method: the name of a method of `scipy.optimize.root`; `hybr` and `lm` use the Jacobian.
         tol: SciPy's tolerance.
-        callback: for the methods that take one, called with the tree of unknowns and the flat values.
+        callback: called with the pytree of unknowns and the flat values, by the methods that support callbacks.
         options: SciPy's options of the method.
 
     Returns:
-        SciPy's `OptimizeResult`; `x` is a tree like `x0`.
+        SciPy's `OptimizeResult`; `x` is a pytree like `x0`.
 
     Raises:
-        InputError: a leaf of `x0` is no floating-point number.
-        OutputError: the values are no real arrays.
+        InputError: a leaf of `x0` is not a floating-point number.
+        OutputError: the values are not real arrays.
         ImportError: SciPy is not installed.
 
     Example:
@@ -86,10 +86,10 @@ def root_scalar(
     Args:
         f: a function of NumPy code from a number to a number.
         args: further arguments of `f`.
-        method: the name of a method of `scipy.optimize.root_scalar`. Newton's gets the exact derivative, and Halley's the
-            second one, with the value in one run. By default Brent's if there is a bracket, else Newton's.
+        method: the name of a method of `scipy.optimize.root_scalar`. Newton's method gets the exact derivative, and Halley's
+            method the exact second derivative too, from the same run. Default: Brent's method with a bracket, else Newton's.
         bracket: two points where the values of `f` have opposite signs.
-        x0: where to start without one.
+        x0: the start, for methods without a bracket.
         x1: a second start for the secant method.
         xtol: an absolute tolerance.
         rtol: a relative tolerance.
@@ -100,7 +100,7 @@ def root_scalar(
         SciPy's `RootResults`.
 
     Raises:
-        NonScalarError: `f` returned something else than one number.
+        NonScalarError: the result of `f` is not one number.
         ImportError: SciPy is not installed.
 
     Example:
@@ -112,7 +112,7 @@ def root_scalar(
         method = "brentq" if bracket is not None else "newton"
     rest = args if isinstance(args, tuple) else (args,)
 
-    @functools.wraps(f)  # messages of transforms are to name it
+    @functools.wraps(f)  # messages of transforms name `f`
     def value(x: Any) -> Any:
         found = f(x, *rest)
         numeric = hasattr(found, "shape") or issubclass(type(found), (int, float))

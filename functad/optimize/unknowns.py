@@ -1,4 +1,4 @@
-"""The unknowns of a problem: a tree for the user, one flat float64 array for SciPy."""
+"""The unknowns of a problem: a pytree for the user, one flat float64 array for SciPy."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from functad.trees.structure import LEAF, flatten
 
 
 class Unknowns:
-    """A start for SciPy, and the way from its flat arrays to trees.
+    """The start of a SciPy method, with the conversion of flat arrays to pytrees.
 
     Attributes:
         flat: the start, float64 of shape `(n,)`.
-        structure: how the tree flattens.
+        structure: the structure of the pytree.
         shapes: the shapes of its leaves.
-        tree: makes the tree that the function is called with. Its leaves are float64, whatever those of the start are: line
-            searches and stopping rules need the digits.
-        restore: makes the tree that the user gets, whose leaves have the dtypes of the start.
+        tree: makes the pytree argument of the function. Its leaves are float64 for every dtype of the start, because line
+            searches and stopping rules need the precision.
+        restore: makes the pytree for the user, with the dtypes of the start.
     """
 
     def __init__(self, x0: Any, transform: str, function: object) -> None:
@@ -48,10 +48,10 @@ class Unknowns:
         self.tree: Callable[[Any], Any] = (lambda x: x) if is_vector else unravel
 
     def flatten(self, tree: Any, name: str) -> np.ndarray[Any, np.dtype[np.float64]]:
-        """Return a tree like the start as a flat array.
+        """Return a pytree like the start as a flat array.
 
         Raises:
-            StructureError: it has another structure, or other shapes.
+            StructureError: the structure or a shape differs from the start.
         """
         leaves = self.structure.flatten_like(_as_array(tree) if self.structure is LEAF else tree, name)
         for leaf, shape, path in zip(leaves, self.shapes, self.structure.paths(name), strict=True):
@@ -61,7 +61,7 @@ class Unknowns:
 
 
 def _as_array(x0: Any) -> Any:
-    """Return a list or tuple of plain numbers as the array that SciPy takes it for, anything else as it is."""
+    """Return a list or tuple of plain numbers as an array, as SciPy does; return anything else unchanged."""
     return np.array(x0) if isinstance(x0, (list, tuple)) and x0 and _only_numbers(x0) else x0
 
 
@@ -72,7 +72,7 @@ def _only_numbers(x0: Any) -> bool:
 
 
 def _unfit(leaf: Any, *, alone: bool) -> str | None:
-    """Say what is wrong with a leaf of the start; `None` if nothing is."""
+    """Return the reason why a leaf is not a valid start, or `None`."""
     if isinstance(leaf, Recorded):
         return (
             "a Tensor of an outer transform, which cannot follow the steps of SciPy: functad.argmin differentiates a solution, "
@@ -86,7 +86,7 @@ def _unfit(leaf: Any, *, alone: bool) -> str | None:
     if kind == "c":
         return "complex, but SciPy's methods know real numbers only: start from {'re': x.real, 'im': x.imag}."
     if kind in "iu" and alone:
-        return None  # as for SciPy: an array of integers is a start like any other
+        return None  # as in SciPy, a single array of integers is a valid start
     if kind in "biu":
         return "an integer: pass a float to have it changed, and by args what is fixed."
     return None if kind == "f" else f"of dtype {dtype_of(leaf)}, not a number."

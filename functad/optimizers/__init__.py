@@ -1,8 +1,8 @@
-"""Optimisers: as pure functions over trees, and as objects that move variables.
+"""Optimisers: pure functions over pytrees, and objects that update variables.
 
-The pure ones have the shape that users of optax know, and can be differentiated themselves: a rule is a pair `(init, update)`,
-`adam(1e-3)`, `chain(clip_by_global_norm(1.0), sgd(schedule))`. The objects `SGD`, `Adam`, `AdamW`, `RMSprop` and `Adagrad`
-have the names and settings that users of Keras know, and `apply_gradients`.
+A pure optimiser is a pair `(init, update)` as in optax: `adam(1e-3)`, `chain(clip_by_global_norm(1.0), sgd(schedule))`. It can
+itself be differentiated. The classes `SGD`, `Adam`, `AdamW`, `RMSprop` and `Adagrad` have the names and settings of Keras, and
+the method `apply_gradients`.
 
 Example:
     >>> import functad

@@ -1,4 +1,4 @@
-"""The optimiser as an object: it moves variables, and keeps for each of them the state of a pure transformation."""
+"""The base class of optimisers: it updates variables, and keeps the state of a pure transformation for each variable."""
 
 from __future__ import annotations
 
@@ -40,36 +40,36 @@ from functad.trees.structure import Structure, flatten
 
 
 class VariableLike(Protocol):
-    """What an optimiser asks of a variable."""
+    """The interface of a variable that an optimiser can update."""
 
     @property
     def name(self) -> str:
-        """The name that messages show."""
+        """The name, for messages."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape, which stays."""
+        """The shape, which never changes."""
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The dtype, which stays."""
+        """The dtype, which never changes."""
 
     def numpy(self) -> Any:
         """Return a copy of the value."""
 
     def assign(self, value: Any, /) -> Any:
-        """Take a new value.
+        """Replace the value.
 
         Args:
             value: an array of this shape and dtype.
 
         Returns:
-            Anything: it is not looked at.
+            Anything; the result is ignored.
         """
 
 
 class _Slot:
-    """A variable, and the state that belongs to it: leaves by name, and how they are put together."""
+    """A variable with its optimiser state."""
 
     __slots__ = ("state", "variable")
 
@@ -83,19 +83,19 @@ class _Slot:
 
 
 class Optimizer(ShownOptimizer):
-    """An optimiser: `apply_gradients` moves variables by one step of a rule; `SGD`, `Adam` and others say which.
+    """An optimiser: `apply_gradients` updates variables by one step. Subclasses such as `SGD` and `Adam` define the step.
 
-    A subclass gives `rule(learning_rate)`, which returns a pure transformation.
+    A subclass defines `rule(learning_rate)`, which returns a pure transformation.
 
     Args:
-        learning_rate: a number, or a schedule: a function of the number of steps made.
-        weight_decay: moves each variable by `-learning_rate weight_decay value` beside its step, as in AdamW.
-        clipnorm: shrinks the gradient of each variable to a norm of at most this.
-        clipvalue: brings each number of a gradient to between minus this and this.
-        global_clipnorm: shrinks all gradients together to a norm, taken over all of them, of at most this.
+        learning_rate: a number, or a schedule: a function of the number of completed steps.
+        weight_decay: adds `-learning_rate weight_decay value` to the step of each variable, as in AdamW.
+        clipnorm: the largest norm of the gradient of each variable; larger gradients are scaled down.
+        clipvalue: clips each element of a gradient to `[-clipvalue, clipvalue]`.
+        global_clipnorm: the largest joint norm of all gradients; larger gradients are scaled down together.
 
     Attributes:
-        iterations: the number of steps made.
+        iterations: the number of completed steps.
 
     Raises:
         OptimizerError: more than one of `clipnorm`, `clipvalue` and `global_clipnorm` is given, or one is not positive.
@@ -134,19 +134,19 @@ class Optimizer(ShownOptimizer):
         self.global_clipnorm = global_clipnorm
         self.iterations = 0
         self._slots: Sequence[_Slot] = []
-        self._waiting: dict[str, Any] = {}  # loaded before the variables they belong to are known
+        self._waiting: dict[str, Any] = {}  # loaded state of variables not yet known
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, _slots=tuple(state["_slots"]))  # a tuple says that their variables may not have come along
+        vars(self).update(state, _slots=tuple(state["_slots"]))  # a tuple marks that the variables may not belong to this copy
 
     def rule(self, learning_rate: Any) -> GradientTransformation:
-        """Return the pure transformation that makes gradients into steps at a given learning rate.
+        """Return the pure transformation from gradients to steps, for a given learning rate.
 
         Args:
-            learning_rate: that of the step to be made, a number.
+            learning_rate: the learning rate of the step, a number.
 
         Returns:
-            A `GradientTransformation` whose updates are added to the variables.
+            A `GradientTransformation`. Its updates are added to the variables.
 
         Raises:
             OptimizerError: the class defines no rule.
@@ -157,7 +157,7 @@ class Optimizer(ShownOptimizer):
 
     @property
     def learning_rate(self) -> Any:
-        """The learning rate of the next step; a number or a schedule can be assigned."""
+        """The learning rate of the next step. A number or a schedule can be assigned."""
         return float(self._learning_rate(self.iterations)) if callable(self._learning_rate) else self._learning_rate
 
     @learning_rate.setter
@@ -165,19 +165,19 @@ class Optimizer(ShownOptimizer):
         self._learning_rate: Any = value if callable(value) else float(value)
 
     def apply_gradients(self, pairs: Iterable[tuple[Any, VariableLike]]) -> None:
-        """Move variables by one step. If anything is wrong, or interrupts it, no variable is moved and nothing remembered.
+        """Update variables by one step. After an error or an interrupt, variables and state are unchanged.
 
         Args:
-            pairs: `(gradient, variable)` for each variable, such as `zip(gradients, variables)`. A variable whose gradient is
-                `None` stays where it is, with a warning. Of a gradient that is `RowSlices`, plain `SGD` takes the rows alone;
-                whatever else moves or remembers the other rows too makes the whole of it.
+            pairs: `(gradient, variable)` for each variable, such as `zip(gradients, variables)`. A variable with the gradient
+                `None` is not updated, and a warning is given. For a gradient of type `RowSlices`, plain `SGD` updates the given
+                rows only. All other optimisers convert it to a full array, because they also update the remaining rows.
 
         Raises:
-            MissingGradientError: there is no gradient at all.
-            StructureError: a gradient has not the shape of its variable.
+            MissingGradientError: all gradients are `None`, or there are no pairs.
+            StructureError: a gradient and its variable differ in shape.
             InputError: a gradient is complex and its variable is not, or the variable is an integer.
-            AbstractValueError: a gradient is that of all examples of a `vmap`.
-            OptimizerError: something is no pair of a gradient and a variable, or a variable is given twice.
+            AbstractValueError: a gradient is batched by `vmap`.
+            OptimizerError: an item is not a pair of a gradient and a variable, or a variable is given twice.
 
         Example:
             See `functad.optimizers.SGD`.
@@ -211,7 +211,7 @@ class Optimizer(ShownOptimizer):
                 slot.state = after
             for gradient, variable in by_rows:
                 undo.append(_putting_back(variable))
-                variable.assign_sub(rate * gradient)  # type: ignore[attr-defined] # `_moves_rows` has looked
+                variable.assign_sub(rate * gradient)  # `_moves_rows` has checked
             self._slots, self._waiting, self.iterations = known, waiting, self.iterations + 1
         except BaseException:
             for put_back in undo:
@@ -219,17 +219,17 @@ class Optimizer(ShownOptimizer):
             raise
 
     def minimize(self, loss: Callable[[], Any], variables: Iterable[Any] | None = None) -> Any:
-        """Move variables by one step against the gradient of a loss, and return the loss.
+        """Update variables by one step of descent on a loss, and return the loss.
 
         Args:
             loss: a function without arguments that computes the loss from the variables.
-            variables: Variables to move; the trainable ones that `loss` reads if left out.
+            variables: the variables to update. Default: the trainable variables that `loss` reads.
 
         Returns:
-            What `loss` returned, before the step.
+            The result of `loss`, before the step.
 
         Raises:
-            MissingGradientError, StructureError, InputError, OptimizerError: as `apply_gradients`.
+            MissingGradientError, StructureError, InputError, OptimizerError: as for `apply_gradients`.
 
         Example:
             >>> import functad
@@ -247,22 +247,22 @@ class Optimizer(ShownOptimizer):
         return value
 
     def build(self, variables: Iterable[VariableLike]) -> None:
-        """Make the state of variables that the optimiser has not met yet; `apply_gradients` does so by itself.
+        """Create the state of new variables. `apply_gradients` does this automatically.
 
         Args:
-            variables: in the order in which their state is saved.
+            variables: the variables, in the order in which their state is saved.
 
         Raises:
-            StructureError: state that was loaded does not fit a variable.
+            StructureError: the loaded state does not fit a variable.
         """
         self._slots, self._waiting = self._built(variables)
 
     def _built(self, variables: Iterable[VariableLike]) -> tuple[list[_Slot], dict[str, Any]]:
-        """Return the state of all variables, those among it that the optimiser has not met yet, and what is left waiting."""
+        """Return the slots of all variables, including new ones, and the loaded state that no variable has claimed."""
         variables, known = list(variables), {id(slot.variable) for slot in self._slots}
         rule = self.rule(self.learning_rate)
         slots, waiting = list(self._slots), self._waiting
-        if type(self._slots) is tuple and not known.intersection(map(id, variables)):  # it was sent apart from its model
+        if type(self._slots) is tuple and not known.intersection(map(id, variables)):  # copied without its model
             slots, waiting = [], {key: value for key, value in self.variables.items() if key.startswith("variables[")}
         for variable in variables:
             if id(variable) not in known:
@@ -276,9 +276,9 @@ class Optimizer(ShownOptimizer):
 
     @property
     def variables(self) -> dict[str, Any]:
-        """Everything that the optimiser remembers, by name: what `load` takes, and a file can hold.
+        """The complete state of the optimiser by name, as arrays that a file can hold. `load` restores it.
 
-        Variables are counted in the order in which the optimiser met them. A learning rate that is a schedule is no part of it.
+        Variables are numbered in the order of their first use. A learning rate schedule is not included.
         """
         found: dict[str, Any] = {"iterations": np.asarray(self.iterations)}
         if not callable(self._learning_rate):
@@ -288,20 +288,20 @@ class Optimizer(ShownOptimizer):
         return found | self._waiting
 
     def __functad_state__(self) -> dict[str, Any]:
-        return self.variables  # so `functad.save` finds the state of an optimiser that a module holds
+        return self.variables  # lets `functad.save` find the state of an optimiser inside a module
 
     def __functad_load__(self, entries: Mapping[str, Any]) -> None:
         self.load(entries)
 
     def load(self, entries: Mapping[str, Any]) -> None:
-        """Go on from what another optimiser of the same kind remembered.
+        """Restore the state of another optimiser of the same kind.
 
         Args:
-            entries: its `variables`, or arrays by the same names. What belongs to variables that this optimiser has not met yet
-                is kept until it meets them.
+            entries: its `variables`, or arrays with the same names. Entries of variables that this optimiser does not know yet
+                are kept until their first use.
 
         Raises:
-            StructureError: an entry is missing, unknown or of another shape; nothing has been changed then.
+            StructureError: an entry is missing, unknown or of another shape. The optimiser is then unchanged.
         """
         expected = {"iterations"} | (set() if callable(self._learning_rate) else {"learning_rate"})
         given = {key: _plain(value) for key, value in entries.items()}
@@ -318,13 +318,13 @@ class Optimizer(ShownOptimizer):
         }
         if "learning_rate" in expected:
             changed["_learning_rate"] = float(given["learning_rate"])
-        self.__dict__ = changed  # in one step, which nothing can interrupt
+        self.__dict__ = changed  # one atomic assignment
 
     def clipping(self) -> GradientTransformation:
-        """Return the transformation of all gradients before a step, as the options say.
+        """Return the clipping of all gradients before a step, as set by the options.
 
         Returns:
-            One without a state.
+            A `GradientTransformation` without a state.
         """
         if self.global_clipnorm is not None:
             return clip_by_global_norm(self.global_clipnorm)
@@ -333,7 +333,7 @@ class Optimizer(ShownOptimizer):
         return clip_by_norm(self.clipnorm) if self.clipnorm is not None else chain()
 
     def _listed(self, pairs: Iterable[tuple[Any, VariableLike]]) -> list[tuple[Any, VariableLike]]:
-        """Return the pairs as a list, after a look at what does not depend on values."""
+        """Return the pairs as a list, after the checks that need no values."""
         given: Any = pairs
         listed: list[Any] = list(given) if isinstance(given, Iterable) else [given]
         met: set[int] = set()
@@ -363,7 +363,7 @@ class Optimizer(ShownOptimizer):
         return listed
 
     def moves_rows_alone(self) -> bool:
-        """Say whether a step is the gradient times the learning rate, so that rows without a gradient stay."""
+        """Return `True` if a step is the gradient times the learning rate, so that rows without a gradient do not change."""
         return False
 
     def _moves_rows(self, variable: VariableLike) -> bool:
@@ -394,11 +394,11 @@ class Optimizer(ShownOptimizer):
         raise InputError(f"{what} Take its real part if that is meant.")
 
     def _call(self) -> str:
-        """Return how a message begins."""
+        """Return the beginning of a message."""
         return f"{type(self).__name__}.apply_gradients, called at {here()},"
 
     def _loaded(self, slot: _Slot, index: int, entries: Mapping[str, Any]) -> Any:
-        """Return the state that entries hold for a variable."""
+        """Return the state of a variable from loaded entries."""
         own, structure = slot.entries(index)
         given = {key for key in entries if _index(key) == index}
         wrong = [f"{key!r} is missing" for key in own if key not in given]
@@ -417,29 +417,29 @@ class Optimizer(ShownOptimizer):
 
 
 def _value_of(variable: VariableLike) -> Any:
-    """Return the value of a variable; where it is one of functad's, no tape takes note."""
+    """Return the value of a variable. Reading a functad `Variable` is not recorded by tapes."""
     return variable.copied() if isinstance(variable, Variable) else variable.numpy()
 
 
 def _putting_back(variable: VariableLike) -> partial[Any]:
-    """Return a function that gives a variable the value again that it has now."""
+    """Return a function that restores the present value of a variable."""
     if isinstance(variable, Variable):
         return partial(setattr, variable, "_value", variable.held)
     return partial(variable.assign, variable.numpy())
 
 
 _GRADIENTS = {"f": "biuf", "c": "biufc"}
-"""The kinds of gradients that a variable can take, by its own kind."""
+"""The dtype kinds of gradients that a variable accepts, by the kind of the variable."""
 
 
 def _index(key: str) -> int:
-    """Return the number of the variable that an entry belongs to; -1 if it belongs to none."""
+    """Return the number of the variable of an entry, or -1 if the entry belongs to no variable."""
     match = re.match(r"variables\[(\d+)\]", key)
     return int(match[1]) if match else -1
 
 
 def _plain(value: Any) -> Any:
-    """Return an array, or what a Tensor or a variable holds, as an array."""
+    """Return the value of an array, Tensor or variable as an array."""
     numpy = getattr(value, "numpy", None)
     return np.asarray(numpy() if callable(numpy) else value)
 

@@ -1,7 +1,7 @@
-"""The rules by name, as pure transformations: `sgd`, `adam`, `adamw`, `amsgrad`, `rmsprop` and `adagrad`.
+"""Named rules as pure transformations: `sgd`, `adam`, `adamw`, `amsgrad`, `rmsprop` and `adagrad`.
 
-`learning_rate` is a number or a schedule: a function of the number of steps made. For complex parameters the direction downhill
-is the conjugate of what `functad.grad` returns: pass `functad.tree_map(np.conj, gradients)`.
+`learning_rate` is a number or a schedule: a function of the number of completed steps. For complex parameters, the descent
+direction is the conjugate of the result of `functad.grad`: pass `functad.tree_map(np.conj, gradients)`.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ def sgd(learning_rate: Any, momentum: Any = None, nesterov: bool = False) -> Gra
 
     Args:
         learning_rate: a number or a schedule.
-        momentum: between 0 and 1; `None` for plain descent, which remembers nothing.
-        nesterov: look one step ahead.
+        momentum: between 0 and 1. `None`: plain descent without a state.
+        nesterov: use Nesterov momentum.
 
     Returns:
-        A `GradientTransformation`, over trees of arrays of any shapes and dtypes.
+        A `GradientTransformation`, over pytrees of arrays of any shapes and dtypes.
 
     Example:
         >>> import numpy as np, functad
@@ -50,21 +50,21 @@ def sgd(learning_rate: Any, momentum: Any = None, nesterov: bool = False) -> Gra
 
 
 def adam(learning_rate: Any, b1: Any = 0.9, b2: Any = 0.999, eps: Any = 1e-8, eps_root: Any = 0.0) -> GradientTransformation:
-    """Return Adam: steps of the mean gradient over the root mean square, both running, their start at zero made good.
+    """Return Adam: steps of the running mean gradient over its running root mean square, both with bias correction.
 
-    In step `k` for a gradient `g`: `m -> b1 m + (1 - b1) g`, `v -> b2 v + (1 - b2) g^2`, and
-    `p -> p - learning_rate m / (1 - b1^k) / (sqrt(v / (1 - b2^k) + eps_root) + eps)` (Kingma and Ba, Adam: A method for
-    stochastic optimization, ICLR 2015, algorithm 1).
+    In step `k` for a gradient `g`: `m -> b1 m + (1 - b1) g`, `v -> b2 v + (1 - b2) g^2`, and `p -> p - learning_rate m / (1 -
+    b1^k) / (sqrt(v / (1 - b2^k) + eps_root) + eps)` (Kingma and Ba, Adam: A method for stochastic optimization, ICLR 2015,
+    algorithm 1).
 
     Args:
-        learning_rate: a number or a schedule; about the size of the steps.
-        b1: decay of the mean of the gradients.
-        b2: decay of the mean of their squares.
+        learning_rate: a number or a schedule; approximately the size of the steps.
+        b1: decay rate of the mean of the gradients.
+        b2: decay rate of the mean of the squared gradients.
         eps: added to the root, so that a vanishing gradient makes no large step.
-        eps_root: added under the root; positive, it keeps derivatives through the update finite.
+        eps_root: added under the root. A positive value keeps derivatives of the update finite.
 
     Returns:
-        A `GradientTransformation`, over trees of arrays of any shapes and dtypes.
+        A `GradientTransformation`, over pytrees of arrays of any shapes and dtypes.
 
     Example:
         >>> import numpy as np, functad
@@ -76,7 +76,7 @@ def adam(learning_rate: Any, b1: Any = 0.9, b2: Any = 0.999, eps: Any = 1e-8, ep
         >>> updates.round(6)
         array([0.1, 0.1])
 
-        How does the loss after a step depend on the learning rate?
+        The derivative of the loss after one step with respect to the learning rate:
 
         >>> def after(rate):
         ...     rule = adam(rate)
@@ -97,19 +97,20 @@ def adamw(
     weight_decay: Any = 1e-4,
     mask: Any = None,
 ) -> GradientTransformation:
-    """Return Adam with decoupled weight decay: the step of `adam`, and `p -> p - learning_rate weight_decay p` beside it.
+    """Return Adam with decoupled weight decay: the step of `adam` plus `p -> p - learning_rate weight_decay p`.
 
-    The decay is not divided by the size of the gradients, as that of an L2 term in the loss would be (Loshchilov and Hutter,
-    Decoupled weight decay regularization, ICLR 2019, algorithm 2). `update` needs the parameters.
+    The decay is not divided by the size of the gradients, unlike an L2 term in the loss (Loshchilov and Hutter, Decoupled
+    weight decay regularization, ICLR 2019, algorithm 2).
 
     Args:
-        learning_rate: a number or a schedule; it multiplies the decay too.
+        learning_rate: a number or a schedule; it also multiplies the decay.
         b1, b2, eps, eps_root: as for `adam`.
         weight_decay: the strength of the decay.
-        mask: which parameters decay: a tree of `True` and `False`, or a function that makes one of the parameters.
+        mask: selects the parameters with decay: a pytree of `True` and `False`, or a function from the parameters to such a
+            pytree.
 
     Returns:
-        A `GradientTransformation`, over trees of arrays of any shapes and dtypes. Its `update` needs `params`.
+        A `GradientTransformation`, over pytrees of arrays of any shapes and dtypes. Its `update` needs `params`.
 
     Example:
         >>> import numpy as np
@@ -128,18 +129,18 @@ def adamw(
 
 
 def amsgrad(learning_rate: Any, b1: Any = 0.9, b2: Any = 0.999, eps: Any = 1e-8, eps_root: Any = 0.0) -> GradientTransformation:
-    """Return AMSGrad: Adam whose steps do not become longer when gradients become small.
+    """Return AMSGrad: Adam with steps that do not grow when gradients shrink.
 
-    As `adam`, with the largest of all `v / (1 - b2^k)` so far in place of the present one (Reddi, Kale and Kumar, On the
-    convergence of Adam and beyond, ICLR 2018, algorithm 2, with the bias corrected as in Adam). Keras and PyTorch take the
-    largest `v` and divide by the present `1 - b2^k`: `scale_by_amsgrad(max_corrected=False)`.
+    It is `adam` with the largest `v / (1 - b2^k)` so far in place of the current one (Reddi, Kale and Kumar, On the convergence
+    of Adam and beyond, ICLR 2018, algorithm 2, with the bias correction of Adam). Keras and PyTorch divide the largest `v` by
+    the current `1 - b2^k`: `scale_by_amsgrad(max_corrected=False)`.
 
     Args:
-        learning_rate: a number or a schedule; about the size of the steps.
+        learning_rate: a number or a schedule; approximately the size of the steps.
         b1, b2, eps, eps_root: as for `adam`.
 
     Returns:
-        A `GradientTransformation`, over trees of arrays of any shapes and dtypes.
+        A `GradientTransformation`, over pytrees of arrays of any shapes and dtypes.
 
     Example:
         >>> rule = amsgrad(0.1, b1=0.0, b2=0.5)
@@ -165,20 +166,20 @@ def rmsprop(
     """Return RMSprop: steps of the gradient over its running root mean square.
 
     `v -> decay v + (1 - decay) g^2` and `p -> p - learning_rate g / sqrt(v + eps)` (Hinton, Neural networks for machine
-    learning, lecture 6e, 2012). Of momentum the steps themselves are summed, learning rate included.
+    learning, lecture 6e, 2012). Momentum sums the steps, including the learning rate.
 
     Args:
         learning_rate: a number or a schedule.
-        decay: of the mean of the squares.
-        eps: keeps the denominator from zero.
-        initial_scale: what the mean of the squares begins with.
+        decay: decay rate of the mean of the squared gradients.
+        eps: keeps the denominator positive.
+        initial_scale: the initial value of the mean of the squared gradients.
         eps_in_sqrt: whether the denominator is `sqrt(v + eps)`, as in TensorFlow, or `sqrt(v) + eps`, as in PyTorch.
         centered: divide by the standard deviation: `v - m^2` in place of `v`, with the running mean `m` of the gradients.
         momentum: between 0 and 1, or `None`.
         nesterov: as for `sgd`.
 
     Returns:
-        A `GradientTransformation`, over trees of arrays of any shapes and dtypes.
+        A `GradientTransformation`, over pytrees of arrays of any shapes and dtypes.
 
     Example:
         >>> import numpy as np
@@ -193,18 +194,18 @@ def rmsprop(
 
 
 def adagrad(learning_rate: Any, initial_accumulator_value: Any = 0.1, eps: Any = 1e-7) -> GradientTransformation:
-    """Return Adagrad: steps of the gradient over the root of the sum of all squares so far.
+    """Return Adagrad: steps of the gradient over the root of the sum of all squared gradients.
 
     `s -> s + g^2` and `p -> p - learning_rate g / sqrt(s + eps)` (Duchi, Hazan and Singer, Adaptive subgradient methods for
-    online learning and stochastic optimization, JMLR 12, 2011). Numbers that rarely have a gradient keep making long steps.
+    online learning and stochastic optimization, JMLR 12, 2011). Elements with rare gradients keep long steps.
 
     Args:
         learning_rate: a number or a schedule.
-        initial_accumulator_value: what the sums begin with.
-        eps: keeps the denominator from zero; positive if `initial_accumulator_value` is zero.
+        initial_accumulator_value: the initial value of the sums.
+        eps: keeps the denominator positive; must be positive if `initial_accumulator_value` is zero.
 
     Returns:
-        A `GradientTransformation`, over trees of arrays of any shapes and dtypes.
+        A `GradientTransformation`, over pytrees of arrays of any shapes and dtypes.
 
     Example:
         >>> import numpy as np

@@ -1,4 +1,4 @@
-"""The transformations that divide each number of a gradient by the size it usually has: those of Adam, RMSprop and Adagrad."""
+"""Transformations that divide each element of a gradient by its typical size: the scalings of Adam, RMSprop and Adagrad."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from functad.trees.functions import tree_map
 
 
 class ScaleByAdamState(NamedTuple):
-    """The state of `scale_by_adam`: number of steps, and the running means of gradients and of their squares.
+    """The state of `scale_by_adam`.
 
     Attributes:
-        count: the number of steps made.
-        mu: the mean of the gradients, a tree like the parameters.
-        nu: the mean of their squares, a real tree like the parameters.
+        count: the number of completed steps.
+        mu: the running mean of the gradients, a pytree like the parameters.
+        nu: the running mean of the squared gradients, a real pytree like the parameters.
     """
 
     count: Any
@@ -26,13 +26,13 @@ class ScaleByAdamState(NamedTuple):
 
 
 class ScaleByAmsgradState(NamedTuple):
-    """The state of `scale_by_amsgrad`: that of `scale_by_adam`, and the largest means of squares.
+    """The state of `scale_by_amsgrad`.
 
     Attributes:
-        count: the number of steps made.
-        mu: the mean of the gradients, a tree like the parameters.
-        nu: the mean of their squares, a real tree like the parameters.
-        nu_max: the largest of these that there were, a real tree like the parameters.
+        count: the number of completed steps.
+        mu: the running mean of the gradients, a pytree like the parameters.
+        nu: the running mean of the squared gradients, a real pytree like the parameters.
+        nu_max: the largest mean of the squared gradients so far, a real pytree like the parameters.
     """
 
     count: Any
@@ -42,21 +42,21 @@ class ScaleByAmsgradState(NamedTuple):
 
 
 class ScaleByRmsState(NamedTuple):
-    """The state of `scale_by_rms`: the running mean of the squares.
+    """The state of `scale_by_rms`.
 
     Attributes:
-        nu: a real tree like the parameters.
+        nu: the running mean of the squared gradients, a real pytree like the parameters.
     """
 
     nu: Any
 
 
 class ScaleByStddevState(NamedTuple):
-    """The state of `scale_by_stddev`: the running means of gradients and of their squares.
+    """The state of `scale_by_stddev`.
 
     Attributes:
-        mu: the mean of the gradients, a tree like the parameters.
-        nu: the mean of their squares, a real tree like the parameters.
+        mu: the running mean of the gradients, a pytree like the parameters.
+        nu: the running mean of the squared gradients, a real pytree like the parameters.
     """
 
     mu: Any
@@ -64,10 +64,10 @@ class ScaleByStddevState(NamedTuple):
 
 
 class ScaleByRssState(NamedTuple):
-    """The state of `scale_by_rss`: the sum of the squares.
+    """The state of `scale_by_rss`.
 
     Attributes:
-        sum_of_squares: a real tree like the parameters.
+        sum_of_squares: the sum of the squared gradients, a real pytree like the parameters.
     """
 
     sum_of_squares: Any
@@ -79,7 +79,7 @@ def _squared(g: Any) -> Any:
 
 
 def _squares_like(params: Any, value: Any) -> Any:
-    """Return the tree that begins a sum or mean of `|g|^2`: real, also for complex parameters."""
+    """Return the initial sum or mean of `|g|^2`: a real pytree, also for complex parameters."""
     return tree_map(lambda p: np.zeros_like(p, dtype=real_dtype(p)) + fitted(value, p), params)
 
 
@@ -97,18 +97,18 @@ def _root(v: Any, eps: Any, eps_in_sqrt: bool) -> Any:
 def scale_by_adam(
     b1: Any = 0.9, b2: Any = 0.999, eps: Any = 1e-8, eps_root: Any = 0.0, eps_hat: bool = False
 ) -> GradientTransformation:
-    """Return the scaling of Adam; `adam` has the formula.
+    """Return the scaling of Adam; for the formula see `adam`.
 
     Args:
-        b1: decay of the mean of the gradients.
-        b2: decay of the mean of their squares.
+        b1: decay rate of the mean of the gradients.
+        b2: decay rate of the mean of the squared gradients.
         eps: added to the root.
-        eps_root: added under the root, which keeps derivatives of the update finite where a gradient is nearly zero.
-        eps_hat: `eps` is added to the root of the mean before its bias is corrected. It is then the "epsilon hat" at the end
-            of section 2 of the paper, and what Keras calls `epsilon`.
+        eps_root: added under the root. A positive value keeps derivatives of the update finite for gradients near zero.
+        eps_hat: add `eps` to the root of the mean before bias correction: the "epsilon hat" at the end of section 2 of the
+            paper, and `epsilon` in Keras.
 
     Returns:
-        A `GradientTransformation`, over trees of arrays of any shapes and dtypes.
+        A `GradientTransformation`, over pytrees of arrays of any shapes and dtypes.
 
     Example:
         >>> rule = scale_by_adam()
@@ -127,15 +127,15 @@ def scale_by_amsgrad(
     eps_hat: bool = False,
     max_corrected: bool = True,
 ) -> GradientTransformation:
-    """Return the scaling of AMSGrad; `amsgrad` has the formula.
+    """Return the scaling of AMSGrad; for the formula see `amsgrad`.
 
     Args:
         b1, b2, eps, eps_root, eps_hat: as for `scale_by_adam`.
-        max_corrected: the largest of the means whose bias has been corrected is taken, as in optax; otherwise the largest of
-            the means themselves, and its bias is corrected after, as in Keras and PyTorch.
+        max_corrected: take the maximum of the bias-corrected means, as in optax. Otherwise take the maximum of the means and
+            correct its bias afterwards, as in Keras and PyTorch.
 
     Returns:
-        A `GradientTransformation`, over trees of arrays of any shapes and dtypes.
+        A `GradientTransformation`, over pytrees of arrays of any shapes and dtypes.
 
     Example:
         >>> rule = scale_by_amsgrad(b1=0.0, b2=0.0, eps=0.0)
@@ -149,7 +149,7 @@ def scale_by_amsgrad(
 
 
 def _adam(b1: Any, b2: Any, eps: Any, eps_root: Any, eps_hat: bool, max_corrected: bool | None) -> GradientTransformation:
-    """Return the scaling of Adam, or, unless `max_corrected` is `None`, that of AMSGrad."""
+    """Return the scaling of Adam if `max_corrected` is `None`, else the scaling of AMSGrad."""
 
     def init(params: Any) -> Any:
         squares = _squares_like(params, 0.0)
@@ -158,7 +158,7 @@ def _adam(b1: Any, b2: Any, eps: Any, eps_root: Any, eps_hat: bool, max_correcte
 
     def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
         count = state.count + 1
-        # In double precision until here: in float32, 1 - 0.999 has three digits fewer.
+        # Computed in double precision: in float32, 1 - 0.999 loses three digits.
         bias, square_bias = 1 - b1**count, 1 - b2**count
         outside = eps / np.sqrt(square_bias) if eps_hat else eps
 
@@ -184,16 +184,16 @@ def _adam(b1: Any, b2: Any, eps: Any, eps_root: Any, eps_hat: bool, max_correcte
 def scale_by_rms(
     decay: Any = 0.9, eps: Any = 1e-8, initial_scale: Any = 0.0, eps_in_sqrt: bool = True
 ) -> GradientTransformation:
-    """Return the scaling of RMSprop; `rmsprop` has the formula.
+    """Return the scaling of RMSprop; for the formula see `rmsprop`.
 
     Args:
-        decay: of the running means, between 0 and 1.
-        eps: keeps the denominator from zero.
-        initial_scale: what the mean of the squares begins with.
+        decay: decay rate of the running means, between 0 and 1.
+        eps: keeps the denominator positive.
+        initial_scale: the initial value of the mean of the squared gradients.
         eps_in_sqrt: whether the denominator is `sqrt(v + eps)` or `sqrt(v) + eps`.
 
     Returns:
-        A `GradientTransformation`, over trees of arrays of any shapes and dtypes.
+        A `GradientTransformation`, over pytrees of arrays of any shapes and dtypes.
 
     Example:
         >>> rule = scale_by_rms(decay=0.75, eps=0.0)
@@ -217,7 +217,7 @@ def scale_by_stddev(
         decay, eps, initial_scale, eps_in_sqrt: as for `scale_by_rms`.
 
     Returns:
-        A `GradientTransformation`, over trees of arrays of any shapes and dtypes.
+        A `GradientTransformation`, over pytrees of arrays of any shapes and dtypes.
 
     Example:
         >>> rule = scale_by_stddev(decay=0.5, eps=0.0)
@@ -230,21 +230,21 @@ def scale_by_stddev(
 
     def scaled(g: Any, m: Any, v: Any) -> tuple[Any, Any, Any]:
         m, v = _average(decay, m, g), _average(decay, v, _squared(g))
-        # Of equal gradients the variance is zero, and rounding makes it negative; its root would be NaN.
+        # The variance of equal gradients is zero; rounding may make it negative, with a NaN root.
         return g / _root(np.maximum(v - _squared(m), 0.0), eps, eps_in_sqrt), m, v
 
     return remembering(init, scaled)
 
 
 def scale_by_rss(initial_accumulator_value: Any = 0.1, eps: Any = 1e-7) -> GradientTransformation:
-    """Return the scaling of Adagrad; `adagrad` has the formula.
+    """Return the scaling of Adagrad; for the formula see `adagrad`.
 
     Args:
-        initial_accumulator_value: what the sums begin with.
-        eps: keeps the denominator from zero.
+        initial_accumulator_value: the initial value of the sums.
+        eps: keeps the denominator positive.
 
     Returns:
-        A `GradientTransformation`, over trees of arrays of any shapes and dtypes.
+        A `GradientTransformation`, over pytrees of arrays of any shapes and dtypes.
 
     Example:
         >>> rule = scale_by_rss(initial_accumulator_value=7.0, eps=0.0)

@@ -1,7 +1,7 @@
-"""Schedules: functions from the number of steps made to a learning rate, or to any other number that changes in training.
+"""Schedules: functions from the number of completed steps to a learning rate or another setting.
 
-They are plain NumPy code without branches: they take an array of steps (to be plotted) as well as one, and can be
-differentiated by their own settings.
+They are plain NumPy code without branches on the number of steps. They accept one number or an array of numbers (for a plot),
+and can be differentiated with respect to their settings.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ def _check_steps(schedule: str, **settings: Any) -> None:
 
 
 def constant_schedule(value: Any) -> Schedule:
-    """Return the schedule that stays at one value.
+    """Return a constant schedule.
 
     Args:
         value: a number.
 
     Returns:
-        A function of the number of steps made that returns it.
+        A function of the number of completed steps that returns `value`.
 
     Example:
         >>> constant_schedule(0.1)(1000)
@@ -41,17 +41,17 @@ def constant_schedule(value: Any) -> Schedule:
 def polynomial_schedule(
     init_value: Any, end_value: Any, power: Any, transition_steps: int, transition_begin: int = 0
 ) -> Schedule:
-    """Return the schedule `(init_value - end_value) (1 - t)^power + end_value`, where `t` goes from 0 to 1 and stays.
+    """Return the schedule `(init_value - end_value) (1 - t)^power + end_value`, with `t` from 0 to 1 and then constant.
 
     Args:
-        init_value: where it begins.
-        end_value: where it stays at last.
-        power: 1 for a straight line, 2 for a parabola that arrives level.
-        transition_steps: the number of steps that it takes.
-        transition_begin: the number of steps before it moves.
+        init_value: the initial value.
+        end_value: the final value.
+        power: 1 for a straight line, 2 for a parabola with final slope zero.
+        transition_steps: the number of steps of the transition.
+        transition_begin: the number of steps before the transition.
 
     Returns:
-        A `Schedule`: a function of the number of steps made, or of an array of such numbers.
+        A `Schedule`: a function of the number of completed steps, or of an array of such numbers.
 
     Raises:
         OptimizerError: `transition_steps` is not positive.
@@ -70,13 +70,13 @@ def polynomial_schedule(
 
 
 def linear_schedule(init_value: Any, end_value: Any, transition_steps: int, transition_begin: int = 0) -> Schedule:
-    """Return the schedule that goes in a straight line from one value to another, and stays.
+    """Return a linear schedule from `init_value` to `end_value`, then constant.
 
     Args:
         init_value, end_value, transition_steps, transition_begin: as for `polynomial_schedule`.
 
     Returns:
-        A `Schedule`: a function of the number of steps made, or of an array of such numbers.
+        A `Schedule`: a function of the number of completed steps, or of an array of such numbers.
 
     Raises:
         OptimizerError: `transition_steps` is not positive.
@@ -89,14 +89,14 @@ def linear_schedule(init_value: Any, end_value: Any, transition_steps: int, tran
 
 
 def piecewise_constant_schedule(init_value: Any, boundaries_and_scales: Mapping[int, Any] | None = None) -> Schedule:
-    """Return the schedule that is multiplied by a factor at each of some steps.
+    """Return a piecewise constant schedule, multiplied by a factor at given steps.
 
     Args:
-        init_value: where it begins.
-        boundaries_and_scales: the factors, by the step from which on they hold.
+        init_value: the initial value.
+        boundaries_and_scales: a mapping from the first step of each factor to the factor.
 
     Returns:
-        A `Schedule`: a function of the number of steps made, or of an array of such numbers.
+        A `Schedule`: a function of the number of completed steps, or of an array of such numbers.
 
     Example:
         >>> piecewise_constant_schedule(1.0, {2: 0.5, 4: 0.1})(np.arange(6))
@@ -124,15 +124,15 @@ def exponential_decay(
     """Return the schedule `init_value decay_rate^(count / transition_steps)`.
 
     Args:
-        init_value: where it begins.
-        transition_steps: the number of steps in which it is multiplied by `decay_rate` once.
+        init_value: the initial value.
+        transition_steps: the number of steps per factor `decay_rate`.
         decay_rate: the factor.
-        transition_begin: the number of steps before it moves.
-        staircase: let it change only every `transition_steps` steps.
-        end_value: a bound: from below if `decay_rate` is less than one, else from above.
+        transition_begin: the number of steps before the decay.
+        staircase: change the value only every `transition_steps` steps.
+        end_value: a lower bound if `decay_rate` is less than one, else an upper bound.
 
     Returns:
-        A `Schedule`: a function of the number of steps made, or of an array of such numbers.
+        A `Schedule`: a function of the number of completed steps, or of an array of such numbers.
 
     Raises:
         OptimizerError: `transition_steps` is not positive.
@@ -156,17 +156,17 @@ def exponential_decay(
 def cosine_decay_schedule(init_value: Any, decay_steps: int, alpha: Any = 0.0, exponent: Any = 1.0) -> Schedule:
     """Return the schedule `init_value ((1 - alpha) c^exponent + alpha)` with `c = (1 + cos(pi count / decay_steps)) / 2`.
 
-    Half a wave of the cosine, from `init_value` to `alpha init_value`, where it stays (Loshchilov and Hutter, SGDR: Stochastic
+    This is half a cosine wave from `init_value` to `alpha init_value`, then constant (Loshchilov and Hutter, SGDR: Stochastic
     gradient descent with warm restarts, ICLR 2017).
 
     Args:
-        init_value: where it begins.
-        decay_steps: the number of steps that it takes.
-        alpha: what is left at last, as a share of `init_value`.
-        exponent: of the wave.
+        init_value: the initial value.
+        decay_steps: the number of steps of the decay.
+        alpha: the final value as a fraction of `init_value`.
+        exponent: the exponent of the wave.
 
     Returns:
-        A `Schedule`: a function of the number of steps made, or of an array of such numbers.
+        A `Schedule`: a function of the number of completed steps, or of an array of such numbers.
 
     Raises:
         OptimizerError: `decay_steps` is not positive.
@@ -190,21 +190,21 @@ def _cosine(start: Any, end: Any, steps: int, exponent: Any) -> Schedule:
 def warmup_cosine_decay_schedule(
     init_value: Any, peak_value: Any, warmup_steps: int, decay_steps: int, end_value: Any = 0.0, exponent: Any = 1.0
 ) -> Schedule:
-    """Return the schedule that rises in a straight line and then falls by half a wave of the cosine.
+    """Return a schedule with a linear warmup, followed by a decay along half a cosine wave.
 
     Args:
-        init_value: where it begins.
-        peak_value: where it is after `warmup_steps`.
-        warmup_steps: the number of steps uphill.
-        decay_steps: the number of steps of the whole, those uphill included.
-        end_value: where it stays at last.
-        exponent: of the wave.
+        init_value: the initial value.
+        peak_value: the value after `warmup_steps`.
+        warmup_steps: the number of steps of the warmup.
+        decay_steps: the total number of steps, including the warmup.
+        end_value: the final value.
+        exponent: the exponent of the wave.
 
     Returns:
-        A `Schedule`: a function of the number of steps made, or of an array of such numbers.
+        A `Schedule`: a function of the number of completed steps, or of an array of such numbers.
 
     Raises:
-        OptimizerError: `warmup_steps` is not positive, or `decay_steps` not larger.
+        OptimizerError: `warmup_steps` is not positive, or `decay_steps` is not larger.
 
     Example:
         >>> warmup_cosine_decay_schedule(0.0, 1.0, 2, 6)(np.arange(8)).round(4)
@@ -217,17 +217,17 @@ def warmup_cosine_decay_schedule(
 
 
 def join_schedules(schedules: Sequence[Schedule], boundaries: Sequence[int]) -> Schedule:
-    """Return the schedule that follows one after the other; each counts its own steps from zero.
+    """Return the concatenation of schedules; each schedule counts its steps from zero.
 
     Args:
         schedules: the parts.
-        boundaries: the steps at which all parts but the first begin.
+        boundaries: the first step of each part after the first.
 
     Returns:
-        A `Schedule`: a function of the number of steps made, or of an array of such numbers.
+        A `Schedule`: a function of the number of completed steps, or of an array of such numbers.
 
     Raises:
-        OptimizerError: there is not one boundary between each two parts.
+        OptimizerError: the number of boundaries is not the number of parts minus one.
 
     Example:
         >>> join_schedules([constant_schedule(0.5), linear_schedule(1.0, 0.0, 4)], [2])(np.arange(6))
@@ -242,7 +242,7 @@ def join_schedules(schedules: Sequence[Schedule], boundaries: Sequence[int]) -> 
     def schedule(count: Any) -> Any:
         value = schedules[0](count)
         for boundary, following in zip(boundaries, schedules[1:], strict=True):
-            # A part that has not begun yet is asked for its beginning, for it may be undefined before.
+            # Before its boundary a part is evaluated at its step 0, because negative steps may be undefined.
             value = np.where(count < boundary, value, following(np.maximum(count - boundary, 0)))
         return value
 

@@ -1,4 +1,4 @@
-"""How optimisers are shown: what they remember of each variable, and how much that is."""
+"""Display of optimisers: the state of each variable and its size."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import re
 from typing import Any
 
 _PLACE = re.compile(r"^variables(\[[^\]]*\])*\.?")
-"""The beginning of a path: of which variable a state is, and of which step of its rule."""
+"""The beginning of a path in the state: the variable, and the part of its rule."""
 
 
 class ShownOptimizer:
-    """The texts of an optimiser, which its subclass gives the state."""
+    """The text and HTML display of an optimiser. The subclass holds the state."""
 
     def __repr__(self: Any) -> str:
         return f"{type(self).__name__}(learning_rate={self.learning_rate!r}, iterations={self.iterations})"
 
     def _repr_html_(self: Any) -> str:
-        from functad.display.amounts import bytes_text, counted  # noqa: PLC0415 - programs that show nothing need none of it
+        from functad.display.amounts import bytes_text, counted  # noqa: PLC0415 - needed for display only
         from functad.display.markup import code, faint, heading, table, tag, view, whole  # noqa: PLC0415 - as above
 
         slots = list(self._slots)

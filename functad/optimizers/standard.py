@@ -1,9 +1,8 @@
-"""The optimisers by the names, settings and defaults of Keras: `SGD`, `Adam`, `AdamW`, `RMSprop` and `Adagrad`.
+"""Optimisers with the names, settings and defaults of Keras: `SGD`, `Adam`, `AdamW`, `RMSprop` and `Adagrad`.
 
-Each is a pure rule that is applied to variables, with the conventions of Keras where these differ from those of the pure
-functions: momentum sums steps with the learning rate included, which matters when that changes, and `epsilon` stands where
-Keras has it. One thing is better: Adam counts the steps of each variable by itself, so one that gets its first gradient late
-starts properly.
+Each applies a pure rule to variables, with the conventions of Keras where the pure functions differ. Momentum sums steps
+including the learning rate, which matters if the learning rate changes. `epsilon` has its position in Keras. In contrast to
+Keras, Adam counts the steps of each variable separately, so the bias correction of a variable starts with its first gradient.
 """
 
 from __future__ import annotations
@@ -27,16 +26,16 @@ def _between_zero_and_one(optimizer: Optimizer, **settings: float) -> None:
 
 
 class SGD(Optimizer):
-    """Gradient descent, with momentum if asked for.
+    """Gradient descent, optionally with momentum.
 
     `m -> momentum m - learning_rate g` and `p -> p + m`; with `nesterov`, `p -> p + momentum m - learning_rate g` (Sutskever,
-    Martens, Dahl and Hinton, On the importance of initialization and momentum in deep learning, ICML 2013). `sgd` sums
-    gradients and multiplies by the learning rate after; with a constant one that is the same.
+    Martens, Dahl and Hinton, On the importance of initialization and momentum in deep learning, ICML 2013). The function `sgd`
+    multiplies by the learning rate after the sum; both agree if the learning rate is constant.
 
     Args:
         learning_rate: a number or a schedule.
         momentum: from 0 to below 1.
-        nesterov: look one step ahead.
+        nesterov: use Nesterov momentum.
         weight_decay, clipnorm, clipvalue, global_clipnorm: see `Optimizer`.
 
     Raises:
@@ -73,26 +72,26 @@ class SGD(Optimizer):
         return chain(descent, trace(self.momentum, self.nesterov)) if self.momentum else descent
 
     def moves_rows_alone(self) -> bool:
-        """Say whether there is no momentum, which moves on without a gradient."""
+        """Return `True` if there is no momentum, which also updates rows without a gradient."""
         return not self.momentum
 
 
 class Adam(Optimizer):
-    """Adam: steps of the mean gradient over the root mean square, both running.
+    """Adam: steps of the running mean gradient over its running root mean square.
 
-    `m -> beta_1 m + (1 - beta_1) g`, `v -> beta_2 v + (1 - beta_2) g^2`, and in step `k`
-    `p -> p - learning_rate sqrt(1 - beta_2^k) / (1 - beta_1^k) m / (sqrt(v) + epsilon)` (Kingma and Ba, Adam: A method for
-    stochastic optimization, ICLR 2015, end of section 2). `epsilon` is the "epsilon hat" of the paper, as in Keras: it acts
-    like an `eps` of `adam`, PyTorch and algorithm 1 of the paper that is `epsilon / sqrt(1 - beta_2^k)`: 32 times as large in
-    the first step, and the same in the end.
+    `m -> beta_1 m + (1 - beta_1) g`, `v -> beta_2 v + (1 - beta_2) g^2`, and in step `k` `p -> p - learning_rate sqrt(1 -
+    beta_2^k) / (1 - beta_1^k) m / (sqrt(v) + epsilon)` (Kingma and Ba, Adam: A method for stochastic optimization, ICLR 2015,
+    end of section 2). `epsilon` is the "epsilon hat" of the paper, as in Keras. It corresponds to `eps = epsilon / sqrt(1 -
+    beta_2^k)` in the function `adam`, PyTorch and algorithm 1 of the paper: 32 times `epsilon` in the first step, and `epsilon`
+    in the limit.
 
     Args:
         learning_rate: a number or a schedule.
-        beta_1: decay of the mean of the gradients.
-        beta_2: decay of the mean of their squares.
-        epsilon: keeps the denominator from zero.
-        amsgrad: divide by the root of the largest `v` that there was in place of the present one, so that steps become no
-            longer when gradients become small (Reddi, Kale and Kumar, On the convergence of Adam and beyond, ICLR 2018).
+        beta_1: decay rate of the mean of the gradients.
+        beta_2: decay rate of the mean of the squared gradients.
+        epsilon: keeps the denominator positive.
+        amsgrad: divide by the root of the largest `v` so far in place of the current `v`, so that steps do not grow when
+            gradients shrink (Reddi, Kale and Kumar, On the convergence of Adam and beyond, ICLR 2018).
         weight_decay, clipnorm, clipvalue, global_clipnorm: see `Optimizer`.
 
     Raises:
@@ -130,12 +129,12 @@ class Adam(Optimizer):
 
 
 class AdamW(Adam):
-    """Adam with decoupled weight decay: `p -> p - learning_rate weight_decay p` beside the step of `Adam`.
+    """Adam with decoupled weight decay: the step of `Adam` plus `p -> p - learning_rate weight_decay p`.
 
     Loshchilov and Hutter, Decoupled weight decay regularization, ICLR 2019, algorithm 2.
 
     Args:
-        learning_rate: a number or a schedule; it multiplies the decay too.
+        learning_rate: a number or a schedule; it also multiplies the decay.
         weight_decay: the strength of the decay.
         beta_1, beta_2, epsilon, amsgrad: as for `Adam`.
         clipnorm, clipvalue, global_clipnorm: see `Optimizer`.
@@ -164,13 +163,13 @@ class RMSprop(Optimizer):
     """RMSprop: steps of the gradient over its running root mean square.
 
     `v -> rho v + (1 - rho) g^2` and `p -> p - learning_rate g / sqrt(v + epsilon)` (Hinton, Neural networks for machine
-    learning, lecture 6e, 2012). PyTorch has `sqrt(v) + epsilon`, and sums before it multiplies by the learning rate.
+    learning, lecture 6e, 2012). PyTorch has `sqrt(v) + epsilon`, and multiplies by the learning rate after the momentum sum.
 
     Args:
         learning_rate: a number or a schedule.
-        rho: decay of the mean of the squares.
-        momentum: from 0 to below 1; what is summed are the steps.
-        epsilon: keeps the denominator from zero.
+        rho: decay rate of the mean of the squared gradients.
+        momentum: from 0 to below 1; it sums the steps.
+        epsilon: keeps the denominator positive.
         centered: divide by the standard deviation in place of the root mean square.
         weight_decay, clipnorm, clipvalue, global_clipnorm: see `Optimizer`.
 
@@ -204,15 +203,15 @@ class RMSprop(Optimizer):
 
 
 class Adagrad(Optimizer):
-    """Adagrad: steps of the gradient over the root of the sum of all squares so far.
+    """Adagrad: steps of the gradient over the root of the sum of all squared gradients.
 
     `s -> s + g^2` and `p -> p - learning_rate g / sqrt(s + epsilon)` (Duchi, Hazan and Singer, Adaptive subgradient methods for
     online learning and stochastic optimization, JMLR 12, 2011). PyTorch has `sqrt(s) + epsilon`, and sums that begin at 0.
 
     Args:
         learning_rate: a number or a schedule.
-        initial_accumulator_value: what the sums begin with.
-        epsilon: keeps the denominator from zero.
+        initial_accumulator_value: the initial value of the sums.
+        epsilon: keeps the denominator positive.
         weight_decay, clipnorm, clipvalue, global_clipnorm: see `Optimizer`.
 
     Example:

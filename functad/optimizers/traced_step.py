@@ -1,6 +1,6 @@
-"""A step of an optimiser in a trace without values, as under `functad.jit`.
+"""A step of an optimiser in an abstract trace, as under `functad.jit`.
 
-What it remembers is read, and changed, by each call of what is made of the trace.
+Each call of the compiled function reads and updates the state of the optimiser.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ def traced_step(optimizer: Any, cells: Any, pairs: Sequence[tuple[Any, Any]]) ->
     """Record a step of an optimiser.
 
     Args:
-        optimizer: it knows the variables already.
-        cells: makes inputs of what a trace reads from outside.
-        pairs: gradients and variables; a variable whose gradient is `None` stays where it is.
+        optimizer: the optimiser; it already knows the variables.
+        cells: makes trace inputs of external state.
+        pairs: gradients and variables. A variable with the gradient `None` is not updated.
 
     Raises:
-        StructureError: a gradient has not the shape of its variable.
+        StructureError: a gradient and its variable differ in shape.
     """
     moving = [(_fitting(gradient, variable), variable) for gradient, variable in pairs if gradient is not None]
     gradients, _ = optimizer.clipping().update([gradient for gradient, _ in moving], EmptyState())
@@ -51,7 +51,7 @@ def traced_step(optimizer: Any, cells: Any, pairs: Sequence[tuple[Any, Any]]) ->
 
 
 def _rate(optimizer: Any, cells: Any, steps: Any) -> Any:
-    """Return the learning rate of the step: of a schedule, that after the steps made; else a number that each call looks up."""
+    """Return the learning rate of the step: the value of the schedule, or a number that each call reads."""
     schedule = optimizer._learning_rate
     if callable(schedule):
         return schedule(steps.value)
@@ -71,7 +71,7 @@ def _fitting(gradient: Any, variable: Any) -> Any:
 
 
 def _state(optimizer: Any, cells: Any, number: int) -> tuple[list[Any], Any]:
-    """Return the cells of what an optimiser remembers of a variable, and how they are put together."""
+    """Return the cells of the state of a variable, and the structure of the state."""
     leaves, structure = flatten(optimizer._slots[number].state)
 
     def cell(place: int) -> Any:

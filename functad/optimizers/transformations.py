@@ -1,8 +1,8 @@
-"""Gradient transformations: pairs of pure functions `(init, update)` over trees, and the parts that rules are chained from.
+"""Gradient transformations: pairs of pure functions `(init, update)` over pytrees, and the parts of rules.
 
-A transformation turns gradients into updates, which `apply_updates` adds to the parameters; what it has to remember is a tree
-that the caller hands from step to step. Nothing is written in place, and every step is plain NumPy code, so a whole run of an
-optimiser can be differentiated: by its learning rate, say, or by the parameters it began with.
+A transformation converts gradients to updates, which `apply_updates` adds to the parameters. The state is a pytree that the
+caller passes from step to step. Nothing is modified in place, and every step is plain NumPy code. A whole run of an optimiser
+can therefore be differentiated, for example with respect to the learning rate or the initial parameters.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from functad.trees.functions import tree_map
 from functad.trees.structure import flatten
 
 Schedule = Callable[[Any], Any]
-"""A function from the number of steps made, or an array of such numbers, to a number, or an array of their shape."""
+"""A function from the number of completed steps to a number, or from an array of such numbers to an array of the same shape."""
 
 
 class Update(Protocol):
     """`update(updates, state, params=None) -> (updates, state)`."""
 
     def __call__(self, updates: Any, state: Any, params: Any = None, /) -> tuple[Any, Any]:
-        """Return the updates that the rule makes of these, and the next state."""
+        """Return the transformed updates and the next state."""
 
 
 class GradientTransformation(NamedTuple):
-    """A rule that turns gradients into updates.
+    """A rule that converts gradients to updates.
 
     Attributes:
         init: `init(params)` returns the first state.
-        update: `update(gradients, state, params=None)` returns the updates and the next state; `params` is needed by rules
-            with weight decay only.
+        update: `update(gradients, state, params=None)` returns the updates and the next state. Only rules with weight decay
+            need `params`.
 
     Example:
         >>> from functad.optimizers import sgd
@@ -53,39 +53,39 @@ class GradientTransformation(NamedTuple):
 
 
 class EmptyState(NamedTuple):
-    """The state of a transformation that remembers nothing."""
+    """The state of a transformation without a state."""
 
 
 class TraceState(NamedTuple):
-    """The state of `trace`: the decaying sum of the updates.
+    """The state of `trace`.
 
     Attributes:
-        trace: a tree like the parameters.
+        trace: the decaying sum of the updates, a pytree like the parameters.
     """
 
     trace: Any
 
 
 class ScaleByScheduleState(NamedTuple):
-    """The state of `scale_by_schedule`: the number of steps made.
+    """The state of `scale_by_schedule`.
 
     Attributes:
-        count: an integer.
+        count: the number of completed steps, an integer.
     """
 
     count: Any
 
 
 def map_alike(results: int, function: Callable[..., Any], *named: tuple[str, Any]) -> tuple[Any, ...]:
-    """Return the trees of the results of a function of leaves in the same places.
+    """Map a function over the corresponding leaves of several pytrees, and return a pytree for each of its results.
 
     Args:
-        results: how many results the function returns, as a tuple.
-        function: takes one leaf of each tree.
-        named: the trees, each with the name that a message shows.
+        results: the number of results of the function, a tuple.
+        function: takes one leaf of each pytree.
+        named: pairs of a name for messages and a pytree.
 
     Raises:
-        StructureError: the trees differ from the first in structure or shapes, which broadcasting would hide.
+        StructureError: a pytree differs from the first in structure or shapes. Broadcasting would hide this.
     """
     (name, tree), *others = named
     leaves, structure = flatten(tree)
@@ -110,7 +110,7 @@ def real_dtype(leaf: Any) -> np.dtype[Any]:
 
 
 def fitted(number: Any, leaf: Any) -> Any:
-    """Return a real number in the precision of a leaf: a learning rate of float64 must not turn float32 into float64."""
+    """Return a real number in the precision of a leaf, so that a float64 learning rate keeps float32 leaves."""
     if type(number) in PYTHON_SCALARS:
         return number
     dtype = real_dtype(leaf)
@@ -118,18 +118,18 @@ def fitted(number: Any, leaf: Any) -> Any:
 
 
 def stateless(change: Callable[[Any, Any], Any]) -> GradientTransformation:
-    """Return the transformation that remembers nothing, and makes `change(updates, params)` of updates."""
+    """Return a transformation without a state, with the updates `change(updates, params)`."""
     return GradientTransformation(
         lambda params: EmptyState(), lambda updates, state, params=None: (change(updates, params), state)
     )
 
 
 def remembering(init: Callable[[Any], Any], step: Callable[..., tuple[Any, ...]]) -> GradientTransformation:
-    """Return the transformation whose state is a tuple of trees like the parameters.
+    """Return a transformation with a tuple of pytrees like the parameters as its state.
 
     Args:
         init: `init(params)` returns the first state, a named tuple.
-        step: takes a leaf of the updates and one of each tree of the state, and returns what becomes of them.
+        step: takes one leaf of the updates and of each pytree of the state, and returns their new values.
     """
 
     def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
@@ -141,16 +141,16 @@ def remembering(init: Callable[[Any], Any], step: Callable[..., tuple[Any, ...]]
 
 
 def chain(*transformations: GradientTransformation) -> GradientTransformation:
-    """Return the transformation that applies the given ones in turn; its state is the tuple of theirs.
+    """Return the composition of transformations; its state is the tuple of their states.
 
     Args:
-        transformations: the first is applied first.
+        transformations: the transformations, in the order of their application.
 
     Returns:
-        A `GradientTransformation`, over trees of arrays of any shapes and dtypes.
+        A `GradientTransformation`, over pytrees of arrays of any shapes and dtypes.
 
     Raises:
-        OptimizerError: (by `update`) the state is not one of this chain.
+        OptimizerError: (by `update`) the state does not belong to this chain.
 
     Example:
         >>> from functad.optimizers import sgd
@@ -183,15 +183,15 @@ def apply_updates(params: Any, updates: Any) -> Any:
     """Return `params + updates`, each leaf in the dtype of the parameter.
 
     Args:
-        params: a tree of arrays or numbers, floating-point or complex.
-        updates: a tree of the same structure and shapes.
+        params: a pytree of arrays or numbers, floating-point or complex.
+        updates: a pytree of the same structure and shapes.
 
     Returns:
-        A tree of the structure, shapes and dtypes of `params`.
+        A pytree with the structure, shapes and dtypes of `params`.
 
     Raises:
-        StructureError: the two trees differ in structure or shapes.
-        InputError: a parameter is an integer or a flag, which no small step can move.
+        StructureError: the two pytrees differ in structure or shapes.
+        InputError: a parameter is an integer or a boolean.
 
     Example:
         >>> apply_updates({"w": np.array([1.0, 2.0])}, {"w": np.array([0.5, -0.5])})
@@ -219,7 +219,7 @@ def scale(factor: Any) -> GradientTransformation:
         factor: a number, which may be a Tensor.
 
     Returns:
-        A `GradientTransformation`, over trees of arrays of any shapes and dtypes.
+        A `GradientTransformation`, over pytrees of arrays of any shapes and dtypes.
 
     Example:
         >>> scale(-0.5).update([4.0], EmptyState())[0]
@@ -229,13 +229,13 @@ def scale(factor: Any) -> GradientTransformation:
 
 
 def scale_by_schedule(schedule: Schedule) -> GradientTransformation:
-    """Return the transformation `u -> schedule(number of steps made) u`; the first step is multiplied by `schedule(0)`.
+    """Return the transformation `u -> schedule(number of completed steps) u`; the first step uses `schedule(0)`.
 
     Args:
-        schedule: a function from the number of steps made to a number.
+        schedule: a function from the number of completed steps to a number.
 
     Returns:
-        A `GradientTransformation`, over trees of arrays of any shapes and dtypes.
+        A `GradientTransformation`, over pytrees of arrays of any shapes and dtypes.
 
     Example:
         >>> rule = scale_by_schedule(lambda count: 1.0 / (1.0 + count))
@@ -255,13 +255,13 @@ def scale_by_schedule(schedule: Schedule) -> GradientTransformation:
 
 
 def scale_by_learning_rate(learning_rate: Any) -> GradientTransformation:
-    """Return the transformation `u -> -learning_rate u`: the one that makes a rule go downhill.
+    """Return the transformation `u -> -learning_rate u`, which turns gradients into descent steps.
 
     Args:
         learning_rate: a number, or a schedule.
 
     Returns:
-        A `GradientTransformation`, over trees of arrays of any shapes and dtypes.
+        A `GradientTransformation`, over pytrees of arrays of any shapes and dtypes.
 
     Example:
         >>> scale_by_learning_rate(0.5).update([4.0], EmptyState())[0]
@@ -275,15 +275,15 @@ def scale_by_learning_rate(learning_rate: Any) -> GradientTransformation:
 def trace(decay: Any, nesterov: bool = False) -> GradientTransformation:
     """Return the transformation that sums updates with decay: `t = u + decay t`, and `u -> t`.
 
-    With `nesterov` it is `u -> u + decay t`: the gradient as if it were taken one step ahead (Sutskever et al., On the
-    importance of initialization and momentum in deep learning, ICML 2013).
+    With `nesterov` it is `u -> u + decay t`: the gradient as if taken one step ahead (Sutskever et al., On the importance of
+    initialization and momentum in deep learning, ICML 2013).
 
     Args:
-        decay: between 0 and 1: what is left of a sum after a step.
-        nesterov: look one step ahead.
+        decay: the factor of the previous sum, between 0 and 1.
+        nesterov: use Nesterov momentum.
 
     Returns:
-        A `GradientTransformation`, over trees of arrays of any shapes and dtypes.
+        A `GradientTransformation`, over pytrees of arrays of any shapes and dtypes.
 
     Example:
         >>> rule = trace(0.5)
@@ -303,15 +303,16 @@ def trace(decay: Any, nesterov: bool = False) -> GradientTransformation:
 def add_decayed_weights(weight_decay: Any, mask: Any = None) -> GradientTransformation:
     """Return the transformation `u -> u + weight_decay p` for parameters `p`.
 
-    Before a rule that divides by the size of gradients it is L2 regularisation, after it (as in `adamw`) true weight decay.
+    Before a rule that divides by the size of gradients this is L2 regularisation. After such a rule (as in `adamw`) it is
+    decoupled weight decay.
 
     Args:
         weight_decay: the strength.
-        mask: a tree of the structure of the parameters that holds `True` where they are to decay, or a function that makes
-            one of the parameters; often biases are left out.
+        mask: selects the parameters with decay: a pytree of `True` and `False`, or a function from the parameters to such a
+            pytree. Often biases are excluded.
 
     Returns:
-        A `GradientTransformation`, over trees of arrays of any shapes and dtypes. Its `update` needs `params`.
+        A `GradientTransformation`, over pytrees of arrays of any shapes and dtypes. Its `update` needs `params`.
 
     Raises:
         OptimizerError: (by `update`) no parameters were passed.
@@ -341,13 +342,13 @@ def add_decayed_weights(weight_decay: Any, mask: Any = None) -> GradientTransfor
 
 
 def global_norm(tree: Any) -> Any:
-    """Return the Euclidean norm of all numbers of a tree taken as one vector; its derivative at zero is zero.
+    """Return the Euclidean norm of all elements of a pytree as one vector; its derivative at zero is zero.
 
     Args:
-        tree: a tree of arrays of any shapes, or numbers, floating-point or complex.
+        tree: a pytree of arrays of any shapes, or numbers, floating-point or complex.
 
     Returns:
-        One number: `sqrt(sum |x|^2)` over all of them; 0 if there are none.
+        One number: `sqrt(sum |x|^2)`, and 0 for an empty pytree.
 
     Example:
         >>> float(global_norm({"w": np.array([3.0, 0.0]), "b": 4.0}))
@@ -358,16 +359,16 @@ def global_norm(tree: Any) -> Any:
 
 
 def clip_by_global_norm(max_norm: Any) -> GradientTransformation:
-    """Return the transformation that shrinks updates to a global norm of at most `max_norm`, keeping their direction.
+    """Return the transformation that scales updates down to a global norm of at most `max_norm`.
 
-    `u -> u max_norm / norm` where `norm = global_norm(updates)` exceeds `max_norm` (Pascanu, Mikolov and Bengio, On the
-    difficulty of training recurrent neural networks, ICML 2013).
+    `u -> u max_norm / norm` if `norm = global_norm(updates)` exceeds `max_norm` (Pascanu, Mikolov and Bengio, On the difficulty
+    of training recurrent neural networks, ICML 2013).
 
     Args:
-        max_norm: the largest norm that updates keep; positive.
+        max_norm: the largest norm, positive.
 
     Returns:
-        A `GradientTransformation`, over trees of arrays of any shapes and dtypes.
+        A `GradientTransformation`, over pytrees of arrays of any shapes and dtypes.
 
     Example:
         >>> clip_by_global_norm(1.0).update({"w": np.array([3.0, 0.0]), "b": 4.0}, EmptyState())[0]
@@ -378,7 +379,7 @@ def clip_by_global_norm(max_norm: Any) -> GradientTransformation:
 
 def _shrunk(updates: Any, max_norm: Any) -> Any:
     norm = global_norm(updates)
-    if type(norm) is float:  # no leaf, nothing to shrink
+    if type(norm) is float:  # no leaves
         return updates
     limit = fitted(max_norm, norm)
     factor = limit / np.where(norm > limit, norm, limit)
@@ -386,15 +387,15 @@ def _shrunk(updates: Any, max_norm: Any) -> Any:
 
 
 def clip(max_delta: Any) -> GradientTransformation:
-    """Return the transformation that brings each number to between `-max_delta` and `max_delta`.
+    """Return the transformation that clips each element to `[-max_delta, max_delta]`.
 
-    Of a complex number the modulus is brought to at most `max_delta`.
+    For complex elements, the modulus is clipped to at most `max_delta`.
 
     Args:
-        max_delta: the largest size that a number keeps; positive.
+        max_delta: the largest size of an element, positive.
 
     Returns:
-        A `GradientTransformation`, over trees of arrays of any shapes and dtypes.
+        A `GradientTransformation`, over pytrees of arrays of any shapes and dtypes.
 
     Example:
         >>> clip(1.0).update({"w": np.array([3.0, -4.0]), "b": 0.5}, EmptyState())[0]
@@ -411,13 +412,13 @@ def clip(max_delta: Any) -> GradientTransformation:
 
 
 def clip_by_norm(max_norm: Any) -> GradientTransformation:
-    """Return the transformation that shrinks each leaf by itself to a norm of at most `max_norm`.
+    """Return the transformation that scales each leaf separately down to a norm of at most `max_norm`.
 
     Args:
-        max_norm: the largest norm that a leaf keeps; positive.
+        max_norm: the largest norm of a leaf, positive.
 
     Returns:
-        A `GradientTransformation`, over trees of arrays of any shapes and dtypes.
+        A `GradientTransformation`, over pytrees of arrays of any shapes and dtypes.
 
     Example:
         >>> clip_by_norm(1.0).update({"w": np.array([3.0, 4.0]), "b": 0.5}, EmptyState())[0]

@@ -1,1 +1,1 @@
-"""Sparse Jacobians and Hessians: patterns, colourings, and the products that fill them."""
+"""Sparse Jacobians and Hessians: sparsity patterns, colourings, and the products that compute the entries."""

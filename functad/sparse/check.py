@@ -1,4 +1,4 @@
-"""What `check=True` does for sparse derivatives: it compares a product with a random vector with one without the pattern."""
+"""The check of sparse derivatives (`check=True`): compare a product with a random vector with an exact product."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from functad.sparse.sets import Array
 
 
 def compare(pattern: SparsityPattern, values: Any, products: Any, *, forward: bool) -> None:
-    """Compare the product of a matrix with a random vector with one that was computed without the pattern.
+    """Compare the product of a sparse matrix and a random vector with a product computed without the pattern.
 
     Args:
-        pattern: where the matrix can be other than zero.
-        values: its entries.
-        products: gives products with the matrix.
-        forward: whether they are taken by forward passes.
+        pattern: the sparsity pattern of the matrix.
+        values: the entries of the matrix.
+        products: an object that computes products with the exact matrix.
+        forward: whether the products use forward mode.
 
     Raises:
-        SparsityError: they differ; the message names an entry.
+        SparsityError: the products differ. The message names a wrong entry.
     """
     entries = np.asarray(concrete(values, "check=True"))
     i, j = (pattern.rows, pattern.columns) if forward else (pattern.columns, pattern.rows)
@@ -43,7 +43,7 @@ def compare(pattern: SparsityPattern, values: Any, products: Any, *, forward: bo
     own[j[i == line]], stored[j[i == line]] = entries[i == line], True
     with np.errstate(invalid="ignore"):
         error = np.nan_to_num(np.abs(own - true), nan=np.inf)
-    lacking = np.where(stored, 0, error)  # what spoils entries that are there too, so it is named first
+    lacking = np.where(stored, 0, error)  # a missing entry also corrupts stored entries, so it is reported first
     place = int(np.argmax(lacking if lacking.any() else error))
     row, column = (line, place) if forward else (place, line)
     why = f"but the matrix has {own[place]:.6g}" if stored[place] else "which the pattern has no place for"
@@ -58,9 +58,9 @@ def compare(pattern: SparsityPattern, values: Any, products: Any, *, forward: bo
 
 
 def _product(products: Any, vector: Array, *, forward: bool) -> tuple[Array, float]:
-    """Return a product, and by how much it is not linear in the vector.
+    """Return a product and its deviation from linearity in the vector.
 
-    That is what roundings make of it, also of numbers that cancel and are not seen here, and the tolerance of solvers inside.
+    The deviation measures rounding errors, also from internal cancellation, and the tolerance of solvers inside the function.
     """
     share = np.random.default_rng(1).uniform(0.0, 1.0, len(vector)) * vector
     whole, one, other = (
@@ -73,7 +73,7 @@ def _product(products: Any, vector: Array, *, forward: bool) -> tuple[Array, flo
 
 
 def _far(found: Array, expected: Array, size: Array, dtype: Any, noise: float) -> Array:
-    """Return where two results differ by more than roundings do."""
+    """Return a mask of the elements that differ by more than rounding errors."""
     with np.errstate(invalid="ignore"):
         close = np.abs(found - expected) <= float(np.finfo(dtype).eps) ** 0.75 * size + noise
     far: Array = ~(close | (np.isnan(found) & np.isnan(expected)) | (found == expected))

@@ -1,11 +1,11 @@
-"""Colourings of sparse matrices: which columns, rows or both can be computed together, in few products.
+"""Colourings of sparse matrices: groups of columns or rows that one product computes together.
 
-Two columns may share a colour if no row has an entry in both: one product of the Jacobian with the sum of their unit vectors
-gives both. That is a distance-2 colouring of a bipartite graph. A greedy one is linear in the number of entries here, because
-each row keeps the colours that its columns have as the bits of one Python integer.
+Two columns may share a colour if no row has an entry in both. One product of the Jacobian with the sum of their unit vectors
+then gives both columns. This is a distance-2 colouring of a bipartite graph. The greedy algorithm is linear in the number of
+entries, because each row stores the colours of its columns as the bits of one Python integer.
 
 Source: A. H. Gebremedhin, F. Manne, A. Pothen, What color is your Jacobian? Graph coloring for computing derivatives, SIAM
-Review 47 (2005); the idea is that of A. R. Curtis, M. J. D. Powell, J. K. Reid, IMA J. Appl. Math. 13 (1974).
+Review 47 (2005); original idea: A. R. Curtis, M. J. D. Powell, J. K. Reid, IMA J. Appl. Math. 13 (1974).
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from functad.sparse.sets import Array
 MODES = ("auto", "column", "row", "bidirectional")
 ORDERINGS = ("auto", "natural", "largest_first", "smallest_last")
 _SMALL = 1_000_000
-"""For up to so many pairs of entries in one row, `auto` also tries the costliest ordering."""
+"""Up to this number of pairs of entries in a row, `auto` also tries the most expensive ordering."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Coloring:
-    """Which products with a matrix give all its entries.
+    """A colouring of the columns and rows of a matrix. Its products give all entries.
 
     Attributes:
         mode: `column`, `row`, `bidirectional` or `star`.
-        shape: that of the matrix.
-        columns: the colour of each column: those of one colour are seeds of one forward pass. -1 where none is needed.
-        rows: the colour of each row: those of one colour are seeds of one reverse pass. -1 where none is needed.
-        by_row: for each entry of the pattern, whether it is read from a reverse pass; in a star colouring, whether it is read
-            as its mirror image.
+        shape: the shape of the matrix.
+        columns: the colour of each column. Columns of one colour are the seed of one forward pass. -1: no product needed.
+        rows: the colour of each row. Rows of one colour are the seed of one reverse pass. -1: no product needed.
+        by_row: for each entry of the pattern, whether it is read from a reverse pass. In a star colouring: whether it is read
+            from its mirror image.
         forward, reverse: the numbers of colours of the columns and of the rows.
 
     Example:
@@ -56,14 +56,14 @@ class Coloring:
 
     @property
     def colors(self) -> int:
-        """The number of colours, and so of products that are computed."""
+        """The number of colours, equal to the number of products."""
         return self.forward + self.reverse
 
     def __repr__(self) -> str:
         return f"Coloring({self.mode!r}, shape={self.shape}, colors={self.colors})"
 
     def _repr_html_(self) -> str:
-        from functad.sparse.pictures import coloring_markup  # noqa: PLC0415 - programs that show nothing need none of it
+        from functad.sparse.pictures import coloring_markup  # noqa: PLC0415 - needed for display only
 
         return coloring_markup(self)
 
@@ -71,8 +71,8 @@ class Coloring:
 def color_jacobian(pattern: SparsityPattern, mode: str = "auto", ordering: str = "auto") -> Coloring:
     """Return a colouring of the columns of a pattern, of its rows, or of some of both.
 
-    In a bidirectional one, rows that are dense are computed by reverse passes, and only what is left of the columns by forward
-    passes, or the other way round. A dense row and a dense column together are what it is for:
+    A bidirectional colouring computes dense rows by reverse passes and the remaining columns by forward passes, or the other
+    way round. It pays off if a pattern has both dense rows and dense columns:
 
         pattern                                                        column   row   bidirectional
         arrowhead, 1000 x 1000                                           1000  1000               3
@@ -83,18 +83,18 @@ def color_jacobian(pattern: SparsityPattern, mode: str = "auto", ordering: str =
         bundle adjustment, 1600 x 690                                      12   182              12
 
     Args:
-        pattern: where the Jacobian can be other than zero.
-        mode: `column`, `row`, `bidirectional`, or `auto` for the fewest colours; both directions are used where that is
-            fewer than with one, since it takes an evaluation of the function more.
-        ordering: the order in which the greedy algorithm takes the columns: `natural`, `largest_first` (those first that
-            conflict with most others), `smallest_last` (those last that conflict with fewest of what is left), or `auto`, which
-            tries them until the number of colours is that of the densest row, and keeps the best.
+        pattern: the sparsity pattern of the Jacobian.
+        mode: `column`, `row`, `bidirectional`, or `auto` for the fewest colours. `auto` uses both directions only if this saves
+            colours, because it costs one more evaluation of the function.
+        ordering: the order of the columns in the greedy algorithm: `natural`, `largest_first` (most conflicts first),
+            `smallest_last` (repeatedly, the column with fewest remaining conflicts goes last), or `auto`. `auto` tries them
+            until the number of colours equals the lower bound, the size of the densest row, and keeps the best.
 
     Returns:
         The colouring.
 
     Raises:
-        InputError: there is no such mode or ordering.
+        InputError: the mode or the ordering does not exist.
 
     Example:
         >>> import numpy as np
@@ -115,21 +115,21 @@ def color_jacobian(pattern: SparsityPattern, mode: str = "auto", ordering: str =
     if mode in ("auto", "bidirectional"):
         limit = None if best is None else best.colors
         best = _bidirectional(pattern, transposed, ordering, limit) or best
-    return best or _by_columns(pattern, ordering)  # there are no entries
+    return best or _by_columns(pattern, ordering)  # the pattern is empty
 
 
 def check_choice(value: str, allowed: Iterable[str], name: str) -> None:
-    """Raise unless a word is one of those allowed.
+    """Raise unless `value` is allowed.
 
     Raises:
-        InputError: it is not.
+        InputError: `value` is not in `allowed`.
     """
     if value not in allowed:
         raise InputError(f"{name}={value!r}, at {here()}: it must be one of {', '.join(map(repr, allowed))}.")
 
 
 def _longest(pattern: SparsityPattern) -> int:
-    """Return the number of entries of the densest row: so many colours its columns take at least."""
+    """Return the number of entries of the densest row: a lower bound of the number of column colours."""
     return int(np.diff(pattern.pointers).max(initial=0))
 
 
@@ -140,7 +140,7 @@ def _by_columns(pattern: SparsityPattern, ordering: str) -> Coloring:
 def _coloring(
     mode: str, pattern: SparsityPattern, columns: Array | None = None, rows: Array | None = None, by_row: Any = False
 ) -> Coloring:
-    """Make a colouring, in which columns or rows that are not given need no product."""
+    """Return a colouring; columns or rows that are not given need no product."""
     columns = np.full(pattern.shape[1], -1) if columns is None else columns
     rows = np.full(pattern.shape[0], -1) if rows is None else rows
     return Coloring(mode, pattern.shape, columns, rows, np.full(pattern.nnz, by_row), _count(columns), _count(rows))
@@ -154,7 +154,7 @@ def _count(colors: Array) -> int:
 
 
 def color_columns(pattern: SparsityPattern, ordering: str = "auto") -> Array:
-    """Return a colour for each column, so that those of one colour have no row in common; -1 for an empty column."""
+    """Return a colour for each column, so that columns of one colour share no row; -1 for an empty column."""
     columns, lengths = pattern.T, np.diff(pattern.pointers)
     degrees = np.bincount(pattern.columns, lengths[pattern.rows] - 1, minlength=pattern.shape[1]).astype(np.int64)
     names = ORDERINGS[1:] if int((lengths**2).sum()) <= _SMALL else ORDERINGS[1:-1]
@@ -168,7 +168,7 @@ def color_columns(pattern: SparsityPattern, ordering: str = "auto") -> Array:
 
 
 def _fewest(attempts: Iterable[Array], bound: int) -> Array:
-    """Return the colours of the attempt with the fewest; none follows one with as few as there can be."""
+    """Return the colouring with the fewest colours; stop at the first one that reaches the lower bound."""
     best: Array | None = None
     for found in attempts:
         if best is None or _count(found) < _count(best):
@@ -180,14 +180,14 @@ def _fewest(attempts: Iterable[Array], bound: int) -> Array:
 
 
 def _lists(pattern: SparsityPattern) -> Callable[[int], list[int]]:
-    """Return the function that gives the columns of a row of a pattern."""
+    """Return a function from a row of a pattern to its columns."""
     columns, ends = pattern.columns.tolist(), pattern.pointers.tolist()
     return lambda i: columns[ends[i] : ends[i + 1]]
 
 
 def _greedy(lists: SparsityPattern, order: list[int], others: int) -> Array:
-    """Return the colours of the rows of `lists`, taken in an order, each the lowest that none with a common column has."""
-    used = [0] * others  # the colours that meet in each column, as bits
+    """Return a colour for each row of `lists`: in the given order, the lowest colour of no row with a common column."""
+    used = [0] * others  # the colours of the rows that use each column, as bits
     neighbours = _lists(lists)
     colors = [-1] * lists.shape[0]
     for i in order:
@@ -205,7 +205,7 @@ def _greedy(lists: SparsityPattern, order: list[int], others: int) -> Array:
 
 
 def _order(ordering: str, degrees: Array, neighbours: Callable[[], Callable[[int], Iterable[int]]]) -> list[int]:
-    """Return vertices in an order, by their degrees, or by the neighbours of each, which are asked for if they are needed."""
+    """Return the vertices in an ordering; `neighbours` is called only if the ordering needs it."""
     if ordering == "natural":
         return list(range(len(degrees)))
     if ordering == "largest_first":
@@ -215,7 +215,9 @@ def _order(ordering: str, degrees: Array, neighbours: Callable[[], Callable[[int
 
 
 def _smallest_last(degrees: list[int], neighbours: Any) -> list[int]:
-    """Return vertices so that each has the fewest neighbours among those before it; linear, by buckets of equal degree.
+    """Return the vertices in smallest-last order, in linear time by buckets of equal degree.
+
+    Each vertex has the fewest neighbours among the vertices before it.
 
     Source: D. W. Matula, L. L. Beck, Smallest-last ordering and clustering and graph coloring algorithms, J. ACM 30 (1983).
     """
@@ -230,7 +232,7 @@ def _smallest_last(degrees: list[int], neighbours: Any) -> list[int]:
             lowest += 1
         v = buckets[lowest].pop()
         if gone[v] or degrees[v] != lowest:
-            continue  # it stands in a lower bucket too, or did
+            continue  # an outdated bucket entry
         gone[v] = 1
         last.append(v)
         for w in neighbours(v):
@@ -245,16 +247,16 @@ def _smallest_last(degrees: list[int], neighbours: Any) -> list[int]:
 
 
 def _bidirectional(pattern: SparsityPattern, transposed: SparsityPattern, ordering: str, limit: int | None) -> Coloring | None:
-    """Return the best of the colourings that take the densest rows by reverse and the rest by forward passes, or vice versa.
+    """Return the best colouring that computes the densest rows by reverse and the rest by forward passes, or vice versa.
 
     Args:
         pattern: the pattern.
-        transposed: its transpose.
-        ordering: that of the greedy algorithm.
-        limit: only one with fewer colours is wanted; `None` if any will do.
+        transposed: the transposed pattern.
+        ordering: the ordering of the greedy algorithm.
+        limit: the result must have fewer colours; `None` for no limit.
 
     Returns:
-        The colouring; `None` if there is none with fewer colours.
+        The colouring, or `None` if none has fewer colours than `limit`.
     """
     best: Coloring | None = None
     for one, other, swapped in ((pattern, transposed, False), (transposed, pattern, True)):
@@ -278,7 +280,7 @@ def _bidirectional(pattern: SparsityPattern, transposed: SparsityPattern, orderi
 
 
 def _thresholds(lengths: Array) -> list[int]:
-    """Return numbers of entries above which rows may be called dense, at most sixteen, that leave different rows."""
+    """Return at most sixteen distinct row lengths; rows with more entries than such a length count as dense."""
     found = np.unique(lengths)
     if len(found) > 16:
         found = found[np.unique(np.linspace(0, len(found) - 1, 16).astype(int))]
@@ -293,19 +295,19 @@ def _part(pattern: SparsityPattern, chosen: Array) -> SparsityPattern:
 
 
 def color_hessian(pattern: SparsityPattern, ordering: str = "auto") -> Coloring:
-    """Return a star colouring of a symmetric pattern: each entry, or its mirror image, can be read from a product directly.
+    """Return a star colouring of a symmetric pattern: each entry or its mirror image is an element of one product.
 
-    Neighbours have different colours, and no path of four vertices has only two.
+    Neighbours have different colours, and every path of four vertices has at least three colours.
 
     Args:
-        pattern: where the Hessian can be other than zero; it must be symmetric.
+        pattern: the sparsity pattern of the Hessian; it must be symmetric.
         ordering: as for `color_jacobian`.
 
     Returns:
-        The colouring; the products are those with sums of unit vectors of one colour.
+        The colouring. Each product is with the sum of the unit vectors of one colour.
 
     Raises:
-        InputError: the pattern is not symmetric, or there is no such ordering.
+        InputError: the pattern is not symmetric, or the ordering does not exist.
 
     Example:
         >>> import numpy as np
@@ -319,7 +321,7 @@ def color_hessian(pattern: SparsityPattern, ordering: str = "auto") -> Coloring:
         raise InputError(f"the pattern of a Hessian must be symmetric, but {pattern!r}, given at {here()}, is not.")
     degrees, names = np.diff(pattern.pointers), ORDERINGS[1:] if ordering == "auto" else [ordering]
     orders = (_order(name, degrees, lambda: _lists(pattern)) for name in names)
-    # A colouring of the columns alone takes at least as many as the densest row has entries.
+    # The lower bound of a column colouring. A star colouring may need fewer colours; the search then stops at the first one.
     colors = _fewest((_star(pattern, order) for order in orders), _longest(pattern))
     return _coloring("star", pattern, colors, by_row=_read_as_mirror_image(pattern, colors))
 
@@ -327,9 +329,9 @@ def color_hessian(pattern: SparsityPattern, ordering: str = "auto") -> Coloring:
 def _star(pattern: SparsityPattern, order: list[int]) -> Array:
     """Return a greedy star colouring, in time linear in the number of entries.
 
-    A path of four coloured vertices with two colours may have the new vertex at its end or inside. At its end: a neighbour `w`
-    is the leaf of a star with several, `leaf[w]` has the colours of the hubs of those. Inside: two neighbours have one colour;
-    what is next to these is forbidden. Colours are bits.
+    A new vertex `v` must not complete a path of four vertices with two colours. If `v` were an end of the path, a neighbour `w`
+    is a leaf of a star with several leaves; `leaf[w]` holds the colours of the hubs of such stars. If `v` were inside the path,
+    two neighbours of `v` have one colour; the colours next to these neighbours are forbidden. Sets of colours are bits.
 
     Source: A. H. Gebremedhin, A. Tarafdar, F. Manne, A. Pothen, New acyclic and star coloring algorithms with application to
     computing Hessians, SIAM J. Sci. Comput. 29 (2007).
@@ -337,7 +339,7 @@ def _star(pattern: SparsityPattern, order: list[int]) -> Array:
     n = pattern.shape[0]
     neighbours = _lists(pattern)
     bits = [0] * n
-    once, twice, leaf = [0] * n, [0] * n, [0] * n  # colours next to each vertex, those there repeatedly, those of its hubs
+    once, twice, leaf = [0] * n, [0] * n, [0] * n  # colours next to each vertex once and repeatedly; colours of its hubs
     first: list[dict[int, int]] = [{} for _ in range(n)]
     for v in order:
         own = neighbours(v)
@@ -367,7 +369,7 @@ def _star(pattern: SparsityPattern, order: list[int]) -> Array:
 
 
 def _read_as_mirror_image(pattern: SparsityPattern, colors: Array) -> Array:
-    """Return for each entry (i, j) whether row i has other entries of the colour of column j, so that (j, i) is to be read."""
+    """Return a mask of the entries (i, j) to read as (j, i): row i has other entries with the colour of column j."""
     keys = pattern.rows * (_count(colors) + 1) + colors[pattern.columns]
     _, places, counts = np.unique(keys, return_inverse=True, return_counts=True)
     mirrored: Array = counts[places.ravel()] > 1
@@ -378,10 +380,10 @@ def values_of(pattern: SparsityPattern, coloring: Coloring, forward: Any, revers
     """Return the entries of a matrix from its products with the seeds.
 
     Args:
-        pattern: where the entries are.
-        coloring: the colouring that the seeds were made of.
-        forward: `(colours, rows)`, the products with the sums of columns; `None` if there are none.
-        reverse: `(colours, columns)`, those with the sums of rows; `None` if there are none.
+        pattern: the sparsity pattern.
+        coloring: the colouring that made the seeds.
+        forward: the products with sums of columns, of shape `(colours, rows)`; `None` if there are none.
+        reverse: the products with sums of rows, of shape `(colours, columns)`; `None` if there are none.
     """
     if forward is None and reverse is None:
         return np.zeros(pattern.nnz)

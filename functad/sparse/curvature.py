@@ -1,13 +1,13 @@
-"""Which inputs a function is not linear in together: what a Hessian is made of.
+"""Nonlinear interaction of inputs: the sparsity of a Hessian.
 
-Each element that an operation computes by a nonlinear formula is an *event*: a list of pairs of sets, each member of the first
-interacting with each of the second. `sin(x)` pairs the set of `x` with itself, `x * y` that of `x` with that of `y`, and a sum
-pairs nothing, so that separable sums stay separate. Beside the inputs, an element also has the set of the events that it was
-made of; those that the result depends on count, and no others. A primitive says by its `curvature` what it pairs: `none` where
-its derivatives are constant between kinks.
+Each element that an operation computes by a nonlinear formula is an *event*: a list of pairs of sets of inputs. Each member of
+the first set interacts with each member of the second set. `sin(x)` pairs the set of `x` with itself. `x * y` pairs the set of
+`x` with the set of `y`. A sum has no pairs, so separable sums stay separate. Each element carries its set of inputs and its set
+of events. Only the events of the result count. The `curvature` of a primitive selects its pairs: `none` if its derivatives are
+constant between kinks.
 
-Source: A. Walther, Computing sparse Hessians with automatic differentiation, ACM TOMS 34 (2008), nonlinear interaction domains;
-with the events, what does not reach the result is left out.
+Source: A. Walther, Computing sparse Hessians with automatic differentiation, ACM TOMS 34 (2008), nonlinear interaction domains.
+The events are an extension: they exclude operations that do not reach the result.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from functad.sparse.dependence import AHEAD, BEHIND, Call, aligned, convolution_
 from functad.sparse.sets import Array, Sets, distinct, runs
 
 _LARGEST_PRODUCT = 1 << 24
-"""Products of matrices with more factors than this are taken as if each sum multiplied everything with everything."""
+"""Matrix products with more factors than this are approximated: all factors of a sum interact with each other."""
 
 
 class Pairs(NamedTuple):
-    """Pairs of sets: those of the element of a result at a place interact."""
+    """Pairs of sets that interact in the element of a result at the position `place`."""
 
     place: Array
     first: Array
@@ -35,11 +35,11 @@ class Pairs(NamedTuple):
 
 
 def interactions(call: Call, out: Array) -> Pairs | None:
-    """Find the pairs of a call of a primitive; `None` if it is linear.
+    """Return the interacting pairs of a call of a primitive, or `None` if the call is linear.
 
     Args:
         call: the call, with the sets of the arguments.
-        out: those of the result, which must be one.
+        out: the sets of the single result.
     """
     primitive = call.primitive
     active = [i for i, sets in enumerate(call.given) if sets is not None]
@@ -77,7 +77,7 @@ def _joined(parts: list[Pairs]) -> Pairs:
 
 
 def _of_factors(call: Call, out: Array) -> Pairs:
-    """Each factor of a product along an axis is paired with the others, and not with itself."""
+    """Pair each factor of a product along an axis with the other factors, and not with itself."""
     rows = np.moveaxis(call.of(0), call.params["axis"], -1)
     count = rows.shape[-1]
     if rows.size * count > 2 * _LARGEST_PRODUCT:
@@ -88,7 +88,7 @@ def _of_factors(call: Call, out: Array) -> Pairs:
 
 
 def _of_product(call: Call, out: Array, active: list[int]) -> Pairs | None:
-    """Each element of one operand is paired with those of the others that it is multiplied with."""
+    """Pair each element of an operand with the elements of the other operands that multiply it."""
     if len(active) < 2:
         return None
     if call.primitive.dependence == "convolution":
@@ -116,11 +116,11 @@ def _of_product(call: Call, out: Array, active: list[int]) -> Pairs | None:
 
 
 class Events:
-    """The events of a function, in the order in which they happen.
+    """The events of a function, in order of execution.
 
     Attributes:
-        sets: sets of events.
-        steps: for each operation with events the number of the first, the sets of events that each follows from, and the pairs.
+        sets: the table of sets of events.
+        steps: for each operation with events: the number of its first event, the sets of events before it, and the pairs.
     """
 
     def __init__(self) -> None:
@@ -128,7 +128,7 @@ class Events:
         self.steps: list[tuple[int, Array, Pairs]] = []
 
     def passed(self, call: Call, given: list[Array | None], found: list[Array]) -> list[Array | None]:
-        """Return the sets of events of the elements of each result of a call; `None` where there are none.
+        """Return the sets of events of the elements of each result of a call; `None` if there are none.
 
         Args:
             call: the call, with sets of inputs.
@@ -145,7 +145,7 @@ class Events:
         return after
 
     def _happened(self, pairs: Pairs, before: Array | None, shape: tuple[int, ...]) -> Array:
-        """Enter an event for each element that has pairs, and return the sets of events of all elements."""
+        """Add an event for each element with pairs, and return the sets of events of all elements."""
         after = np.zeros(math.prod(shape), np.int64) if before is None else before.flatten()
         places = distinct(pairs.place)
         first = self.sets.universe
@@ -155,7 +155,7 @@ class Events:
         return after.reshape(shape)
 
     def pairs(self, result: Array | None, count: int) -> tuple[Array, Array]:
-        """Return the pairs of sets of inputs that interact in what has the given sets of events, each pair once.
+        """Return the distinct pairs of sets of inputs that interact in the events of a result.
 
         Args:
             result: the sets of events; `None` if there are none.
@@ -176,12 +176,12 @@ class Events:
 
 
 def multiplied(sets: Sets, first: Array, second: Array) -> tuple[Array, Array]:
-    """Return the pairs of members of pairs of sets, both ways, sorted and each once.
+    """Return the pairs of members of pairs of sets, in both orders, sorted and distinct.
 
     Args:
-        sets: the table.
-        first: numbers of sets.
-        second: numbers of sets, as many.
+        sets: the table of sets.
+        first: ids of sets.
+        second: ids of sets, equally many.
     """
     n = sets.universe
     sizes = sets.length[first] * sets.length[second]

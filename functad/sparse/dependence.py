@@ -1,8 +1,8 @@
-"""How sets pass through a primitive: from those of the elements of its arguments to those of the elements of its results.
+"""Propagation of dependence sets through a primitive, from the elements of its arguments to the elements of its results.
 
-A primitive names its rule as its `dependence`, or the rule follows from its kind. None looks at a value, so what it gives holds
-for all values of the same shapes: a coefficient that happens to be zero counts, and so does each choice of `np.where` or
-`np.max`. What has no rule depends on everything that its arguments depend on.
+The `dependence` of a primitive, or else its kind, selects the rule. Rules do not read values, so results hold for all values of
+the same shapes: zero coefficients and every branch of `np.where` and `np.max` count. Without a rule, a result depends on all
+dependences of the arguments.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ Shape = tuple[int, ...]
 
 @dataclass(slots=True)
 class Call:
-    """One call of a primitive, as far as sets are concerned.
+    """One call of a primitive, with the sets of its arguments.
 
     Attributes:
-        primitive: what is called.
-        sets: the table that the numbers in `given` are of.
-        given: for each array argument the numbers of the sets of its elements; `None` for one without a derivative.
-        values: the arguments themselves, of which rules look at shapes, and at the arrays in an index.
+        primitive: the primitive.
+        sets: the table of sets.
+        given: for each array argument the set ids of its elements; `None` for an argument without a derivative.
+        values: the arguments. Rules read their shapes and the arrays of an index.
         params: the parameters.
         shapes: the shapes of the results.
     """
@@ -48,7 +48,7 @@ class Call:
     shapes: Sequence[Shape]
 
     def of(self, position: int) -> Array:
-        """Return the numbers for an argument; empty sets for one without a derivative."""
+        """Return the set ids of an argument; empty sets for an argument without a derivative."""
         found = self.given[position]
         return np.zeros(shape_of(self.values[position]), np.int64) if found is None else found
 
@@ -57,7 +57,7 @@ Rule = Callable[[Call], Any]
 
 
 def passed(call: Call) -> list[Array]:
-    """Return the numbers of the sets of the elements of each result."""
+    """Return the set ids of the elements of each result."""
     primitive = call.primitive
     rule = RULES.get(primitive.dependence or primitive.kind)
     found = NotImplemented if rule is None else rule(call)
@@ -68,14 +68,14 @@ def passed(call: Call) -> list[Array]:
 
 
 def _everything(call: Call) -> Any:
-    """All that the arguments depend on: the rule of what has no other."""
+    """Return the union of all sets of the arguments, the fallback without a rule."""
     parts = [distinct(sets) for sets in call.given if sets is not None]
     whole = call.sets.union_all(np.concatenate(parts))
     return tuple([whole] * len(call.shapes)) if call.primitive.multiple else whole
 
 
 def _elementwise(call: Call) -> Array:
-    """The union over the arguments, which broadcast."""
+    """Return the union over the broadcast arguments."""
     parts = [sets for sets in call.given if sets is not None]
     total = np.broadcast_to(parts[0], call.shapes[0])
     for part in parts[1:]:
@@ -84,12 +84,12 @@ def _elementwise(call: Call) -> Array:
 
 
 def _moved(call: Call) -> Any:
-    """What moves elements about moves their sets."""
+    """Move the set ids like the elements."""
     arrays = []
     for i, value in enumerate(call.values):
         if call.given[i] is None and not call.primitive.differentiable(i):
             if isinstance(value, ArraySpec):
-                return NotImplemented  # it goes by an index that is not known
+                return NotImplemented  # depends on an index without a value
             arrays.append(value)
         else:
             arrays.append(call.of(i))
@@ -108,7 +108,7 @@ def _lower(call: Call) -> Array:
 
 
 def reduced(sets: Sets, a: Array, axes: Sequence[int] | None) -> Array:
-    """Return the unions over some axes, which are gone then; `None` stands for all."""
+    """Return the unions over some axes, which are removed; `None` means all axes."""
     if axes is None:
         return sets.union_all(a)
     axes = [axis % a.ndim for axis in axes]
@@ -132,7 +132,7 @@ def _reduction(call: Call) -> Array:
 
 
 def _throughout(call: Call) -> Array:
-    """Each result depends on all elements along the axis."""
+    """Return the unions along the axes: each result depends on all elements."""
     a, axes = call.of(0), _axes(call)
     kept = [1 if axes is None or axis in axes else n for axis, n in enumerate(a.shape)]
     return reduced(call.sets, a, axes).reshape(kept)
@@ -143,7 +143,7 @@ def _throughout_last(call: Call) -> Array:
 
 
 def scanned(sets: Sets, a: Array, axis: int, *, reverse: bool, exclusive: bool) -> Array:
-    """Return the unions over all elements up to each one along an axis, with that one or without."""
+    """Return the cumulative unions along an axis, with or without the current element."""
     rows = np.moveaxis(a, axis, 0)
     rows = rows[::-1] if reverse else rows
     out = np.zeros_like(rows)
@@ -178,7 +178,7 @@ def _diff(call: Call) -> Array:
 
 
 def terms_of(call: Call) -> tuple[list[list[int]], list[int]]:
-    """Return the axes of each operand of a product, and those of its result, as integers that name them."""
+    """Return the axes of each operand of a product and of the result, named by integers."""
     primitive, ndims = call.primitive, [len(shape_of(value)) for value in call.values]
     if primitive.dependence == "einsum":
         inputs, _, result = call.params["subscripts"].partition("->")
@@ -202,7 +202,7 @@ def terms_of(call: Call) -> tuple[list[list[int]], list[int]]:
 
 
 def laid_out(a: Array, term: list[int], order: list[int]) -> tuple[Array, list[int]]:
-    """Return an operand with its axes in an order, diagonals read, and which of the order it has."""
+    """Return an operand with diagonals read and axes in the given order, and the axes that it has."""
     own = list(dict.fromkeys(term))
     names = {axis: i for i, axis in enumerate(own)}
     if len(own) < len(term):
@@ -212,13 +212,13 @@ def laid_out(a: Array, term: list[int], order: list[int]) -> tuple[Array, list[i
 
 
 def aligned(a: Array, has: list[int], order: list[int]) -> Array:
-    """Return an array with an axis of length 1 for each axis of the order that it does not have."""
+    """Return an array with an axis of length 1 for each axis of the order that is missing."""
     lengths = dict(zip(has, a.shape, strict=True))
     return a.reshape([lengths.get(axis, 1) for axis in order])
 
 
 def contracted(call: Call) -> Array:
-    """The unions over the axes that are summed over, and of what is left over the operands."""
+    """Return the unions over the contracted axes, then over the operands."""
     terms, result = terms_of(call)
     total = np.zeros((1,) * len(result), np.int64)
     for term, given in zip(terms, call.given, strict=True):
@@ -245,7 +245,7 @@ def _cross(call: Call) -> Array:
 
 
 def convolution_pairs(call: Call) -> tuple[Array, Array, Array]:
-    """Return for each product in a convolution the place of the sum it goes to, and those of its two factors."""
+    """Return for each product in a convolution the index of its sum and of its two factors."""
     n, m = (shape_of(value)[0] for value in call.values)
     i, j = (x.ravel() for x in np.meshgrid(np.arange(n), np.arange(m), indexing="ij"))
     (length,) = call.shapes[0]
@@ -289,7 +289,7 @@ def _add_piece(call: Call) -> Any:
 
 
 def _sparse_product(call: Call) -> Array:
-    """A row of the result depends on the rows that the entries of a row of the matrix multiply."""
+    """Return the union of the rows that each row of the matrix multiplies."""
     (rows, columns), sets = call.params["matrix"].places, call.of(0)
     width = math.prod(sets.shape[1:])
     groups = rows.astype(np.int64)[:, None] * width + np.arange(width)
@@ -298,18 +298,18 @@ def _sparse_product(call: Call) -> Array:
 
 
 def _write(call: Call) -> Array:
-    """Replace sets, or unite them where something is added, or where only the real or imaginary part is written."""
+    """Return the sets after a write: replaced, or united if the write adds or writes only a real or imaginary part."""
     path, shape = call.params["path"], call.shapes[0]
     if call.primitive in (PLACE, PLACE_ADD):
         if any(innermost(value) is not value or isinstance(value, ArraySpec) for value in call.values[2:]):
-            return call.sets.union(call.of(0), call.sets.union_all(call.of(1)))  # it may be any place
+            return call.sets.union(call.of(0), call.sets.union_all(call.of(1)))  # unknown index: any element may change
         index = fill(call.params["template"], tuple(call.values[2:]))
     else:
         index = call.params["index"]
     parts = [step for step in path if step.primitive not in (REAL, IMAG)]
     places = part_at(_places(shape), tuple(parts))[index]
     a, v = call.of(0), call.of(1)
-    v = v.reshape(v.shape[max(0, v.ndim - np.ndim(places)) :])  # more axes, of length 1 in front, than it is written to
+    v = v.reshape(v.shape[max(0, v.ndim - np.ndim(places)) :])  # leading axes of length 1 may be more than the target has
     if len(parts) < len(path) or call.primitive in (ADD_TO, PLACE_ADD):
         return _added(call, [_places(shape), np.asarray(places)], [a, v])
     out = a.flatten()
@@ -317,7 +317,7 @@ def _write(call: Call) -> Array:
     return out.reshape(shape)
 
 
-# Linear algebra: within each matrix everything depends on everything
+# Linear algebra: each element of a result depends on all elements of its matrix
 
 
 def _matrix(call: Call) -> Any:
@@ -347,7 +347,7 @@ def _chosen(call: Call) -> Array:
 
 RULES: dict[str, Rule] = {
     "elementwise": _elementwise,
-    "moved": _moved,  # elements are moved about, and zeros may be put beside them
+    "moved": _moved,  # moves elements, and may add zeros
     "same": _same,
     "reduction": _reduction,
     "axes": _throughout,
@@ -368,5 +368,4 @@ RULES: dict[str, Rule] = {
     "matrix": _matrix,
     "solve": _solve,
 }
-"""The rules by the name that a primitive gives as its `dependence`. Positions that were sorted by value may be others
-elsewhere, so what goes by them depends on the whole axis."""
+"""The rules by `dependence`. Sorted positions depend on values, so a result that uses them depends on the whole axis."""

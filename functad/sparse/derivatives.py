@@ -1,4 +1,4 @@
-"""`sparse_jacobian` and `sparse_hessian`: all entries from a few products with sums of unit vectors."""
+"""`sparse_jacobian` and `sparse_hessian`: all entries from few products with sums of unit vectors."""
 
 from __future__ import annotations
 
@@ -40,25 +40,25 @@ P = ParamSpec("P")
 Q = ParamSpec("Q")
 
 _VALUES = 32
-"""A walk holds that many values as large as the argument, about: seeds of 2^17 elements together are as fast as more."""
+"""A pass holds about this number of values as large as the argument. More than 2^17 seed elements at once are no faster."""
 
 _FEW = 8
-"""Fewer colours than this are pushed or pulled one after the other: at once would take as long (20 colours: half as long)."""
+"""Fewer colours than this are processed one by one: a batch would take as long (with 20 colours: half as long)."""
 
 
 class SparsePlan(NamedTuple):
-    """How a sparse derivative is computed.
+    """The pattern and the colouring of a sparse derivative.
 
     Attributes:
-        sparsity: where it can be other than zero.
-        coloring: which products give its entries; `coloring.colors` is their number.
+        sparsity: the sparsity pattern.
+        coloring: the colouring; `coloring.colors` is the number of products.
     """
 
     sparsity: SparsityPattern
     coloring: Coloring
 
     def __repr__(self) -> str:
-        from functad.sparse.pictures import saved_text  # noqa: PLC0415 - programs that show nothing need none of it
+        from functad.sparse.pictures import saved_text  # noqa: PLC0415 - needed for display only
 
         return f"SparsePlan: {self.coloring!r}\n{saved_text(self.coloring)}\n{self.sparsity!r}"
 
@@ -69,13 +69,13 @@ class SparsePlan(NamedTuple):
 
 
 class SparseFunction(Protocol[P]):
-    """A function that returns a sparse derivative; `plan`, called with the same arguments, returns how."""
+    """A function that returns a sparse derivative. `plan`, called with the same arguments, returns its `SparsePlan`."""
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         """Return the derivative."""
 
     def plan(self, *args: P.args, **kwargs: P.kwargs) -> SparsePlan:
-        """Return pattern and colouring."""
+        """Return the pattern and the colouring."""
 
     @overload
     def __get__(self, instance: None, owner: Any = None) -> SparseFunction[P]: ...
@@ -84,7 +84,7 @@ class SparseFunction(Protocol[P]):
 
 
 class SparseTransform(Protocol[Q]):
-    """A transform that makes functions which return a sparse derivative."""
+    """A transform that returns a `SparseFunction`."""
 
     @overload
     def __call__(self, f: Callable[P, Any], /, *args: Q.args, **kwargs: Q.kwargs) -> SparseFunction[P]: ...
@@ -112,13 +112,13 @@ class _Sparse(Transformed):
 
 
 class _Products:
-    """Products with the Jacobian of a function at one point: the function is run once for each direction that is asked for.
+    """Products with the Jacobian of a function at one point. The function runs once per direction (forward, reverse).
 
-    Several products are computed at once, by one walk over Tensors that stand for all of them.
+    Several products are computed at once, by one pass over batched Tensors.
 
     Attributes:
         leaves: the selected arguments.
-        aux: what the function returned beside the value, when it has been run.
+        aux: the auxiliary result of the function, after it has run.
     """
 
     def __init__(self, selection: Selection, f: Callable[..., Any], args: Any, kwargs: Any, *, has_aux: bool) -> None:
@@ -148,31 +148,31 @@ class _Products:
 
     @cached_property
     def _pushed(self) -> tuple[Recorder, list[Any]]:
-        """The forward trace, and the leaves of the result."""
+        """The forward trace and the leaves of the result."""
         recorder, _, out = self._trace(ForwardRecorder)
         return recorder, flatten(out)[0]
 
     @cached_property
     def _pulled(self) -> Pullback:
-        """The reverse trace."""
+        """The reverse trace as a pullback."""
         recorder, inputs, out = self._trace(ReverseRecorder)
         return Pullback(recorder, inputs, out, self.selection)
 
     def _ends(self, *, forward: bool) -> tuple[list[Any], list[Any]]:
-        """Return the arrays that the seeds of a direction are like, and those that what comes out is like."""
+        """Return the arrays that fix the shapes of the seeds and of the products of a direction."""
         return (self.leaves, self._pushed[1]) if forward else (self._pulled.values, self.leaves)
 
     def shape(self, *, forward: bool) -> tuple[int, int]:
-        """Return the shape of the Jacobian, as the trace of a direction tells it."""
+        """Return the shape of the Jacobian, from the trace of a direction."""
         near, far = (sum(map(size_of, ends)) for ends in self._ends(forward=forward))
         return (far, near) if forward else (near, far)
 
     def of(self, seeds: Array, *, forward: bool) -> Any:
-        """Return the products with vectors, which are the rows of `seeds`, as the rows of a matrix."""
+        """Return the products with the rows of `seeds`, as the rows of a matrix."""
         near, far = self._ends(forward=forward)
 
         def one(seed: Any) -> list[Any]:
-            """Return the tangents of the results for those of the inputs, or vice versa the cotangents; `None` for zero."""
+            """Return the tangents of the results, or the cotangents of the inputs; `None` means zero."""
             parts, start = [], 0
             for leaf in near:
                 part = seed[start : start + size_of(leaf)].reshape(shape_of(leaf))
@@ -192,12 +192,12 @@ class _Products:
         return columns[0] if len(columns) == 1 else np.concatenate([np.zeros((len(seeds), 0), np.float16), *columns], 1)
 
     def compressed(self, colors: Array, count: int, *, forward: bool) -> Any:
-        """Return the products with the sum of the unit vectors of each colour; `None` if there are none.
+        """Return the products with the sum of the unit vectors of each colour, or `None` if there are no colours.
 
         Args:
-            colors: the colour of each column, or of each row.
+            colors: the colour of each column or row.
             count: the number of colours.
-            forward: whether these are columns.
+            forward: whether `colors` are colours of columns.
         """
         if not count:
             return None
@@ -221,30 +221,32 @@ def sparse_jacobian(
     coloring: str | Coloring = "auto",
     check: bool = False,
 ) -> SparseFunction[P]:
-    """Return a function that gives the Jacobian of `f` as a sparse matrix.
+    """Return a function that computes the Jacobian of `f` as a sparse matrix.
 
-    Columns that have no row in common are computed by one forward pass, rows that have no column in common by one reverse pass:
-    a banded Jacobian takes as many as it has bands, whatever its size.
+    One forward pass computes columns that share no row. One reverse pass computes rows that share no column. A banded Jacobian
+    takes as many passes as it has bands, for every size.
 
     Args:
-        f: a function of NumPy code that returns an array, or a tree of arrays; without it a decorator is returned.
-        argnums: position, or positions, of the arguments to differentiate: arrays, numbers, or trees of them, of real floats.
-        argnames: name, or names, of arguments to differentiate; they take the place of the default `argnums=0`.
-        has_aux: `f` returns a pair `(value, aux)`, of which `aux` is handed through.
-        sparsity: where the Jacobian can be other than zero: a `SparsityPattern` (see `jacobian_sparsity`), a matrix of
-            `scipy.sparse`, or a dense one. Without it the pattern is found anew at each call, as branches of `f` may change it;
-            that takes a few times as long as `f`.
-        mode: `column` for forward passes, `row` for reverse passes, `bidirectional` for both, `auto` for the fewest.
-        coloring: the order in which the greedy colouring takes the columns (`auto`, `natural`, `largest_first`,
-            `smallest_last`), or the `Coloring` of another plan for the same pattern.
-        check: compare a product with a random vector with one pass more, and raise if they differ: the pattern was wrong.
+        f: a function of NumPy code that returns an array, or a pytree of arrays. Without `f`, the transform returns a
+            decorator.
+        argnums: position, or positions, of the arguments to differentiate with respect to: real floating-point arrays, numbers,
+            or pytrees of them.
+        argnames: name, or names, of these arguments. If given, the default of `argnums` does not apply.
+        has_aux: `f` returns a pair `(value, aux)`, and `aux` is returned unchanged.
+        sparsity: the sparsity pattern of the Jacobian: a `SparsityPattern` (see `jacobian_sparsity`), a matrix of
+            `scipy.sparse`, or a dense matrix. Default: the pattern is computed at each call, because branches of `f` may change
+            it; this takes a few times as long as `f`.
+        mode: `column` for forward passes, `row` for reverse passes, `bidirectional` for both, `auto` for the fewest passes.
+        coloring: the order of the columns in the greedy colouring (`auto`, `natural`, `largest_first`, `smallest_last`), or the
+            `Coloring` of another plan for the same pattern.
+        check: compare one product with a random vector with a product computed without the pattern, and raise if they differ.
 
     Returns:
-        A function with the signature of `f` that returns a `scipy.sparse.csr_array`, or a `Coordinates` without SciPy, and
-        where the entries are Tensors of an outer transform. It has a row for each element of the result and a column for
-        each element of the selected arguments: arrays are raveled in C order, those of a tree lie one behind the other. All
-        entries of the pattern are stored. With `has_aux` it returns `(matrix, aux)`. Called with the
-        same arguments, its attribute `plan` returns pattern and colouring.
+        A function with the signature of `f` that returns a `scipy.sparse.csr_array`, or a `Coordinates` without SciPy or if the
+        entries are Tensors of an outer transform. The matrix has a row for each element of the result and a column for each
+        element of the selected arguments. Arrays are raveled in C order; the leaves of a pytree are concatenated. All entries
+        of the pattern are stored. With `has_aux` the function returns `(matrix, aux)`. Its attribute `plan`, called with the
+        same arguments, returns the pattern and the colouring.
 
     Raises:
         InputError: an argument cannot be differentiated, or the pattern has another shape than the Jacobian.
@@ -273,7 +275,7 @@ def sparse_jacobian_function(
     coloring: str | Coloring = "auto",
     check: bool = False,
 ) -> Any:
-    """Make the function of `sparse_jacobian`, under the name of the transform that the user called."""
+    """Return the function of `sparse_jacobian`, under the transform name of `selection`."""
     check_choice(mode, MODES, "mode")
     color = functools.partial(color_jacobian, mode=mode)
     return _function(selection, selection.function, jacobian_pattern, color, sparsity, coloring, has_aux=has_aux, check=check)
@@ -290,15 +292,15 @@ def _function(
     has_aux: bool,
     check: bool,
 ) -> Any:
-    """Make the function that returns a sparse derivative.
+    """Return the function that computes a sparse derivative.
 
     Args:
-        selection: by what the user differentiates.
-        f: the function whose Jacobian is computed.
-        find: finds where that can be other than zero.
-        color: colours a pattern, with an ordering.
-        sparsity: the pattern that the user gave.
-        coloring: the ordering, or the colouring that the user gave.
+        selection: the arguments to differentiate with respect to.
+        f: the function to compute the Jacobian of.
+        find: computes the pattern of this Jacobian.
+        color: colours a pattern with an ordering.
+        sparsity: the pattern given by the user.
+        coloring: the ordering, or the colouring given by the user.
         has_aux: `f` returns a pair.
         check: compare a product.
     """
@@ -354,26 +356,25 @@ def sparse_hessian(
     coloring: str | Coloring = "auto",
     check: bool = False,
 ) -> SparseFunction[P]:
-    """Return a function that gives the Hessian of `f` as a sparse matrix.
+    """Return a function that computes the Hessian of `f` as a sparse matrix.
 
-    The products are those of the Hessian with the sums of a star colouring, each a forward pass over one recorded gradient.
-    Each entry is read from one of them, or its mirror image is.
+    Each product is a forward pass over one recorded gradient; its seed is the sum of the unit vectors of one colour of a star
+    colouring. Each entry, or its mirror image, is read from one product.
 
     Args:
-        f: a function of NumPy code that returns one number; without it a decorator is returned.
+        f: a function of NumPy code that returns one number. Without `f`, the transform returns a decorator.
         argnums, argnames, has_aux, check: as for `sparse_jacobian`.
-        sparsity: where the Hessian can be other than zero, as for `sparse_jacobian`, by `hessian_sparsity` for one; the pattern
-            must be symmetric. Without it the pattern is found anew at each call.
-        coloring: the order in which the greedy colouring takes the columns, or the `Coloring` of another plan for the same
-            pattern.
+        sparsity: the sparsity pattern of the Hessian (see `hessian_sparsity`), in the forms of `sparse_jacobian`; it must be
+            symmetric. Default: the pattern is computed at each call.
+        coloring: the order of the columns in the greedy colouring, or the `Coloring` of another plan for the same pattern.
 
     Returns:
-        A function with the signature of `f` that returns a matrix as that of `sparse_jacobian` does, with a row and a column
-        for each element of the selected arguments; all of it is stored, not one triangle. It has an attribute `plan` too.
-        With `has_aux` it returns `(matrix, aux)`.
+        A function with the signature of `f` that returns a matrix as for `sparse_jacobian`, with a row and a column for each
+        element of the selected arguments. Both triangles are stored. With `has_aux` the function returns `(matrix, aux)`. It
+        also has an attribute `plan`.
 
     Raises:
-        NonScalarError: `f` returned something else than one number.
+        NonScalarError: the result of `f` is not one number.
         InputError: an argument cannot be differentiated, or the pattern has another shape, or is not symmetric.
         SparsityError: with `check=True`, an entry of the matrix is wrong.
 
@@ -400,6 +401,6 @@ def sparse_hessian_function(
     coloring: str | Coloring = "auto",
     check: bool = False,
 ) -> Any:
-    """Make the function of `sparse_hessian`, under the name of the transform that the user called."""
+    """Return the function of `sparse_hessian`, under the transform name of `selection`."""
     f = gradient_function(selection, has_aux)
     return _function(selection, f, hessian_pattern, color_hessian, sparsity, coloring, has_aux=has_aux, check=check)

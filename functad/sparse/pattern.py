@@ -1,4 +1,4 @@
-"""Sparsity patterns: where a matrix can be other than zero."""
+"""Sparsity patterns: the positions of the structurally nonzero entries of a matrix."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _SHOWN = 40
 
 
 class Coordinates(NamedTuple):
-    """A sparse matrix by its entries, for those who have no SciPy: `values[k]` stands in row `rows[k]`, column `columns[k]`.
+    """A sparse matrix in coordinate format, used without SciPy: `values[k]` is the entry at row `rows[k]`, column `columns[k]`.
 
     Attributes:
-        rows, columns: the places, sorted by row and then by column, each once.
-        values: the entries, zeros among them.
+        rows, columns: the distinct positions, sorted by row, then by column.
+        values: the entries, possibly zero.
         shape: the number of rows and of columns.
 
     Example:
@@ -41,18 +41,18 @@ class Coordinates(NamedTuple):
 
 
 class SparsityPattern:
-    """The places where a matrix can be other than zero.
+    """The positions of the structurally nonzero entries of a matrix. All other entries are zero.
 
     Args:
-        rows, columns: the places, in any order.
+        rows, columns: the positions, in any order.
         shape: the number of rows and of columns.
 
     Attributes:
-        rows, columns: the places, sorted by row and then by column, each once; read-only.
+        rows, columns: the distinct positions, sorted by row, then by column; read-only.
         shape: the number of rows and of columns.
 
     Raises:
-        InputError: the places do not lie in a matrix of that shape.
+        InputError: a position is outside the shape.
 
     Example:
         >>> pattern = SparsityPattern([0, 1, 1], [0, 0, 2], (2, 3))
@@ -86,7 +86,7 @@ class SparsityPattern:
 
     @classmethod
     def _sorted(cls, rows: Array, columns: Array, shape: tuple[int, int]) -> SparsityPattern:
-        """Return a pattern of places that are known to be sorted, each once."""
+        """Return a pattern of positions that are already sorted and distinct."""
         pattern = cls.__new__(cls)
         pattern._enter(rows, columns.astype(np.int64), shape)
         return pattern
@@ -99,18 +99,18 @@ class SparsityPattern:
 
     @classmethod
     def of(cls, matrix: Any) -> SparsityPattern:
-        """Return the pattern of a matrix: a `SparsityPattern`, a dense array (what is not zero), or one of SciPy's sparse ones.
+        """Return the pattern of a matrix: a `SparsityPattern`, a dense array (its nonzero entries), or a SciPy sparse matrix.
 
-        Of a sparse one all stored entries count, explicit zeros too.
+        All stored entries of a sparse matrix count, including explicit zeros.
 
         Args:
-            matrix: of shape `(m, n)`.
+            matrix: a matrix of shape `(m, n)`.
 
         Returns:
-            Its pattern, of the same shape.
+            The pattern, of the same shape.
 
         Raises:
-            InputError: it is no matrix.
+            InputError: `matrix` is not a matrix.
 
         Example:
             >>> SparsityPattern.of(np.eye(3)).nnz
@@ -134,36 +134,36 @@ class SparsityPattern:
 
     @property
     def nnz(self) -> int:
-        """The number of places."""
+        """The number of entries."""
         return len(self.rows)
 
     @property
     def density(self) -> float:
-        """The share of the places among all."""
+        """The number of entries divided by the number of elements of the matrix."""
         return self.nnz / max(self.shape[0] * self.shape[1], 1)
 
     @property
     def T(self) -> SparsityPattern:  # noqa: N802 - NumPy's name
-        """The pattern of the transpose."""
+        """The pattern of the transposed matrix."""
         order = np.argsort(self.columns, kind="stable")
         return SparsityPattern._sorted(self.columns[order], self.rows[order], self.shape[::-1])
 
     def toarray(self) -> Array:
-        """Return a dense array of booleans."""
+        """Return the pattern as a dense array of booleans."""
         dense = np.zeros(self.shape, bool)
         dense[self.rows, self.columns] = True
         return dense
 
     def with_values(self, values: Any) -> Any:
-        """Return the sparse matrix with these values at the places, in order: a `scipy.sparse.csr_array` if there is SciPy.
+        """Return a sparse matrix with the given values: a `scipy.sparse.csr_array` if SciPy is installed.
 
-        Without SciPy, or if the values are Tensors, it is a `Coordinates`.
+        Without SciPy, or if the values are Tensors, the result is a `Coordinates`.
 
         Args:
-            values: an array of shape `(nnz,)`, one number for each place, row by row.
+            values: an array of shape `(nnz,)`, one value per entry, row by row.
 
         Returns:
-            A `scipy.sparse.csr_array` or a `Coordinates` of the shape of the pattern and the dtype of the values.
+            A `scipy.sparse.csr_array` or a `Coordinates` with the shape of the pattern and the dtype of the values.
         """
         if type(values) is np.ndarray:
             try:
@@ -188,13 +188,13 @@ class SparsityPattern:
         if not self.shape[0] * self.shape[1]:
             return head
         if max(self.shape) > _SHOWN:
-            from functad.sparse.pictures import pattern_text  # noqa: PLC0415 - programs that show nothing need none of it
+            from functad.sparse.pictures import pattern_text  # noqa: PLC0415 - needed for display only
 
             return f"{head}\n{pattern_text(self)}"
         lines = ["".join(["X" if entry else "." for entry in row]) for row in self.toarray()]
         return "\n".join([head, *lines])
 
     def _repr_html_(self) -> str:
-        from functad.sparse.pictures import pattern_markup  # noqa: PLC0415 - programs that show nothing need none of it
+        from functad.sparse.pictures import pattern_markup  # noqa: PLC0415 - needed for display only
 
         return pattern_markup(self)

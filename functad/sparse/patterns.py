@@ -1,4 +1,4 @@
-"""Which entries of a Jacobian or a Hessian can be other than zero: `jacobian_sparsity`, `hessian_sparsity`."""
+"""Detection of the sparsity patterns of Jacobians and Hessians: `jacobian_sparsity`, `hessian_sparsity`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from functad.trees.structure import flatten
 def _followed(
     selection: Selection, args: Sequence[Any], kwargs: dict[str, Any], *, has_aux: bool, second: bool
 ) -> tuple[Dependence, list[Any]]:
-    """Run a function with Tensors that know what they depend on; return the trace and the leaves of the result."""
+    """Run a function on dependence-tracking Tensors. Return the trace and the leaves of the result."""
     transform, f = selection.transform, selection.function
     keys = selection.keys(tuple(args), kwargs)
     recorder = Dependence(transform, f, second=second)
@@ -37,7 +37,7 @@ def _followed(
             _check_input(leaf, path, transform, f)
     abstract = any(isinstance(leaf, ArraySpec) for values in leaves.values() for leaf in values)
     call: Callable[..., Any] = _without_aux(selection) if has_aux else f
-    if abstract:  # the list has no branches left, so that it can be followed without values
+    if abstract:  # an expression list has no branches on values, so it can be traced without values
         given = {key: flattened[key][1].unflatten(leaves[key]) for key in trees}
         own = tuple([given[i] for i in range(len(args))])
         call = trace(transform, call, own, {key: given[key] for key in kwargs})
@@ -77,30 +77,31 @@ def jacobian_sparsity(
     has_aux: bool = False,
     **kwargs: Any,
 ) -> SparsityPattern:
-    """Return which entries of the Jacobian of `f` can be other than zero.
+    """Return the sparsity pattern of the Jacobian of `f`.
 
-    The function is run once, and each element of each value carries the set of the input elements that it depends on. Values
-    play no part, except where the function's own Python code looks at them (`if`, `while`, positions found by `np.argmax`):
-    the pattern holds for all arguments of the same shapes that take the same branches. A coefficient that happens to be zero
-    counts. Loops and branches that are chosen later are followed all the same, and of a function with rules of its own its rule
-    tells. What functad has no rule for depends on everything that its arguments depend on, so a pattern may have too many
-    entries, and never too few.
+    The function runs once. Each element of each value carries the set of input elements that it depends on. Values matter only
+    where Python code of the function reads them (`if`, `while`, positions found by `np.argmax`). The pattern holds for all
+    arguments of the same shapes that take the same branches. A coefficient that happens to be zero counts as nonzero.
+
+    Recorded loops and all branches of a recorded condition are traced. A function with a custom rule is traced by its rule. The
+    result of an operation without a dependence rule depends on all inputs of the operation. A pattern may therefore have too
+    many entries, but never too few.
 
     Args:
-        f: a function of NumPy code that returns an array, or a tree of arrays; or an `Expressions`.
-        args: its arguments: arrays, numbers, trees of them. `ArraySpec`s will do, unless `f` branches on values.
-        argnums: position, or positions, of the arguments to differentiate, of real floats.
-        argnames: name, or names, of arguments to differentiate; they take the place of the default `argnums=0`.
-        has_aux: `f` returns a pair `(value, aux)`, of which `aux` is left out.
-        kwargs: further arguments of `f`.
+        f: a function of NumPy code that returns an array, or a pytree of arrays; or an `Expressions`.
+        args: its arguments: arrays, numbers, pytrees of them. `ArraySpec`s suffice unless `f` branches on values.
+        argnums: position, or positions, of the arguments to differentiate with respect to, real floating-point arrays.
+        argnames: name, or names, of these arguments. If given, the default of `argnums` does not apply.
+        has_aux: `f` returns a pair `(value, aux)`, and `aux` is ignored.
+        kwargs: keyword arguments of `f`.
 
     Returns:
-        The pattern, with a row for each element of the result and a column for each element of the selected arguments: arrays
-        are raveled in C order, and those of a tree or of several arguments lie one behind the other.
+        The pattern, with a row for each element of the result and a column for each element of the selected arguments. Arrays
+        are raveled in C order; the leaves of a pytree and of several arguments are concatenated.
 
     Raises:
         InputError: an argument cannot be differentiated.
-        OutputError: `f` returned something that is no tree of arrays.
+        OutputError: the result of `f` is not a pytree of arrays.
 
     Example:
         >>> import numpy as np
@@ -117,7 +118,7 @@ def jacobian_sparsity(
 
 
 def jacobian_pattern(selection: Selection, args: Sequence[Any], kwargs: dict[str, Any], *, has_aux: bool) -> SparsityPattern:
-    """Find the pattern of `jacobian_sparsity`, under the name of another transform."""
+    """Return the pattern of `jacobian_sparsity`, under the transform name of `selection`."""
     recorder, results = _followed(selection, args, kwargs, has_aux=has_aux, second=False)
     sets = np.concatenate([np.zeros(0, np.int64), *[recorder.sets_of(leaf).ravel() for leaf in results]])
     rows = np.repeat(np.arange(len(sets)), recorder.sets.length[sets])
@@ -132,20 +133,20 @@ def hessian_sparsity(
     has_aux: bool = False,
     **kwargs: Any,
 ) -> SparsityPattern:
-    """Return which entries of the Hessian of `f` can be other than zero.
+    """Return the sparsity pattern of the Hessian of `f`.
 
-    Beside what each element depends on, it is followed which inputs interact in a nonlinear operation that the result depends
-    on: sums keep their terms apart, so the Hessian of `np.sum(x**2)` is diagonal.
+    The trace also records which inputs interact in a nonlinear operation that the result depends on. Sums keep their terms
+    separate, so the Hessian of `np.sum(x**2)` is diagonal.
 
     Args:
         f: a function of NumPy code that returns one number; or an `Expressions`.
         args, argnums, argnames, has_aux, kwargs: as for `jacobian_sparsity`.
 
     Returns:
-        The pattern, which is symmetric, with a row and a column for each element of the selected arguments.
+        The symmetric pattern, with a row and a column for each element of the selected arguments.
 
     Raises:
-        NonScalarError: `f` returned something else than one number.
+        NonScalarError: the result of `f` is not one number.
         InputError: an argument cannot be differentiated.
 
     Example:
@@ -161,7 +162,7 @@ def hessian_sparsity(
 
 
 def hessian_pattern(selection: Selection, args: Sequence[Any], kwargs: dict[str, Any], *, has_aux: bool) -> SparsityPattern:
-    """Find the pattern of `hessian_sparsity`, under the name of another transform."""
+    """Return the pattern of `hessian_sparsity`, under the transform name of `selection`."""
     recorder, results = _followed(selection, args, kwargs, has_aux=has_aux, second=True)
     if len(results) != 1 or shape_of(results[0]) != ():
         what = f"{len(results)} arrays" if len(results) != 1 else f"{spec_of(results[0])}"

@@ -1,4 +1,4 @@
-"""Patterns and colourings as pictures: entries as squares, of large matrices how many lie in each part, colours of products."""
+"""Display of patterns and colourings: entries as squares, densities of large patterns, colours of products."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from functad.display.terminal import wrapped
 Array = np.ndarray[Any, np.dtype[Any]]
 
 _SINGLE = 64
-"""Up to so many rows and columns each entry is a square of its own."""
+"""Patterns with up to this number of rows and columns show each entry as a square."""
 
 _PARTS = 96
-"""A larger matrix is shown in so many parts, at most, along each side."""
+"""A larger pattern is shown in at most this number of parts per side."""
 
 _SIDE = 300.0
 _LARGEST, _SMALLEST = 16.0, 3.0
@@ -27,10 +27,10 @@ _SIGNS = ".:+#"
 
 
 class Parts(NamedTuple):
-    """How many entries lie in each part of a matrix.
+    """The numbers of entries in the parts of a matrix.
 
     Attributes:
-        counts: of shape `(parts along the rows, parts along the columns)`.
+        counts: an array of shape `(parts along the rows, parts along the columns)`.
         rows, columns: the size of a part.
     """
 
@@ -40,12 +40,12 @@ class Parts(NamedTuple):
 
     @property
     def single(self) -> bool:
-        """Whether each part is one place."""
+        """Whether each part is one position."""
         return self.rows == self.columns == 1
 
 
 def parts_of(pattern: Any, along_rows: int, along_columns: int) -> Parts:
-    """Count the entries of a pattern in parts, at most so many along the rows and along the columns."""
+    """Return the numbers of entries in parts, with at most the given numbers of parts."""
     (m, n), rows, columns = pattern.shape, pattern.rows, pattern.columns
     height, width = max(1, -(-m // along_rows)), max(1, -(-n // along_columns))
     shape = -(-m // height), -(-n // width)
@@ -57,7 +57,7 @@ def parts_of(pattern: Any, along_rows: int, along_columns: int) -> Parts:
 
 
 def pattern_text(pattern: Any) -> str:
-    """Return a large pattern as text: a sign for each part, which says how many of its places are entries."""
+    """Return a large pattern as text, with a sign for the density of each part."""
     parts = parts_of(pattern, 20, 60)
     share = parts.counts / (parts.rows * parts.columns)
     levels = (share > 0).astype(int) + (share > 0.1) + (share > 0.5)
@@ -74,7 +74,7 @@ def pattern_text(pattern: Any) -> str:
 
 
 def saved_text(coloring: Any) -> str:
-    """Say in a sentence how many products a colouring takes, and how many there would be without one."""
+    """Return a sentence with the number of products of a colouring, and their number without a colouring."""
     m, n = coloring.shape
     plain = {"row": (m, "one for each row"), "bidirectional": (min(m, n), "one for each row or column")}
     count, each = plain.get(coloring.mode, (n, "one for each column"))
@@ -86,14 +86,14 @@ def saved_text(coloring: Any) -> str:
 
 
 def pattern_markup(pattern: Any) -> str:
-    """Return the display of a pattern: its entries as squares, or where it is large, how dense its parts are."""
+    """Return the display of a pattern: its entries as squares, or the density of the parts of a large pattern."""
     m, n = pattern.shape
     facts = [str((m, n)), counted(pattern.nnz, "entry", "entries"), share_text(pattern.nnz, m * n)]
     return view(heading("SparsityPattern", *facts), *_drawn(pattern))
 
 
 def coloring_markup(coloring: Any) -> str:
-    """Return the display of a colouring: the columns, and the rows, by the colour that they have."""
+    """Return the display of a colouring: the columns and the rows in their colours."""
     strips = [
         _strip(name, colors, first)
         for name, colors, first in (("columns", coloring.columns, 0), ("rows", coloring.rows, coloring.forward))
@@ -103,7 +103,7 @@ def coloring_markup(coloring: Any) -> str:
 
 
 def plan_markup(pattern: Any, coloring: Any) -> str:
-    """Return the display of how a sparse derivative is computed: the pattern, its entries in the colours of their products."""
+    """Return the display of a `SparsePlan`: the pattern with each entry in the colour of its product."""
     m, n = pattern.shape
     facts = [str((m, n)), counted(pattern.nnz, "entry", "entries"), share_text(pattern.nnz, m * n)]
     group = groups(pattern, coloring)
@@ -125,7 +125,7 @@ def plan_markup(pattern: Any, coloring: Any) -> str:
 
 
 def groups(pattern: Any, coloring: Any) -> Array:
-    """Return the number of the product that each entry of a pattern is read from: forward ones come first."""
+    """Return the number of the product of each entry of a pattern; forward products come first."""
     i, j = pattern.rows, pattern.columns
     if coloring.mode == "star":
         return np.asarray(coloring.columns[np.where(coloring.by_row, i, j)])
@@ -139,13 +139,13 @@ def _coloring_head(coloring: Any) -> Markup:
 
 
 def _drawn(pattern: Any) -> list[Markup]:
-    """Return the picture of a pattern, and under it what a square is if it is more than one place."""
+    """Return the picture of a pattern, with a legend if a square is more than one position."""
     m, n = pattern.shape
     if not m * n:
         return [tag("div", faint("It has no places."))]
     parts = parts_of(pattern, *(side if side <= _SINGLE else _PARTS for side in (m, n)))
     share = parts.counts / (parts.rows * parts.columns)
-    # The eye sees a line that is thin in a part, so shades grow with the root of how dense that is.
+    # Thin lines have a low density in their part, so the shade grows with the square root of the density.
     shade = np.ceil(np.sqrt(share / max(share.max(), 1e-300)) * len(_SHADES)).astype(int)
     squares = [
         tag("path", d=_squares(shade == level + 1), fill="currentColor", fill_opacity=opacity)
@@ -174,7 +174,7 @@ def _colored(rows: Array, columns: Array, group: Array, shape: tuple[int, int]) 
 
 
 def _strip(name: str, colors: Array, first: int) -> Markup:
-    """Return a row of squares, one for each column or row of a matrix, in their colours, and how many have each."""
+    """Return a row of squares, one for each column or row of a matrix in its colour, and a table of counts per colour."""
     shown = colors[: 2 * _SINGLE]
     squares = [
         tag("rect", x=i * 5 + 0.5, y=0.5, width=4, height=14, fill=color(first + int(c)) if c >= 0 else "var(--ftd-ground)")
@@ -220,7 +220,7 @@ def _framed(cells: tuple[int, int], shape: tuple[int, int], squares: list[Markup
 
 
 def _squares(mask: Array) -> str:
-    """Return the path of SVG that covers the places of a mask: neighbours in a row are one rectangle."""
+    """Return the SVG path that covers the true elements of a mask; neighbours in a row are one rectangle."""
     drawn = []
     for i in np.flatnonzero(mask.any(1)).tolist():
         steps = np.flatnonzero(np.diff(mask[i].astype(np.int8), prepend=0, append=0)).tolist()

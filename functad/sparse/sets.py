@@ -1,9 +1,8 @@
-"""Sets of integers, many at once: of each element of an array, which inputs it depends on.
+"""A table of sets of integers: for each element of an array, the set of inputs that it depends on.
 
-A value is represented by an array of its shape that holds a number for each element, and each number stands for a set. Moving
-elements about moves their numbers, whatever the sets; equal sets have one number, so that what is dense costs one set and not
-one for each element. The sets themselves lie one behind the other in one array. Everything here is a constant number of NumPy
-calls, of a sort at most, for arrays of any size.
+An array of set ids represents a value; it has the shape of the value. Moving elements moves their ids. Equal sets have one id,
+so dense dependence costs one set and not one set per element. All members are stored in one array. Every operation is a
+constant number of NumPy calls, at most a sort, for arrays of every size.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ import numpy as np
 Array = np.ndarray[Any, np.dtype[Any]]
 
 _CHUNK = 1 << 24
-"""So many members are put together at a time, which bounds the memory that a union of many sets takes."""
+"""The largest number of members united at once. It bounds the memory of a union of many sets."""
 
 
 def runs(starts: Array, lengths: Array) -> Array:
-    """Return `starts[0], starts[0] + 1, ...`, `lengths[0]` of them, then those of the next run, and so on.
+    """Return the concatenated ranges `starts[i], starts[i] + 1, ...` with `lengths[i]` elements each.
 
     Example:
         >>> runs(np.array([5, 0]), np.array([2, 3]))
@@ -31,7 +30,7 @@ def runs(starts: Array, lengths: Array) -> Array:
 
 
 def distinct(keys: Array) -> Array:
-    """Return the distinct elements of an array in order, by a sort: `np.unique` may hash, which takes ten times as long."""
+    """Return the sorted distinct elements of an array. A sort: `np.unique` may hash, which takes ten times as long."""
     keys = np.sort(keys, axis=None)
     new = np.ones(len(keys), bool)
     new[1:] = keys[1:] != keys[:-1]
@@ -39,12 +38,12 @@ def distinct(keys: Array) -> Array:
 
 
 class Sets:
-    """A table of sets of the integers below a number that may grow; set 0 is empty.
+    """A table of sets of integers below `universe`, which may grow; set 0 is empty.
 
     Attributes:
-        universe: the number that all members are below.
-        start, length: where the members of each set lie in `pool`, and how many there are.
-        pool: the members of all sets, in each set in order.
+        universe: the exclusive upper bound of all members.
+        start, length: the position of the members of each set in `pool`, and their number.
+        pool: the members of all sets, sorted within each set.
     """
 
     def __init__(self) -> None:
@@ -60,17 +59,17 @@ class Sets:
         return self._count
 
     def singletons(self, count: int) -> Array:
-        """Add as many members to the universe, and return the numbers of the sets that hold one of them each."""
+        """Add `count` members to the universe, and return the ids of `count` sets with one of them each."""
         members = np.arange(self.universe, self.universe + count, dtype=np.int32)
         self.universe += count
         return self._append(members, np.ones(count, np.int64))
 
     def members(self, sets: Array) -> Array:
-        """Return the members of sets, those of one behind those of another."""
+        """Return the concatenated members of sets."""
         return self.pool[runs(self.start[sets], self.length[sets])]
 
     def union(self, a: Array, b: Array) -> Array:
-        """Return the unions of two arrays of sets, element by element; the shapes broadcast."""
+        """Return the elementwise unions of two arrays of sets; the shapes broadcast."""
         a, b = np.broadcast_arrays(a, b)
         ready = np.where(b == 0, a, np.where((a == 0) | (a == b), b, -1))
         open_ = ready < 0
@@ -79,7 +78,7 @@ class Sets:
         first, second = a[open_], b[open_]
         whole = np.where(self.length[first] == self.universe, first, 0)
         whole = np.where(self.length[second] == self.universe, second, whole)
-        left = whole == 0  # nothing can be added to what has everything
+        left = whole == 0  # a set of all members absorbs every other set
         if left.any():
             first, second = first[left], second[left]
             keys = np.minimum(first, second) * self._count + np.maximum(first, second)
@@ -94,8 +93,8 @@ class Sets:
 
         Args:
             groups: the group of each of `sets`, below `count`.
-            sets: numbers of sets, as many.
-            count: the number of groups; one without sets gets the empty set.
+            sets: set ids, equally many.
+            count: the number of groups. A group without sets gets the empty set.
         """
         keys = distinct((groups * self._count + sets)[sets != 0])
         owner, which = keys // self._count, keys % self._count
@@ -120,7 +119,7 @@ class Sets:
         return self.union_groups(np.zeros(len(flat), np.int64), flat, 1).reshape(())
 
     def _united(self, sets: Array, sizes: Array) -> Array:
-        """Return the unions of consecutive runs of sets, of the given sizes."""
+        """Return the unions of consecutive runs of sets, with the given run lengths."""
         ends = np.cumsum(sizes)
         lengths = np.add.reduceat(self.length[sets], ends - sizes)
         total = np.cumsum(lengths)
@@ -139,7 +138,7 @@ class Sets:
         owner = np.repeat(np.repeat(np.arange(len(sizes)), sizes), lengths)
         keys = owner * self.universe + self.members(sets)
         cells = len(sizes) * self.universe
-        if cells <= 8 * len(keys):  # marks in a table of bytes, which is linear; otherwise a sort
+        if cells <= 8 * len(keys):  # mark members in a table of bytes (linear); otherwise sort
             marks = np.zeros(cells, bool)
             marks[keys] = True
             keys = np.flatnonzero(marks)
@@ -149,7 +148,7 @@ class Sets:
         return self._interned((keys % self.universe).astype(np.int32), counts)
 
     def _interned(self, members: Array, lengths: Array) -> Array:
-        """Return numbers for sets, of which none is empty: those that equal ones have already, and new ones for the rest."""
+        """Return ids of nonempty sets: existing ids for known sets, new ids otherwise."""
         starts = np.cumsum(lengths) - lengths
         with np.errstate(over="ignore"):
             digests = np.add.reduceat(_mixed(members), starts)
@@ -163,11 +162,11 @@ class Sets:
         known.update(zip(each[new].tolist(), made.tolist(), strict=True))
         result = found[places.ravel()]
         if not (np.array_equal(self.length[result], lengths) and np.array_equal(self.members(result), members)):
-            return self._append(members, lengths)  # two sets of one digest, once in 2^64
+            return self._append(members, lengths)  # two sets share a digest (probability 2^-64)
         return result
 
     def _append(self, members: Array, lengths: Array) -> Array:
-        """Add sets, and return their numbers."""
+        """Add sets, and return their ids."""
         used, count = self._used + len(members), self._count + len(lengths)
         self.pool = _room(self.pool, used)
         self.start, self.length = _room(self.start, count), _room(self.length, count)
@@ -180,7 +179,7 @@ class Sets:
 
 
 def _room(array: Array, size: int) -> Array:
-    """Return an array with at least a number of places, the old elements in front and zeros behind."""
+    """Return `array`, or a zero-padded copy with capacity for `size` elements."""
     if size <= len(array):
         return array
     grown = np.zeros(max(size, 2 * len(array)), array.dtype)
@@ -189,7 +188,7 @@ def _room(array: Array, size: int) -> Array:
 
 
 def _mixed(members: Array) -> Array:
-    """Return well mixed 64-bit numbers for integers, whose sum over a set tells it from others.
+    """Return well mixed 64-bit hashes of integers; their sum over a set is the digest of the set.
 
     Source: the finaliser of SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014).
     """

@@ -1,8 +1,9 @@
-"""The trace that follows which elements of values depend on which inputs.
+"""The trace that tracks how elements depend on inputs.
 
-What holds expression lists is followed through them: a loop whose number of steps is known step by step, and if a branch is
-chosen later all of them. A loop that ends by a condition is followed until nothing is added any more. A checkpoint is what it
-computes. Of a call with rules of its own the rule says how its results depend on its arguments, whatever the function computes.
+Primitives with expression lists are traced through their lists. A loop with a known number of steps is traced step by step. If
+a branch is chosen later, all branches are traced. A loop with a condition is traced until its sets no longer grow. A checkpoint
+is traced like its function. A call with custom rules is traced by a rule, which gives the dependence of the results on the
+arguments.
 """
 
 from __future__ import annotations
@@ -28,18 +29,18 @@ from functad.tracing.views import note_if_view
 from functad.transforms.closed_lists import Closed
 
 _STEPS = 64
-"""After so many steps of a loop that still add something, its results are taken to depend on all that goes into it."""
+"""The largest number of traced steps of a loop. If sets still grow, the results depend on all inputs of the loop."""
 
 
 class Place(int):
-    """The slot of a Tensor of a trace that follows dependence, and with it what the Tensor depends on.
+    """The slot of a Tensor of a `Dependence` trace, with the sets of the Tensor.
 
-    It goes with the slot, so that it lives as long as a Tensor for that value does: a loop that writes an array element by
-    element would otherwise keep the sets of every state of the array.
+    The slot holds the sets, so they live as long as the Tensor. Otherwise a loop that writes an array element by element would
+    keep the sets of every state of the array.
 
     Attributes:
-        sets: for each element the number of the set of inputs that it depends on.
-        events: for each element the number of the set of events that it was made of; `None` where there are none.
+        sets: for each element, the id of its set of inputs.
+        events: for each element, the id of its set of events; `None` if there are no events.
     """
 
     sets: Array
@@ -47,11 +48,11 @@ class Place(int):
 
 
 class Dependence(Recorder):
-    """A trace that follows which elements depend on which; it has no records, and evaluates as it goes.
+    """A trace that tracks how elements depend on inputs. It has no records, and evaluates operations immediately.
 
     Attributes:
         sets: the table of sets of inputs.
-        happened: the events, if second derivatives are asked for.
+        happened: the events, if second derivatives are needed, else `None`.
     """
 
     pulls = True
@@ -63,27 +64,27 @@ class Dependence(Recorder):
         self.happened = Events() if second else None
 
     def enter_elements(self, value: Any, *, active: bool) -> Any:
-        """Make the Tensor of an input; each of its elements depends on itself, if it is one to differentiate by."""
+        """Return the Tensor of an input. If the input is active, each of its elements depends on itself."""
         shape = shape_of(value)
         sets = self.sets.singletons(math.prod(shape)).reshape(shape) if active else np.zeros(shape, np.int64)
         self.inputs += 1
         return self.tensor(value, sets)
 
     def buffer(self, value: Any) -> Any:
-        """Make a Tensor of a new array, into which others can be written."""
+        """Return a Tensor of a new buffer."""
         return self.tensor(value, np.zeros(shape_of(value), np.int64))
 
     def owns(self, value: Any) -> bool:
-        """Say whether a value is a Tensor of this trace."""
+        """Return `True` if `value` is a Tensor of this trace."""
         return isinstance(value, Recorded) and value.recorder is self
 
     def sets_of(self, value: Any) -> Array:
-        """Return the set of each element of a value, empty ones for what is no Tensor of this trace."""
+        """Return the set of each element of a value; empty sets for a value that is not a Tensor of this trace."""
         found: Array = value.slot.sets if self.owns(value) else np.zeros(shape_of(value), np.int64)
         return found
 
     def united(self, leaves: Sequence[Any]) -> Any:
-        """Make a Tensor that stands for any of some values, which have one shape, and depends on what all of them do."""
+        """Return a Tensor without a value for one of several values of one shape; it depends on the inputs of all."""
         spec, events = spec_of(leaves[0]), None
         sets = np.zeros(spec.shape, np.int64)
         for leaf in leaves:
@@ -95,14 +96,14 @@ class Dependence(Recorder):
         return self.tensor(ArraySpec(spec.shape, spec.dtype), sets, events)
 
     def tensor(self, value: Any, sets: Array, events: Array | None = None) -> Any:
-        """Make a Tensor of a value whose elements depend on what they are said to."""
+        """Return a Tensor of a value with the given sets and events."""
         place = Place(len(self.equations))
         place.sets, place.events = sets, events
         self.equations.append(None)
         return bare(Tensor, self, value, place)
 
     def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        """Call a primitive one level lower, and pass the sets on; without a derivative the result is a constant."""
+        """Call a primitive one level lower, and propagate the sets. A result without a derivative is a constant."""
         if primitive.lists:
             results = _THROUGH[primitive.lists](self, arrays, params)
             if results is not NotImplemented:
@@ -163,7 +164,7 @@ def _through_branches(recorder: Dependence, arrays: Sequence[Any], params: dict[
 
 def _through_loop(recorder: Dependence, arrays: Sequence[Any], params: dict[str, Any]) -> Any:
     if recorder.happened is not None:
-        return NotImplemented  # each step has events of its own, without end
+        return NotImplemented  # each step adds events, so the sets never stop growing
     leaves, outer = list(arrays[: params["carries"]]), arrays[params["carries"] :]
     step = Closed(params["body"])
     leaves = [recorder.united([leaf]) for leaf in leaves]
@@ -182,27 +183,27 @@ _THROUGH = {"scan": _through_scan, "branches": _through_branches, "loop": _throu
 def _by_rule(
     recorder: Dependence, primitive: Primitive, arrays: Sequence[Any], given: Sequence[Array | None], outs: Sequence[Any]
 ) -> list[Array] | None:
-    """Find the sets of the results of a call with rules of its own, as one of its rules has it; `None` if none can tell.
+    """Return the sets of the results of a call with custom rules, found by a rule, or `None` if no rule can be used.
 
-    The rule for forward mode is run on tangents that have the sets of the arguments. That for backward mode is run on
-    cotangents each of which is an input of a trace of its own: what it gives to an argument is the pattern, transposed.
+    The JVP rule runs on tangents with the sets of the arguments. The VJP rule runs on cotangents that are inputs of a new
+    trace; the sets of the results of the rule are the transposed pattern.
 
     Args:
-        recorder: the trace that follows dependence.
-        primitive: the call, which has been computed.
-        arrays: what it was computed with.
-        given: the sets of the arguments; `None` for one that is no Tensor of the trace.
+        recorder: the trace that tracks dependence.
+        primitive: the call, already computed.
+        arrays: the arguments of the call.
+        given: the sets of the arguments; `None` for an argument that is not a Tensor of the trace.
         outs: the results.
     """
     if not isinstance(primitive, OneCall) or primitive.rules is None or recorder.happened is not None:
-        return None  # second derivatives are those of what the rule does with the arguments
+        return None  # second derivatives depend on the rule's operations on the arguments
     if any(isinstance(a, ArraySpec) or is_traced(a) for a in (*arrays, *outs)):
         return None
     try:
         with np.errstate(all="ignore"):
             return (_pulled if primitive.jvps is None else _pushed)(recorder, primitive, arrays, given, outs)
     except FunctadError:
-        return None  # it asks for values, as code that is not NumPy's does
+        return None  # the rule needs values, for example in code outside NumPy
 
 
 def _pushed(
