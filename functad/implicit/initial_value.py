@@ -74,19 +74,16 @@ class Problem:
         found: tuple[Any, ...] = ODE(*live, problem=replace(self, point=point, count=shape_of(ts)[0]))
         return found
 
-    def beside(self, f: Callable[..., list[Any]], ys: tuple[ArraySpec, ...]) -> Problem:
-        """Return a problem with the right-hand side `f` and the same tolerances.
+    def beside(self, f: Callable[..., list[Any]], ys: tuple[ArraySpec, ...], copies: int) -> Problem:
+        """Return a problem with the right-hand side `f`, the state `ys` and the same tolerances.
 
-        If the state starts with one or more copies of the original state, these keep its absolute tolerances. The remaining
+        The first leaves of the state are `copies` copies of the original state, which keep its absolute tolerances. The other
         leaves get the smallest tolerance.
         """
         atol = self.options["atol"]
         if isinstance(atol, tuple):
             least = min(float(np.min(a)) for a in atol)
-            times = len(ys) // len(self.ys) if ys[: len(self.ys)] == self.ys else 0
-            times = next((k for k in range(times, 0, -1) if ys[: k * len(self.ys)] == self.ys * k), 0)
-            known = atol * times
-            atol = (*known, *[least] * (len(ys) - len(known)))
+            atol = (*atol * copies, *[least] * (len(ys) - copies * len(atol)))
         return replace(self, f=f, ys=ys, options={**self.options, "atol": atol})
 
     # The methods below take plain values only.
@@ -193,7 +190,7 @@ def _variational(problem: Problem, live: Leaves, ts: Leaves) -> tuple[Problem, l
     starts = [given[i] if i in given else np.zeros(spec.shape, spec.dtype)[()] for i, spec in enumerate(problem.ys)]
     if n in given:
         starts = [s - given[n][0] * dy for s, dy in zip(starts, problem.f(*ys, times[0], *ps), strict=True)]
-    both = problem.beside(TracedOnce(problem.name, f), problem.ys * 2)
+    both = problem.beside(TracedOnce(problem.name, f), problem.ys * 2, copies=2)
     return both, [*ys, *starts], times, [*ps, *[given[n + 1 + i] for i in moving]]
 
 
@@ -318,7 +315,7 @@ def _interval(
 
     zeros = [zero_tangent(ps[i]) for i in active]
     specs = (*problem.ys, *[strong_spec(zero) for zero in zeros])
-    found = problem.beside(slopes, specs).trajectory([*adjoint, *zeros], times, [*ps, amount])
+    found = problem.beside(slopes, specs, copies=1).trajectory([*adjoint, *zeros], times, [*ps, amount])
     ends = [leaf[1] for leaf in found]
     return ends[:n], ends[n:]
 

@@ -76,7 +76,8 @@ def odeint(
         >>> float(functad.grad(lambda rate: functad.odeint(decay, 1.0, t, rate)[-1])(0.5).round(5))
         -0.73576
     """
-    _check_settings(f, method, {"rtol": rtol, "max_step": max_step})
+    first = {} if first_step is None else {"first_step": first_step}
+    _check_settings(f, method, {"rtol": rtol, "max_step": max_step, **first})
     if type(y0) is list and all(type(y) is not list and shape_of(value_of(y)) == () for y in flatten(y0)[0]):
         y0 = as_operand(y0)
     given, structure = flatten(y0)

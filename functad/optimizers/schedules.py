@@ -148,7 +148,7 @@ def exponential_decay(
         value = init_value * decay_rate ** (np.floor(times) if staircase else times)
         if end_value is None:
             return value
-        return np.maximum(value, end_value) if decay_rate < 1.0 else np.minimum(value, end_value)
+        return np.where(decay_rate < 1.0, np.maximum(value, end_value), np.minimum(value, end_value))[()]
 
     return schedule
 
