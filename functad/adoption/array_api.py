@@ -84,7 +84,7 @@ def special() -> ModuleType:
     """Return the functions of `scipy.special` for Tensors.
 
     Raises:
-            AttributeError: SciPy has not been imported.
+        AttributeError: SciPy has not been imported.
     """
     if "scipy" not in sys.modules:
         raise AttributeError("module 'functad.numpy' has no attribute 'special'")

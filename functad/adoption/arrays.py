@@ -169,7 +169,7 @@ def _stacked(parts: list[Any], shape: tuple[int, ...], kind: str | None) -> Any:
 
 
 def frompyfunc(function: Callable[..., Any], /, nin: int, nout: int, **kwargs: Any) -> Any:
-    """Replace `np.frompyfunc`: the function is also called for each element of Tensors."""
+    """Call `np.frompyfunc`; the returned function also accepts Tensors and is called for each element."""
     plain, of_tensors = np.frompyfunc(function, nin, nout, **kwargs), vectorize(function)
 
     @functools.wraps(function)
@@ -180,7 +180,7 @@ def frompyfunc(function: Callable[..., Any], /, nin: int, nout: int, **kwargs: A
 
 
 def apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
-    """Replace `np.apply_along_axis`: the function may return Tensors."""
+    """Call `np.apply_along_axis`; the function may return Tensors."""
     if hasattr(type(arr), "__array_function__") and not is_traced(arr) and not issubclass(type(arr), np.ndarray):
         return np.apply_along_axis(func1d, axis, arr, *args, **kwargs)  # an array of another library
     arr = as_array(arr)
@@ -199,7 +199,7 @@ def apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: Any
 
 
 def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any:
-    """Replace `np.piecewise`: a function may return a Tensor, and a value may be a Tensor."""
+    """Call `np.piecewise`; values and results of the functions may be Tensors."""
     if _may_give_tensors(x):
         entry: Any = vocabulary.find(np.piecewise)
         out = entry.front(as_array(x), condlist, funclist, *args, **kw)
@@ -209,7 +209,7 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> An
 
 
 def as_strided(x: Any, shape: Any = None, strides: Any = None, *args: Any, **kwargs: Any) -> Any:
-    """Replace `np.lib.stride_tricks.as_strided`; for a Tensor, return a copy of the elements at the strided positions."""
+    """Call `np.lib.stride_tricks.as_strided`; for a Tensor, return a copy of the elements at the strided positions."""
     if not is_traced(x):
         return _as_strided(x, shape, strides, *args, **kwargs)
     x.renew()
@@ -234,7 +234,7 @@ def _may_give_tensors(a: Any) -> bool:
 
 
 def fromiter(iterable: Any, dtype: Any, count: int = -1, **kwargs: Any) -> Any:
-    """Replace `np.fromiter`: the elements may be Tensors."""
+    """Call `np.fromiter`; the elements may be Tensors."""
     if making() is None and not is_traced(iterable):
         return np.fromiter(iterable, dtype, count, **kwargs)
     values = list(iterable) if count < 0 else list(itertools.islice(iterable, count))
@@ -248,7 +248,7 @@ def fromiter(iterable: Any, dtype: Any, count: int = -1, **kwargs: Any) -> Any:
 
 
 def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Any:
-    """Replace `np.asarray_chkfinite`: the argument may be a Tensor."""
+    """Call `np.asarray_chkfinite`; the argument may be a Tensor."""
     if not has_tensors((a,)):
         return np.asarray_chkfinite(a, dtype, order)
     a = asarray(a, dtype, order)
@@ -259,7 +259,7 @@ def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Any:
 
 
 def broadcast_arrays(*args: Any, **kwargs: Any) -> Any:
-    """Replace `np.broadcast_arrays`; beside Tensors, float arrays become Tensors, so that Tensors can be written to copies."""
+    """Call `np.broadcast_arrays`; beside Tensors, float arrays become Tensors, so that Tensors can be written to copies."""
     arrays = tuple(np.broadcast_arrays(*map(as_array, args), **kwargs))
     recorder = making()
     if recorder is None or not has_tensors(arrays):
@@ -268,7 +268,7 @@ def broadcast_arrays(*args: Any, **kwargs: Any) -> Any:
 
 
 def fromfunction(function: Callable[..., Any], shape: Any, *, dtype: Any = float, like: Any = None, **kwargs: Any) -> Any:
-    """Replace `np.fromfunction`: the function may return a Tensor."""
+    """Call `np.fromfunction`; the function may return a Tensor."""
     if like is not None:
         return np.fromfunction(function, shape, dtype=dtype, like=like, **kwargs)
     return function(*np.indices(shape, dtype=dtype), **kwargs)
