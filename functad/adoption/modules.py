@@ -175,7 +175,7 @@ class AdoptedModule:
         return [function for function in found if type(function) is FunctionType and function.__globals__ is vars(self.module)]
 
     def _leave_compiled(self, value: Any) -> None:
-        """Let Numba see the original globals when it compiles; Numba identifies functions by `id`."""
+        """Let Numba compile with the original globals, and call the Python function for Tensors."""
         function = of_tensors(value)
         if function is not None and PYTHON not in vars(value):
             kind: Any = type(value)

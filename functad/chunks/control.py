@@ -76,7 +76,7 @@ def _scan(call: Call) -> Found | None:
 
 @rule(WHILE)
 def _while(call: Call) -> Found | None:
-    """Apply the rule of while loops. The condition must be the same for all rows: a batch of loops ends with its last loop."""
+    """Apply the rule of while loops. The condition must be the same for all rows: a batched loop runs until all rows stop."""
     count = call.params["carries"]
     settled = _settled(call.params["body"], list(call.alongs[:count]), call.alongs[count:], call.rows)
     if settled is None:

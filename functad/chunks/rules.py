@@ -186,7 +186,7 @@ def along_axis(call: Call) -> Found | None:
 
 
 def _stacks(call: Call, ndim: int) -> bool:
-    """Return `True` if the axis is a new one."""
+    """Return `True` if the function adds a new axis to its results."""
     return all(len(result.shape) > ndim for result in call.results)
 
 

@@ -84,7 +84,7 @@ def sigmoid_cross_entropy_with_logits(labels: Any = None, logits: Any = None, na
     return np.logaddexp(0, x) - x * p
 
 
-# Keras losses: mean over the last axis; classes: the reduction over all examples
+# Keras losses: functions return the mean over the last axis; classes also reduce over all examples.
 
 
 def _mean_last(x: Any) -> Any:

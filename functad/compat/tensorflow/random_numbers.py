@@ -1,4 +1,4 @@
-"""`tf.random`: NumPy's random numbers with TensorFlow's arguments. A seed is reproducible, but differs from TensorFlow."""
+"""`tf.random`: NumPy's random numbers with TensorFlow's arguments. Seeds reproduce numbers, but not those of TensorFlow."""
 
 from __future__ import annotations
 
