@@ -1,1 +1,1 @@
-"""Other people's code: functions that coerce, as functions that take Tensors, and the modules that are to use them."""
+"""Adoption of other code: replacements that accept Tensors, and the modules that are changed to use them."""

@@ -1,8 +1,7 @@
-"""`adopt`: makes code of others differentiable where it coerces, by what its names for NumPy, `math` and SciPy stand for.
+"""`adopt`: makes other code differentiable by replacing its NumPy, `math` and SciPy functions.
 
-NumPy and `math` themselves stay what they are; only the globals of the code that is named change, and what they are bound to
-gives for plain values what it gave before. A package that is adopted is so with all that it imports later, and SciPy's Python
-code with it, if it uses that.
+NumPy and `math` themselves stay unchanged. Only the globals of the named code change, and the replacements give the original
+results for plain values. Adoption of a package includes its later imports, and SciPy's Python code if the package uses SciPy.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _lasting: list[Adoption] = []
 
 
 def _take(module: ModuleType) -> None:
-    """Adopt a module, if it is not: one of functad's own, or one without code in Python, is left."""
+    """Adopt a module, unless it is adopted already, belongs to functad, or has no Python code."""
     name = module.__name__
     if name not in _modules and name.partition(".")[0] != "functad" and not is_of_sparse_matrices(name):
         spec = getattr(module, "__spec__", None)
@@ -43,7 +42,7 @@ def _take(module: ModuleType) -> None:
                 adopted.change(_compared())
                 for other in list(_modules.values()) if adopted.compared else ():
                     other.keep(_compared())
-            except BaseException:  # an interrupt, which must not leave a half of it
+            except BaseException:  # an interrupt must not leave a partly adopted module
                 adopted.restore()
                 _modules.pop(name, None)
                 raise
@@ -55,10 +54,10 @@ def _compared() -> frozenset[int]:
 
 
 class _Finder(MetaPathFinder):
-    """Finds modules of adopted packages by the other finders, and lets them be adopted when they have been executed."""
+    """Finds modules of adopted packages through the other finders, and adopts each module after its execution."""
 
     def find_spec(self, fullname: str, path: Any = None, target: ModuleType | None = None) -> ModuleSpec | None:
-        """Return the spec that the other finders give, with a loader that adopts; `None` for modules of other packages."""
+        """Return the spec of another finder, with a loader that adopts; `None` for modules of other packages."""
         if not covered(fullname):
             return imported(fullname)
         for finder in sys.meta_path:
@@ -72,20 +71,20 @@ class _Finder(MetaPathFinder):
 
 
 class _AdoptingLoader(Loader):
-    """Loads a module as another loader does, and adopts it."""
+    """Loads a module with another loader, and adopts it."""
 
     def __init__(self, loader: Any) -> None:
         self._loader = loader
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """Make the module as the other loader does."""
+        """Create the module with the other loader."""
         return self._loader.create_module(spec)  # type: ignore[no-any-return]
 
     def exec_module(self, module: ModuleType) -> None:
-        """Execute the module, and adopt it."""
+        """Execute the module and adopt it."""
         assert module.__spec__ is not None
         module.__spec__.loader = module.__loader__ = self._loader
-        outside_traces(self._loader.exec_module, module)  # what it makes now lasts longer than a trace
+        outside_traces(self._loader.exec_module, module)  # objects created now outlive a trace
         with _changing:
             if covered(module.__name__):
                 _take(module)
@@ -110,7 +109,7 @@ def _recount() -> None:
 
 
 def _follow(part: str) -> None:
-    """Let the modules of a part of SciPy, that are adopted, use the functions that were entered for it meanwhile."""
+    """Rebind the names of adopted modules in a part of SciPy, after replacements for the part were registered."""
     with _changing:
         for name in [name for name in _modules if name == part or name.startswith(f"{part}.")]:
             _modules[name].change_names()
@@ -120,7 +119,7 @@ ENTERED_NOW.append(_follow)
 
 
 class Adoption:
-    """What `adopt` did: it lasts, or until the end of a `with` block.
+    """The result of `adopt`; it is in effect permanently, or until the end of a `with` block.
 
     Attributes:
         packages: the names of the packages and modules.
@@ -131,7 +130,7 @@ class Adoption:
         self._lasts = True
 
     def begin(self) -> None:
-        """Adopt the packages and what is imported of them already. An interrupted call must be followed by `end`."""
+        """Adopt the packages and their imported modules. After an interrupted call, `end` must be called."""
         with _changing:
             self._change_names()
 
@@ -147,7 +146,7 @@ class Adoption:
         self.follow_scipy(*self._modules())
 
     def end(self) -> None:
-        """Restore the names, also where further interrupts come on the way."""
+        """Restore the names, even if further interrupts occur."""
         while self._lasts:
             try:
                 self._restore()
@@ -157,16 +156,16 @@ class Adoption:
                 continue
 
     def follow_scipy(self, *modules: str) -> None:
-        """Adopt SciPy too if some of the modules, of which one may have been imported just now, are its own and use it."""
+        """Adopt SciPy too if some of the modules belong to this adoption and use SciPy."""
         if "scipy" not in self.packages and any(
             name in _modules and _modules[name].uses_scipy and self._is_own(name) for name in modules
         ):
-            self.packages = (*self.packages, "scipy")  # whose functions are called with Tensors then
+            self.packages = (*self.packages, "scipy")  # its functions will be called with Tensors
             _recount()
             _take_all()
 
     def _modules(self) -> list[str]:
-        """Return the names of the modules that it has adopted."""
+        """Return the names of the modules of this adoption."""
         return [name for name in _modules if self._is_own(name)]
 
     def _is_own(self, name: str) -> bool:
@@ -174,7 +173,7 @@ class Adoption:
 
     @property
     def left(self) -> dict[str, str]:
-        """What could not be changed, by name, and why."""
+        """The names that could not be changed, with the reasons."""
         found: dict[str, str] = {}
         for name, module in list(sys.modules.items()):
             if self._is_own(name):
@@ -190,12 +189,12 @@ class Adoption:
     def __exit__(self, *exception: object) -> None:
         try:
             self._restore()
-        except BaseException:  # an interrupt, which must not leave a half of it
+        except BaseException:  # an interrupt must not leave a partial restoration
             self.end()
             raise
 
     def _restore(self) -> None:
-        """Restore the names of what no other call has adopted; where it was interrupted, it can be called again."""
+        """Restore the names that no other call has adopted; after an interrupt, it can be called again."""
         with _changing:
             self._restore_names()
 
@@ -218,28 +217,31 @@ def adopt(target: F, /) -> F: ...
 @overload
 def adopt(*targets: str | ModuleType) -> Adoption: ...
 def adopt(*targets: Any) -> Any:
-    """Make code of others differentiable where it makes plain arrays and numbers of its arguments.
+    """Make other code differentiable, even if it converts its arguments to plain arrays and numbers.
 
-    In the globals of that code `numpy`, `math` and `scipy` become modules like `functad.numpy`, `functad.math` and
-    `functad.scipy`, also where single names were imported from them. Those take Tensors; for plain values they give exactly
-    what the originals give. NumPy and `math` themselves are not touched; SciPy is adopted with what uses it. Imports within
-    functions give these modules too. A replacement compares, hashes, copies and pickles as the original. Where a module uses a
-    function or a type as a value, and not only calls it, that name keeps the original: code that compares it by `is`, returns
-    it or hands it to other code sees the same object as before. A type that is passed as a dtype or to `isinstance` does not
-    count as a value. `module is numpy` holds for modules that adopted code hands around, not for NumPy itself.
-    Functions that Numba compiled stay the same objects, and
-    their Python code runs for Tensors; these and extension modules are named by the `left` of the result.
+    In the globals of that code, `numpy`, `math` and `scipy` become modules like `functad.numpy`, `functad.math` and
+    `functad.scipy`. Names imported from them, and imports inside functions, are replaced too. The replacements accept Tensors
+    and give exactly the original results for plain values. NumPy and `math` themselves do not change. SciPy is adopted together
+    with a package that uses it.
+
+    A replacement compares, hashes, copies and pickles like the original. If a module uses a function or type as a value, rather
+    than only calling it, that name keeps the original: code that compares it by `is`, returns it or passes it on sees the
+    original object. A type that is passed as a dtype or to `isinstance` does not count as a value. `module is numpy` holds for
+    modules that adopted code passes around, but not for NumPy itself.
+
+    Functions compiled by Numba stay the same objects; their Python code runs for Tensors. The attribute `left` of the result
+    lists these functions and extension modules.
 
     Args:
-        targets: packages or modules, by name or themselves, with their submodules and those that are imported later; or one
-            function or one class of your own, which is changed alone.
+        targets: packages or modules, as names or objects, with their submodules and later imports; or one function or class of
+            your own, which is changed alone.
 
     Returns:
-        For packages and modules what was adopted: it lasts, or as a context manager until the end of its block. For a function
-        a new one, with the code of the old; for a class the class itself, with such methods.
+        For packages and modules, an `Adoption`: it is permanent, or lasts until the end of its `with` block. For a function, a
+        new function with the same code. For a class, the class itself with adopted methods.
 
     Raises:
-        ModuleNotFoundError: there is no such module.
+        ModuleNotFoundError: a module does not exist.
         TypeError: a target is none of these.
 
     Example:
@@ -284,7 +286,7 @@ def adopt(*targets: Any) -> Any:
 
 
 def adopts_once(package: str, kept: list[Any]) -> Callable[[], None]:
-    """Return a function that adopts a package for good, and keeps that in a list, unless it is adopted already."""
+    """Return a function that adopts a package permanently, unless it is adopted already; `kept` receives the `Adoption`."""
 
     def ready() -> None:
         if not covered(package):
@@ -297,7 +299,7 @@ def adopted() -> list[str]:
     """Return the names of the packages and modules that are adopted now.
 
     Returns:
-        The names, sorted; functions and classes that were adopted alone are not among them.
+        The sorted names, without functions and classes that were adopted alone.
 
     Example:
         >>> import functad

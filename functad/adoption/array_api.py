@@ -1,8 +1,8 @@
-"""The array API: the namespace of Tensors is `functad.numpy`, whose functions take the plain arrays beside them too.
+"""The array API: the namespace of Tensors is `functad.numpy`, whose functions also accept plain arrays.
 
-array-api-compat, of which SciPy and scikit-learn carry copies, has a namespace of its own for NumPy's arrays, which it tells by
-their type, and refuses arrays of two namespaces. A copy that asks a Tensor for its namespace is therefore told that arrays
-beside Tensors are of the same. Of one that is adopted the namespace for arrays takes Tensors itself, and is that of both.
+SciPy and scikit-learn carry copies of array-api-compat. It has its own namespace for NumPy arrays, which it recognises by type,
+and it rejects arrays of two namespaces. A copy that asks a Tensor for its namespace therefore gets the same namespace for the
+arrays beside the Tensor. In an adopted copy, the namespace for arrays accepts Tensors and serves both.
 """
 
 from __future__ import annotations
@@ -24,37 +24,37 @@ def namespace_for(asking: FrameType, api_version: str | None) -> ModuleType:
     """Return the namespace for a Tensor.
 
     Args:
-        asking: the frame that asks; one of array-api-compat has other arrays beside the Tensor.
-        api_version: the version of the standard that is asked for.
+        asking: the frame of the caller; a caller in array-api-compat may have other arrays beside the Tensor.
+        api_version: the requested version of the standard.
 
     Raises:
         ValueError: NumPy has no such version.
     """
     version: Any = api_version
-    np.empty(0).__array_namespace__(api_version=version)  # raises for what it does not know
+    np.empty(0).__array_namespace__(api_version=version)  # raises for an unknown version
     helpers = asking.f_globals
     package, found, _ = helpers.get("__name__", "").rpartition(".common._helpers")
     if not found or "xs" not in asking.f_locals:
         return _namespace()
-    bare = asking.f_locals.get("use_compat") is False  # NumPy's own namespace is wanted for arrays
+    bare = asking.f_locals.get("use_compat") is False  # arrays shall have NumPy's own namespace
     others = [x for x in asking.f_locals["xs"] if issubclass(type(x), (np.ndarray, np.generic))]
     if not bare and (MARK in helpers or (others and "_cls_to_namespace" not in helpers)):
         return import_module(f"{package}.numpy")
     if others:
         _let_arrays_join(helpers)
-        namespaces = asking.f_locals["namespaces"]  # the collection itself: arrays before the Tensor have entered theirs
+        namespaces = asking.f_locals["namespaces"]  # the set itself: arrays before the Tensor have added their namespaces
         for namespace in [namespace for namespace in namespaces if namespace.__name__ in (f"{package}.numpy", "numpy")]:
             namespaces.remove(namespace)
     return _namespace()
 
 
 def _namespace() -> ModuleType:
-    """Return `functad.numpy`, which stands above this package."""
+    """Return `functad.numpy`, imported late because it imports this package."""
     return import_module("functad.numpy")
 
 
 def _let_arrays_join(helpers: dict[str, Any]) -> None:
-    """Let a copy of array-api-compat find for arrays beside Tensors the namespace of these."""
+    """Make a copy of array-api-compat return `functad.numpy` for arrays beside Tensors."""
     original = helpers["_cls_to_namespace"]
     if getattr(original, "takes_tensors", False):
         return
@@ -73,7 +73,7 @@ def _let_arrays_join(helpers: dict[str, Any]) -> None:
 
 
 class _Special(ModuleType):
-    """Functions of `scipy.special` for Tensors, which SciPy asks of the namespace of its arguments."""
+    """The functions of `scipy.special` for Tensors; SciPy asks the namespace of its arguments for them."""
 
     def __getattr__(self, name: str) -> Any:
         found = entered_in("scipy.special").get(name) or getattr(import_module("scipy.special._ufuncs"), name, None)
@@ -84,7 +84,7 @@ def special() -> ModuleType:
     """Return the functions of `scipy.special` for Tensors.
 
     Raises:
-        AttributeError: there is no SciPy.
+        AttributeError: SciPy has not been imported.
     """
     if "scipy" not in sys.modules:
         raise AttributeError("module 'functad.numpy' has no attribute 'special'")

@@ -1,4 +1,4 @@
-"""The functions of `functad.numpy`: those that make arrays make Tensors, and the others take lists with Tensors in them."""
+"""The functions of `functad.numpy`: creation functions make Tensors, the others accept lists with Tensors in them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ __all__ = ["PLAIN_TYPES", "apply_along_axis", "asarray", "asarray_chkfinite", "b
 
 
 class _Joining:
-    """`np.r_` or `np.c_`: joins what stands between the brackets, Tensors too."""
+    """`np.r_` or `np.c_`, extended to Tensors."""
 
     def __init__(self, original: Any, columns: bool) -> None:
         self._original = original
@@ -87,7 +87,7 @@ double, single = float64, float32
 
 
 class _VectorizeType(type):
-    """The class of `vectorize`, which compares and tests instances as `np.vectorize` does."""
+    """The metaclass of `vectorize`, which compares and tests instances as `np.vectorize` does."""
 
     def __instancecheck__(cls, value: Any) -> bool:
         return type.__instancecheck__(np.vectorize, value)
@@ -105,22 +105,22 @@ class _VectorizeType(type):
 copyreg.pickle(_VectorizeType, lambda cls: (copy.copy, (np.vectorize,)))
 
 
-class vectorize(np.vectorize, metaclass=_VectorizeType):  # noqa: N801 - it stands for NumPy's
+class vectorize(np.vectorize, metaclass=_VectorizeType):  # noqa: N801 - it replaces NumPy's class
     __doc__ = np.vectorize.__doc__
-    __module__ = "numpy"  # doctest would try NumPy's examples here
+    __module__ = "numpy"  # otherwise doctest would run NumPy's examples
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the function for the elements of the arguments, which are broadcast, or with `signature` for their cores."""
+        """Call the function for each element of the broadcast arguments, or for each core if there is a `signature`."""
         if not kwargs and not self.excluded and self.pyfunc is not _NO_FUNCTION:
             for value in args:
                 if type(value) not in PLAIN_TYPES:
                     break
             else:
-                return self._vectorize_call(self.pyfunc, args)  # type: ignore[attr-defined] # what NumPy's own comes to
+                return self._vectorize_call(self.pyfunc, args)  # type: ignore[attr-defined] # as NumPy's `__call__` would
         given = [*map(as_array, args), *map(as_array, kwargs.values())]
         if (
             not has_tensors(given) or not hasattr(self, "pyfunc") or self.pyfunc is _NO_FUNCTION
-        ):  # or it is being decorated with
+        ):  # as a decorator, it has no function yet
             return super().__call__(*args, **kwargs)
         names = list(kwargs)
         spread = [
@@ -151,7 +151,7 @@ class vectorize(np.vectorize, metaclass=_VectorizeType):  # noqa: N801 - it stan
         return tuple(results) if several else results[0]
 
     def _cores(self, count: int) -> list[int]:
-        """Return the number of axes of each argument that one call takes."""
+        """Return, for each argument, the number of core axes of one call."""
         if self.signature is None:
             return [0] * count
         inputs = self.signature.replace(" ", "").partition("->")[0]
@@ -162,14 +162,14 @@ _NO_FUNCTION: Any = np._NoValue
 
 
 def _stacked(parts: list[Any], shape: tuple[int, ...], kind: str | None) -> Any:
-    """Return results of calls for all places of a shape as one array."""
+    """Return the results of calls for all indices of `shape` as one array."""
     whole = np.stack([strong(part) if is_traced(part) else np.asarray(part) for part in parts])
     whole = whole.reshape(shape + shape_of(whole)[1:])
     return whole if kind is None or np.dtype(kind).kind not in "fc" else astype(whole, np.dtype(kind), copy=False)
 
 
 def frompyfunc(function: Callable[..., Any], /, nin: int, nout: int, **kwargs: Any) -> Any:
-    """`np.frompyfunc`, whose function is called for each element of Tensors too."""
+    """Call `np.frompyfunc`; the returned function also accepts Tensors and is called for each element."""
     plain, of_tensors = np.frompyfunc(function, nin, nout, **kwargs), vectorize(function)
 
     @functools.wraps(function)
@@ -180,9 +180,9 @@ def frompyfunc(function: Callable[..., Any], /, nin: int, nout: int, **kwargs: A
 
 
 def apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
-    """`np.apply_along_axis`, also where the function gives Tensors."""
+    """Call `np.apply_along_axis`; the function may return Tensors."""
     if hasattr(type(arr), "__array_function__") and not is_traced(arr) and not issubclass(type(arr), np.ndarray):
-        return np.apply_along_axis(func1d, axis, arr, *args, **kwargs)  # it is an array of another library
+        return np.apply_along_axis(func1d, axis, arr, *args, **kwargs)  # an array of another library
     arr = as_array(arr)
     rows = np.moveaxis(arr if is_traced(arr) else np.asanyarray(arr), axis, -1)
     shape = shape_of(rows)[:-1]
@@ -190,7 +190,7 @@ def apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: Any
         return np.apply_along_axis(func1d, axis, arr, *args, **kwargs)
     outs = [func1d(rows[place], *args, **kwargs) for place in np.ndindex(shape)]
     if not has_tensors(outs):
-        given = iter(outs)  # the function is called once for each row, as it may draw random numbers
+        given = iter(outs)  # one call for each row, as the function may draw random numbers
         return np.apply_along_axis(lambda row: next(given), axis, arr)
     whole = _stacked([as_array(out) for out in outs], shape, None)
     added = len(shape_of(whole)) - len(shape)
@@ -199,7 +199,7 @@ def apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: Any
 
 
 def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any:
-    """`np.piecewise`, also where a function, or a value in place of one, is or gives a Tensor."""
+    """Call `np.piecewise`; values and results of the functions may be Tensors."""
     if _may_give_tensors(x):
         entry: Any = vocabulary.find(np.piecewise)
         out = entry.front(as_array(x), condlist, funclist, *args, **kw)
@@ -209,7 +209,7 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> An
 
 
 def as_strided(x: Any, shape: Any = None, strides: Any = None, *args: Any, **kwargs: Any) -> Any:
-    """`np.lib.stride_tricks.as_strided`, of a Tensor a copy: the elements that lie where the strides lead."""
+    """Call `np.lib.stride_tricks.as_strided`; for a Tensor, return a copy of the elements at the strided positions."""
     if not is_traced(x):
         return _as_strided(x, shape, strides, *args, **kwargs)
     x.renew()
@@ -225,7 +225,7 @@ def as_strided(x: Any, shape: Any = None, strides: Any = None, *args: Any, **kwa
             f"as_strided of a Tensor, at {here()}, reads what is beside its elements, or between them. "
             f"Use np.lib.stride_tricks.sliding_window_view, or t.copy() first."
         )
-    order = np.arange(memory.size).reshape(memory.shape).ravel("K")  # of the elements in memory
+    order = np.arange(memory.size).reshape(memory.shape).ravel("K")  # memory order of the elements
     return root.reshape(-1)[order[places]]
 
 
@@ -234,7 +234,7 @@ def _may_give_tensors(a: Any) -> bool:
 
 
 def fromiter(iterable: Any, dtype: Any, count: int = -1, **kwargs: Any) -> Any:
-    """`np.fromiter`, also of Tensors."""
+    """Call `np.fromiter`; the elements may be Tensors."""
     if making() is None and not is_traced(iterable):
         return np.fromiter(iterable, dtype, count, **kwargs)
     values = list(iterable) if count < 0 else list(itertools.islice(iterable, count))
@@ -248,7 +248,7 @@ def fromiter(iterable: Any, dtype: Any, count: int = -1, **kwargs: Any) -> Any:
 
 
 def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Any:
-    """`np.asarray_chkfinite`, also of Tensors."""
+    """Call `np.asarray_chkfinite`; the argument may be a Tensor."""
     if not has_tensors((a,)):
         return np.asarray_chkfinite(a, dtype, order)
     a = asarray(a, dtype, order)
@@ -259,7 +259,7 @@ def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Any:
 
 
 def broadcast_arrays(*args: Any, **kwargs: Any) -> Any:
-    """`np.broadcast_arrays`; beside Tensors all arrays of floats become Tensors, so that these can be written into copies."""
+    """Call `np.broadcast_arrays`; beside Tensors, float arrays become Tensors, so that Tensors can be written to copies."""
     arrays = tuple(np.broadcast_arrays(*map(as_array, args), **kwargs))
     recorder = making()
     if recorder is None or not has_tensors(arrays):
@@ -268,7 +268,7 @@ def broadcast_arrays(*args: Any, **kwargs: Any) -> Any:
 
 
 def fromfunction(function: Callable[..., Any], shape: Any, *, dtype: Any = float, like: Any = None, **kwargs: Any) -> Any:
-    """`np.fromfunction`, also where the function gives a Tensor."""
+    """Call `np.fromfunction`; the function may return a Tensor."""
     if like is not None:
         return np.fromfunction(function, shape, dtype=dtype, like=like, **kwargs)
     return function(*np.indices(shape, dtype=dtype), **kwargs)
@@ -284,13 +284,13 @@ def _found(module: ModuleType, name: str) -> Any:
     found = getattr(module, name)
     if isinstance(found, np.ufunc):
         return ufunc_taking_lists(found)
-    if isinstance(found, type(np.sum)):  # what dispatches by its arguments
+    if isinstance(found, type(np.sum)):  # a function with dispatch on its arguments
         return made_when_called(found, taking_lists)
     return found
 
 
 def _filled(module: ModuleType) -> ModuleType:
-    """Return a module like one of NumPy, such as `linalg`, whose functions take lists with Tensors in them."""
+    """Return a copy of a NumPy module such as `linalg`, with functions that accept lists with Tensors in them."""
     filled = ModuleType(module.__name__, module.__doc__)
     vars(filled).update({name: _found(module, name) for name in vars(module)})
     return filled
@@ -298,7 +298,7 @@ def _filled(module: ModuleType) -> ModuleType:
 
 @functools.cache
 def namespace() -> dict[str, Any]:
-    """Return the names of `functad.numpy`: those of NumPy, and what stands for them here."""
+    """Return the names of `functad.numpy`: NumPy's names, with the replacements of this package."""
     own = {name: value for name, value in globals().items() if name in _OWN}
     tricks = _filled(np.lib.stride_tricks)
     vars(tricks).update(as_strided=as_strided)

@@ -1,6 +1,6 @@
-"""How SciPy's Python code chooses between formulas, where values are not known or differ between examples: by both.
+"""Formulas that SciPy's Python code chooses by values: if values are unknown or differ between examples, compute all formulas.
 
-Where values are known SciPy's own functions run, which compute each formula where it is chosen.
+If the values are known, SciPy's own functions run and compute only the chosen formula.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from functad.primitives.operands import innermost, is_traced
 
 
 def are_known(*values: Any) -> bool:
-    """Say whether values are known, and the same for all examples of a batch."""
+    """Return `True` if values are known and the same for all examples of a batch."""
     found = [(value, innermost(value)) for value in values if is_traced(value)]
     return not any(isinstance(value, ArraySpec) or np.shape(value) != shape_of(given) for given, value in found)
 
 
 def where_unknown(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method for `of_methods` that is SciPy's own where its arguments are known, and otherwise a function."""
+    """Return a method for `of_methods`: SciPy's own if its arguments are known, otherwise `function`."""
 
     def called(original: Any, *args: Any, **kwargs: Any) -> Any:
         if are_known(*args, *kwargs.values()):
@@ -37,11 +37,11 @@ def _tuple(arrays: Any) -> tuple[Any, ...]:
 
 
 def lazily(part: str, name: str, enter: Callable[..., Any]) -> None:
-    """Enter for a function of SciPy that chooses one that does so for values that are not known.
+    """Register a replacement for a SciPy function that chooses between formulas; unknown values select with `np.where`.
 
     Args:
-        part: the module that has it, which the SciPy that is installed may not have.
-        name: of the function.
+        part: the module of the function; the installed SciPy may lack it.
+        name: the name of the function.
         enter: `of_tensors`.
     """
     try:
@@ -53,7 +53,7 @@ def lazily(part: str, name: str, enter: Callable[..., Any]) -> None:
 
 
 def _where(original: Callable[..., Any]) -> Callable[..., Any]:
-    """`apply_where(cond, args, f1, f2, fill_value=)`, and `_lazywhere(cond, arrays, f, fillvalue, f2)`."""
+    """Replace `apply_where(cond, args, f1, f2, fill_value=)` and `_lazywhere(cond, arrays, f, fillvalue, f2)`."""
 
     def chosen(cond: Any, arrays: Any, f: Any, *rest: Any, **options: Any) -> Any:
         arrays = _tuple(arrays)
@@ -67,7 +67,7 @@ def _where(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _select(original: Callable[..., Any]) -> Callable[..., Any]:
-    """`_lazyselect(condlist, choicelist, arrays, default)`."""
+    """Replace `_lazyselect(condlist, choicelist, arrays, default)`."""
 
     def chosen(condlist: Any, choicelist: Any, arrays: Any, default: Any = 0) -> Any:
         if are_known(*condlist, *arrays):

@@ -1,4 +1,4 @@
-"""What can be seen in the code of a module without running it: which names its functions call and compare."""
+"""Analysis of the code of a module without running it: its functions, their nested code and their instructions."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ T = TypeVar("T")
 
 
 def of_code(look: Callable[..., T]) -> Callable[..., T]:
-    """Return a function of a Python function that gives what `look` finds in its code, and looks once at each.
+    """Return a function that gives the result of `look` for a Python function, and caches the result.
 
     Args:
-        look: given the code, and what the function is called with beside the Python function.
+        look: a function of the code and of the further arguments.
     """
     known: WeakKeyDictionary[FunctionType, tuple[CodeType, tuple[Any, ...], T]] = WeakKeyDictionary()
 
@@ -33,13 +33,13 @@ def of_code(look: Callable[..., T]) -> Callable[..., T]:
 
 
 def functions_of(module: ModuleType) -> Iterator[FunctionType]:
-    """Yield every function whose code is that of a module: of its classes and tables, and those that decorators keep, too."""
+    """Yield every function defined in a module, including methods, entries of tables, and functions that decorators hold."""
     names = vars(module)
     waiting = [value for value in list(names.values()) if type(value) is dict or _defined_in(value, module)]
     seen: set[int] = set()
     while waiting:
         value = waiting.pop()
-        if id(value) in seen:  # a class may hold itself
+        if id(value) in seen:  # a class may contain itself
             continue
         seen.add(id(value))
         if type(value) is FunctionType and value.__globals__ is names:
@@ -48,11 +48,11 @@ def functions_of(module: ModuleType) -> Iterator[FunctionType]:
 
 
 def _within(value: Any, module: ModuleType) -> list[Any]:
-    """List the parts of a function, a class or another object that may be functions."""
+    """Return the parts of a function, a class or another object that may be functions."""
     if type(value) is FunctionType:
         held = [value.__dict__.get("__wrapped__")]
         for cell in value.__closure__ or ():
-            with suppress(ValueError):  # it is empty, so far
+            with suppress(ValueError):  # the cell is empty so far
                 held.append(cell.cell_contents)
         return [part for part in held if not isinstance(part, (type, dict, ModuleType))]
     if type(value) is dict:
@@ -73,7 +73,7 @@ _WRAPPING = frozenset({type(functools.cache(len))})
 
 
 def codes_of(outermost: CodeType) -> Iterator[CodeType]:
-    """Yield the code of a function, and of those within it."""
+    """Yield the code of a function and of its nested functions."""
     waiting = [outermost]
     while waiting:
         code = waiting.pop()
@@ -86,22 +86,22 @@ def _defined_in(value: Any, module: ModuleType) -> bool:
 
 
 def module_of(value: Any) -> str:
-    """Return the name of the module that defines a function or class; an empty string if there is none."""
+    """Return the name of the module that defines a function or class; an empty string if it has none."""
     try:
         name = getattr(value, "__module__", None)
     except Exception:  # noqa: BLE001 - an object in place of a package that is not installed may raise any error
         return ""
-    return name if isinstance(name, str) else ""  # a class may define a property of that name
+    return name if isinstance(name, str) else ""  # a class may define a property `__module__`
 
 
 def has_instruction(code: CodeType, operation: int) -> bool:
-    """Say whether an instruction is in a code."""
+    """Return `True` if a code object contains an instruction."""
     raw = code.co_code
-    return operation in raw and operation in raw[::2]  # it may be an operand, but is neither in most codes
+    return operation in raw and operation in raw[::2]  # the byte may be an operand; in most code it is absent
 
 
 def steps_of(code: CodeType) -> Iterator[tuple[int, Any, int]]:
-    """Yield each instruction, its operand, a name where it is one, and its place: ten times faster than `dis`."""
+    """Yield each instruction with its operand (a name where it is one) and its offset; ten times faster than `dis`."""
     raw, names = code.co_code, code.co_names
     extended = 0
     for place in range(0, len(raw), 2):
@@ -126,4 +126,4 @@ _SHIFTS = {
     }.items()
     if name in dis.opmap
 }
-"""By how many bits an operand is more than the place of a name: these tell what is done with the name."""
+"""For each instruction with a name operand, the number of flag bits below the index of the name."""

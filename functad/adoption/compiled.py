@@ -1,6 +1,6 @@
-"""Compiled functions of SciPy in adopted code: arrays that were made inside of a trace, and took no Tensor, are handed over.
+"""Compiled SciPy functions in adopted code: a constant Tensor is passed as its plain array.
 
-In adopted code `np.zeros(n)` is a Tensor into which others can be written, and compiled code needs its memory.
+In adopted code `np.zeros(n)` inside a trace is a Tensor that can hold other Tensors, but compiled code needs its memory.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from functad.tracing.traces.base import resolve
 _KINDS = frozenset({"cython_function_or_method", "fused_cython_function", "builtin_function_or_method"})
 
 _IN_C = "builtin_function_or_method"
-"""The type of functions that read memory: some of SciPy's, as `lsoda`, end the process when what they are given is no array."""
+"""The type of functions that read memory directly: some, such as `lsoda`, crash the process if an argument is not an array."""
 
 
 def is_compiled(value: Any) -> bool:
-    """Say whether an object is a function that Cython, Pythran or C++ has compiled."""
+    """Return `True` if an object is a function compiled by Cython, Pythran or C++."""
     return type(value).__name__ in _KINDS
 
 
 class CompiledFunction:
-    """A compiled function, which is given the arrays that constant Tensors stand for; what it writes there, they keep."""
+    """A compiled function that receives the arrays of constant Tensors; values written to the arrays are copied back."""
 
     def __init__(self, original: Callable[..., Any]) -> None:
         functools.update_wrapper(self, original)
@@ -71,7 +71,7 @@ class CompiledFunction:
 
 
 def _handed(a: Any, handed: list[tuple[Any, Any, Any]]) -> Any:
-    """Return a copy of the array that a constant Tensor stands for, and note it; anything else as it is."""
+    """Return a copy of the array of a constant Tensor and record the pair; return any other argument unchanged."""
     if not is_traced(a):
         return a
     outer = resolve(a)
@@ -88,5 +88,5 @@ def _handed(a: Any, handed: list[tuple[Any, Any, Any]]) -> Any:
 
 
 def is_writeable_array(x: Any) -> bool:
-    """Say whether elements of an array may be assigned to, for SciPy: of a Tensor of a number of NumPy's they may not."""
+    """Return `True` if SciPy may assign to elements of `x`; `False` for a Tensor of a NumPy scalar."""
     return not issubclass(type(innermost(x)), np.generic)

@@ -1,7 +1,7 @@
-"""The functions of `functad.numpy` that make arrays: inside a trace they make Tensors, into which others can be written.
+"""The array creation functions of `functad.numpy`: inside a trace they create Tensors that can be written to.
 
-Outside of one, for plain values, they call NumPy at once: the parameters that are used most are named, as those that are packed
-and unpacked take longer than the rest.
+Outside a trace, for plain values, they call NumPy at once. The most frequent parameters are named, since packing and unpacking
+arguments would take longer than the rest.
 """
 
 from __future__ import annotations
@@ -39,11 +39,12 @@ def _given(*values: Any) -> list[Any]:
 
 
 def _made(function: Function, *, converts: bool = False) -> Function:
-    """Return a function of NumPy that makes arrays, as one that makes Tensors inside a trace, or of Tensors.
+    """Return a NumPy creation function that creates Tensors inside a trace, or from Tensors.
 
     Args:
-        function: the function.
-        converts: it may give back the array that it is given, which then stays what it is: no Tensor can be written into it.
+        function: the NumPy function.
+        converts: `True` if the function may return the array that it was given. The array then stays plain, so no Tensor can be
+            written to it.
     """
 
     def made(*args: Any, **kwargs: Any) -> Any:
@@ -54,7 +55,7 @@ def _made(function: Function, *, converts: bool = False) -> Function:
                 return out
             if converts and args and type(args[0]) is np.ndarray and np.may_share_memory(out, args[0]):
                 return out
-            given: Any = args[:1] if args and type(args[0]) not in LISTS else ()  # of lists NumPy makes new arrays
+            given: Any = args[:1] if args and type(args[0]) not in LISTS else ()  # NumPy copies lists
         else:
             args, kwargs = tuple(map(read, args)), {name: read(value) for name, value in kwargs.items()}
             given = flatten((args, kwargs))[0]
@@ -62,7 +63,7 @@ def _made(function: Function, *, converts: bool = False) -> Function:
             out = function(*args, **kwargs) if "like" in kwargs else entry.front(*args, **kwargs)
             recorder = _running()
             if is_traced(out) and not shape_of(out) and issubclass(type(innermost(out)), np.generic):
-                return out.reshape(())  # an array, which can be written into
+                return out.reshape(())  # an array, which can be written to
             if recorder is None or type(out) is tuple or is_traced(out) or dtype_of(out).kind not in "fc":
                 return out
         return recorder.buffer(apart_from(given, out))
@@ -71,7 +72,7 @@ def _made(function: Function, *, converts: bool = False) -> Function:
 
 
 def _of_array(function: Function, *, converts: bool = False) -> Any:
-    """Enter a function that makes an array of its first argument, in a dtype that may be the second."""
+    """Wrap a function that creates an array from its first argument; the second may be a dtype."""
     made = _made(function, converts=converts)
 
     def called(a: Any = ABSENT, /, dtype: Any = None, *args: Any, copy: Any = ABSENT, **kwargs: Any) -> Any:
@@ -93,14 +94,14 @@ def _of_array(function: Function, *, converts: bool = False) -> Any:
 
 
 def _without_question(function: Function) -> Function:
-    """Return a function as one of plain values only, which does not ask whether they are arrays of other libraries."""
+    """Return the NumPy implementation for plain values, without the check for arrays of other libraries."""
     return getattr(function, "_implementation", function)
 
 
 def _with_dtype(dtype: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the arguments after the first ones of NumPy's function, with a dtype by position only if others follow it.
+    """Return NumPy's arguments after the first ones; the dtype is positional only if further arguments follow.
 
-    Other libraries have their parameters in another order: the third of Dask's `full_like` is `order`.
+    Other libraries order parameters differently: the third parameter of Dask's `full_like` is `order`.
     """
     if args:
         return (dtype, *args), kwargs
@@ -108,7 +109,7 @@ def _with_dtype(dtype: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tu
 
 
 def _of_shape(function: Function, *, like: bool = False) -> Any:
-    """Enter a function that makes an array of a shape, or like another array; NumPy tells of Tensors of which it is like."""
+    """Wrap a function that creates an array of a given shape, or like another array; NumPy dispatches for a Tensor."""
     quick = _without_question(function)
 
     def called(shape: Any = ABSENT, /, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
@@ -128,7 +129,7 @@ def _buffer(recorder: Any, out: Any) -> Any:
 
 
 def _square(function: Function) -> Any:
-    """Enter a function that makes a matrix of lengths."""
+    """Wrap a function that creates a matrix from its lengths."""
 
     def called(*args: Any, **kwargs: Any) -> Any:
         return _buffer(_running(), function(*args, **kwargs) if kwargs else function(*args))
@@ -137,7 +138,7 @@ def _square(function: Function) -> Any:
 
 
 def _filled(function: Function, *, like: bool = False) -> Any:
-    """Enter a function that makes an array of a shape, or like another array, with one value everywhere."""
+    """Wrap a function that creates an array with one value everywhere, of a given shape or like another array."""
     made, quick = _made(function), _without_question(function)
 
     def called(shape: Any = ABSENT, /, fill_value: Any = ABSENT, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
@@ -155,7 +156,7 @@ def _filled(function: Function, *, like: bool = False) -> Any:
 
 
 def _arange(function: Function) -> Any:
-    """Enter `arange`, whose dtype is often given by name."""
+    """Wrap `arange`; its dtype is often given by name."""
     made = _made(function)
 
     def called(a: Any = ABSENT, /, stop: Any = None, step: Any = None, dtype: Any = None, **kwargs: Any) -> Any:
@@ -173,7 +174,7 @@ def _arange(function: Function) -> Any:
 
 
 def _linspace(function: Function) -> Any:
-    """Enter `linspace`."""
+    """Wrap `linspace`."""
     made, quick = _made(function), _without_question(function)
 
     def called(start: Any, stop: Any, num: Any = 50, endpoint: Any = True, *args: Any, **kwargs: Any) -> Any:
@@ -201,4 +202,4 @@ MAKING = (
     "array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray", "require", "zeros", "ones", "empty", "zeros_like",
     "ones_like", "empty_like", "eye", "identity", "full", "full_like", "arange", "linspace",
 )  # fmt: skip
-"""Names of the functions that make arrays."""
+"""The names of the creation functions."""

@@ -1,7 +1,7 @@
-"""`import numpy` within a function of adopted code, which does not look at the globals of its module.
+"""`import numpy` inside a function of adopted code, which bypasses the globals of the module.
 
-The function gets other code, which imports from a name of ours: the module of that name is what stands for NumPy. No source is
-needed for that, and `__import__` stays what it is for everybody else.
+The bytecode of the function is changed to import a module under a private name; that module is the replacement of NumPy. No
+source is needed, and `__import__` stays unchanged.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ _PREFIX = "functad imports "
 _TOPS = ("numpy", "math", "scipy")
 _IMPORT, _CONST = dis.opmap["IMPORT_NAME"], dis.opmap["LOAD_CONST"]
 _LEVELS = (_CONST, dis.opmap.get("LOAD_SMALL_INT", _CONST))
-"""The instructions that load how many dots stand before the name, two before that which imports it."""
+"""The instructions that load the level of a relative import, two instructions before the import instruction."""
 _kept: list[Kept] = []
-"""Sets of originals that stay what they are, each for some modules; their indices are part of the names that these import."""
+"""Sets of kept originals, each shared by some modules; the index of a set is part of the private import names."""
 
 
 class Imports:
-    """The imports in the code of one function, and of those in it, of what stands for NumPy, `math` and SciPy.
+    """Redirects imports of NumPy, `math` and SciPy in the code of a function, including nested functions.
 
     Attributes:
-        package: where relative imports begin.
-        kept: identities of originals that stay what they are.
-        scipy: SciPy is imported.
-        complete: all imports were redirected; in very long functions some cannot be.
+        package: the package for relative imports.
+        kept: identities of originals that are not replaced.
+        scipy: `True` if the code imports SciPy.
+        complete: `False` if an import was not redirected, which happens in functions with very many names.
     """
 
     def __init__(self, package: str, kept: Kept) -> None:
@@ -42,7 +42,7 @@ class Imports:
         self.scipy, self.complete = False, True
 
     def redirected(self, code: CodeType) -> CodeType:
-        """Return code that imports what stands for the modules; itself if it imports none of them."""
+        """Return code that imports the replacements; the same code if it imports none of the modules."""
         consts = tuple([self.redirected(part) if isinstance(part, CodeType) else part for part in code.co_consts])
         if any(a is not b for a, b in zip(consts, code.co_consts, strict=True)):
             code = code.replace(co_consts=consts)
@@ -78,22 +78,22 @@ class Imports:
 
 
 _LARGEST = 255
-"""An operand of Python's instructions has one byte; where it has more, the function stays what it is."""
+"""An operand of an instruction has one byte; an import that needs a larger operand stays unchanged."""
 
 
 def imported(fullname: str) -> ModuleSpec | None:
-    """Return how a module of a name of ours is found; `None` for other names."""
+    """Return the spec of a module with a private import name; `None` for other names."""
     return ModuleSpec(fullname, _Redirecting(), is_package=True) if fullname.startswith(_PREFIX) else None
 
 
 class _Redirecting(Loader):
-    """Gives, for a name of ours, what stands for the module of the name that follows."""
+    """Loads the replacement of the module after the private prefix."""
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """Leave it to Python; the module is replaced at once."""
+        """Return `None`: `exec_module` replaces the default module at once."""
         return None
 
     def exec_module(self, module: ModuleType) -> None:
-        """Import the original, and put what stands for it in the place of the module."""
+        """Import the original, and put its replacement into `sys.modules`."""
         number, _, name = module.__name__.removeprefix(_PREFIX).partition(" ")
         sys.modules[module.__name__] = replacement(import_module(name), kept=_kept[int(number)])

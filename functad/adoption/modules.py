@@ -1,4 +1,4 @@
-"""A module that is adopted: what its names, functions and classes refer to is bound to what stands for it, and restored."""
+"""Adopted modules: names, functions and classes of a module are bound to replacements, and restored."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from functad.adoption.replacements import NUMBERS, Kept, is_foreign, is_type_of_
 from functad.adoption.scipy_functions import is_of_scipy
 
 MARK = "__functad_adopted__"
-"""Stands among the globals of adopted code."""
+"""A global that marks adopted code."""
 
 PACKAGES: Counter[str] = Counter()
-"""The packages and modules that are adopted, and how often."""
+"""The adopted packages and modules, with the number of active adoptions."""
 
 _prefixes: list[tuple[str, ...]] = [()]
 
 
 def recount(names: Iterable[str]) -> None:
-    """Take note of all packages that are adopted; those that are so several times come several times."""
+    """Set the adopted packages; a package with several adoptions appears several times."""
     found = Counter(names)
     _prefixes[0] = tuple([f"{name}." for name in found])
     PACKAGES.clear()
@@ -37,17 +37,17 @@ def recount(names: Iterable[str]) -> None:
 
 
 def covered(name: str) -> bool:
-    """Say whether a module is adopted, or in a package that is."""
+    """Return `True` if a module or its package is adopted."""
     return f"{name}.".startswith(_prefixes[0])
 
 
 class AdoptedModule:
-    """An adopted module: what was bound in it, and what is now.
+    """An adopted module: its original and its current bindings.
 
     Attributes:
         module: the module.
-        changes: each a place, a key, what stood there and what stands there now.
-        left: what could not be changed, and why.
+        changes: tuples of the changed object, a key, the original value and the replacement.
+        left: names that could not be changed, with the reason.
         compared: identities of the functions and types of NumPy, `math` and SciPy that the module compares by `is`.
     """
 
@@ -60,11 +60,11 @@ class AdoptedModule:
         self._stored_ids: Kept = frozenset()
 
     def change(self, compared: Kept = frozenset()) -> None:
-        """Bind all that the module refers to; what is interrupted on the way can be restored.
+        """Bind all references of the module to replacements; an interrupted call can be restored.
 
         Args:
             compared: identities of the originals that other adopted modules compare by `is`. The module keeps these where it
-                stores them, since another module may be given them.
+                stores them, since another module may receive them.
         """
         module = self.module
         functions = list(functions_of(module))
@@ -72,7 +72,7 @@ class AdoptedModule:
         self.compared, self._stored_ids, self.compares = uses.compared, uses.stored, uses.compares
         self._compared_anywhere = compared | uses.compared
         self.kept = uses.kept | (uses.stored & self._compared_anywhere)
-        functions += self._compiled()  # which read the originals for plain values
+        functions += self._compiled()  # for plain values, these read the originals
         self.change_names()
         self._change_code(functions)
         called = frozenset[str]().union(*map(_numbers, functions))
@@ -81,7 +81,7 @@ class AdoptedModule:
         self._set(vars(module), MARK, _ABSENT, True)
 
     def change_names(self) -> None:
-        """Bind what the module's names, its functions and its classes refer to, to what stands for it."""
+        """Bind the references of the module's names, functions and classes to replacements."""
         for name, value in list(vars(self.module).items()):
             if name.startswith("__") and name.endswith("__"):
                 continue
@@ -94,8 +94,8 @@ class AdoptedModule:
             elif type(value) is FunctionType:
                 self._change_function(value)
             elif covered(module_of(type(value))) and not isinstance(value, type):
-                with suppress(Exception):  # what stands for a package that is not installed may raise whatever is asked of it
-                    self._change_items(vars(value))  # an object that stands for an array library, say
+                with suppress(Exception):  # a placeholder for a package that is not installed may raise any error
+                    self._change_items(vars(value))  # for example, an object that wraps an array library
             elif isinstance(value, type) and module_of(value) == self.module.__name__:
                 for own, attribute in list(vars(value).items()):
                     if type(attribute) is FunctionType:
@@ -118,7 +118,7 @@ class AdoptedModule:
             self._set(place, key, value, found)
 
     def _stored(self, value: Any) -> Any:
-        """Return the replacement of a default, an attribute or an entry of a table; other code may compare these by `is`."""
+        """Return the replacement of a default, an attribute or a table entry, unless other code may compare it by `is`."""
         stays = is_type_of_numpy(value) or id(value) in self._compared_anywhere
         stays = stays or (self.compares and is_foreign(value, self.module.__name__))
         return value if stays else replacement(value, kept=self.kept)
@@ -133,11 +133,11 @@ class AdoptedModule:
                 self._change(table, key, value)
 
     def _change_function(self, function: FunctionType) -> None:
-        """Change what a function of the package has by default, or keeps in cells, as one that a decorator made does."""
+        """Replace the defaults of a function of the package, and the values in its closure, such as a decorated function."""
         if not covered(module_of(function)) or function.__globals__.get("__name__", "").partition(".")[0] == "functad":
-            return  # functad's own, which stand for others, keep these in cells
+            return  # functad's replacements keep the originals in their closures
         for cell in function.__closure__ or ():
-            with suppress(ValueError):  # it is empty, so far
+            with suppress(ValueError):  # the cell is empty so far
                 value = cell.cell_contents
                 if type(value) is FunctionType and value is not function and value.__closure__:
                     self._change_function(value)
@@ -150,13 +150,13 @@ class AdoptedModule:
                 self._set(function, "__defaults__", defaults, found)
         if function.__kwdefaults__:
             self._change_items(function.__kwdefaults__)
-        if function.__dict__:  # a function for numbers may have one for arrays as an attribute
+        if function.__dict__:  # a function for numbers may store one for arrays as an attribute
             for key, value in list(vars(function).items()):
                 if type(value) is np.vectorize:
                     self._change(vars(function), key, value)
 
     def _change_code(self, functions: Sequence[FunctionType]) -> None:
-        """Let functions that multiply by the method `dot` do so for Tensors too, and import what stands for NumPy."""
+        """Change the bytecode of functions: `dot` accepts Tensors, and imports give replacements."""
         package = vars(self.module).get("__package__") or self.module.__name__
         for function in functions:
             code, multiplies, imports = _changed(function, package, self.kept)
@@ -170,16 +170,16 @@ class AdoptedModule:
                 self._set(function, "__code__", function.__code__, code)
 
     def _compiled(self) -> list[FunctionType]:
-        """List the Python functions of the module that Numba compiles."""
+        """Return the Python functions of the module that Numba compiles."""
         found = [python_function(value) for value in list(vars(self.module).values()) if is_of_numba(value)]
         return [function for function in found if type(function) is FunctionType and function.__globals__ is vars(self.module)]
 
     def _leave_compiled(self, value: Any) -> None:
-        """Let Numba, which reads the globals when it compiles, find what they were; it knows functions by their identity."""
+        """Let Numba compile with the original globals, and call the Python function for Tensors."""
         function = of_tensors(value)
         if function is not None and PYTHON not in vars(value):
             kind: Any = type(value)
-            with suppress(TypeError):  # a class of another layout
+            with suppress(TypeError):  # a class with another layout
                 self._set(value, "__class__", kind, class_looking_for_tensors(kind))
                 self._set(vars(value), PYTHON, _ABSENT, function)
         dispatcher = getattr(value, "_dispatcher", value)
@@ -194,7 +194,7 @@ class AdoptedModule:
                 self._set(place, "py_func", function, own)
 
     def keep(self, compared: Kept) -> None:
-        """Keep originals that another module compares by `is`, if this module stores some of them.
+        """Restore originals that another module compares by `is`, if this module stores some of them.
 
         Args:
             compared: identities of all originals that adopted modules compare by `is`.
@@ -211,7 +211,7 @@ class AdoptedModule:
         _bind(place, key, new)
 
     def restore(self) -> None:
-        """Bind every name to what it was bound to, unless somebody else has bound it since."""
+        """Restore every binding, except those that other code has changed since."""
         for place, key, old, new in reversed(self.changes):
             held = (
                 place if type(place) is dict else vars(place) if isinstance(place, type) else {key: getattr(place, key, None)}
@@ -221,7 +221,7 @@ class AdoptedModule:
 
 
 def _belongs_to_others(table: dict[Any, Any]) -> bool:
-    """Return `True` if a table that a module has as a global is `sys.modules`, or belongs to a module that is not adopted."""
+    """Return `True` if a table is `sys.modules`, or belongs to a module that is not adopted."""
     if table is sys.modules:
         return True
     for name, module in list(sys.modules.items()):
@@ -233,19 +233,19 @@ def _belongs_to_others(table: dict[Any, Any]) -> bool:
 
 @of_code
 def _numbers(code: CodeType) -> frozenset[str]:
-    """Return the names of Python's types of numbers that occur in a function."""
+    """Return the names of Python's number types that occur in a function."""
     return frozenset().union(*[NUMBERS.keys() & part.co_names for part in codes_of(code)])
 
 
 @of_code
 def _changed(code: CodeType, package: str, kept: Kept) -> tuple[CodeType, bool, Imports]:
-    """Return the code that a function gets, whether that calls `product`, and what it imports."""
+    """Return the changed code of a function, `True` if it calls `product`, and its imports."""
     imports, multiplied = Imports(package, kept), with_products(code)
     return imports.redirected(multiplied), multiplied is not code, imports
 
 
 class _Before(dict[str, Any]):
-    """The globals of an adopted module as they would be if it were not."""
+    """The globals of an adopted module with the original values."""
 
     def __init__(self, adopted: AdoptedModule) -> None:
         super().__init__()
@@ -265,7 +265,7 @@ class _Before(dict[str, Any]):
 _ABSENT: Any = object()
 
 _VALUES = frozenset({str, int, float, complex, bool, bytes, tuple, list, set, frozenset, type(None), np.ndarray, np.float64})
-"""Types of what nothing stands for; there is much of it in modules."""
+"""Types that never have a replacement; most values in modules have one of these types."""
 
 
 def _bind(place: Any, key: Any, value: Any) -> None:

@@ -1,7 +1,7 @@
-"""Functions that Numba compiled: with Tensors the Python function runs that was compiled, with all else the compiled one.
+"""Functions compiled by Numba: a call with Tensors runs the Python function, any other call the compiled one.
 
-The object that Numba made stays the one that it is, as others find it by its identity, and Numba by its class; only its class
-becomes one that is derived from that, and looks at the arguments.
+The Numba object keeps its identity, since other code may compare it. Only its class changes, to a subclass that checks the
+arguments; Numba still recognises that class.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from functad.adoption.arrays import has_tensors, vectorize
 from functad.adoption.code import module_of
 
 PYTHON = "__functad_python__"
-"""The name under which a function of Numba keeps what is called with Tensors."""
+"""The attribute of a Numba function that holds the function to call with Tensors."""
 
 
 def is_of_numba(value: Any) -> bool:
-    """Say whether Numba made an object."""
+    """Return `True` if an object was made by Numba."""
     return module_of(type(value)).partition(".")[0] == "numba"
 
 
 @functools.cache
 def class_looking_for_tensors(kind: Any) -> type:
-    """Return the class of functions of Numba that calls the Python function if there are Tensors among the arguments."""
+    """Return a subclass of `kind` that calls the Python function if there are Tensors among the arguments."""
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         if has_tensors(args) or (kwargs and has_tensors(kwargs.values())):
@@ -36,15 +36,15 @@ def class_looking_for_tensors(kind: Any) -> type:
 
 
 def python_function(value: Any) -> Any:
-    """Return the function that Numba compiles to an object; `None` if that is not known."""
+    """Return the Python function that a Numba object compiles; `None` if it is unknown."""
     return getattr(getattr(value, "_dispatcher", value), "py_func", None)
 
 
 def of_tensors(value: Any) -> Any:
-    """Return the function that is called with Tensors in place of an object of Numba; `None` if there is nothing.
+    """Return the function to call with Tensors instead of a Numba object; `None` if there is none.
 
-    A ufunc of Numba's is one of numbers, which is called for each; of generalized ones there is none, as theirs write into an
-    argument.
+    For a Numba ufunc, the Python function is called for each element. A generalized ufunc has no replacement, since its Python
+    function writes to an argument.
     """
     function, name = python_function(value), type(value).__name__
     if not isinstance(function, FunctionType) or "GUFunc" in name:

@@ -1,4 +1,4 @@
-"""One function or one class of one's own that is adopted alone: its module stays what it is."""
+"""Adoption of a single function or class of the user; its module stays unchanged."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from functad.places import here
 
 
 class _Globals(dict[str, Any]):
-    """The globals of one adopted function: those of its module, where what coerces is replaced as it is looked up."""
+    """The globals of one adopted function: the globals of its module, with replacements made at each lookup."""
 
     def __init__(self, own: dict[str, Any], kept: Kept, numbers: frozenset[str]) -> None:
         replaced = {name: value for name, value in NUMBERS.items() if name not in numbers}
@@ -29,12 +29,12 @@ class _Globals(dict[str, Any]):
 
 
 def _imported(kept: Kept, name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
-    """Import as Python does; what an adopted function imports in its body is replaced too."""
+    """Import as Python does, and return the replacement of the module."""
     return replacement(__import__(name, getattr(globals, "_own", globals), locals, fromlist, level), kept=kept)
 
 
 def adopted_function(f: FunctionType) -> FunctionType:
-    """Return a function with the code of another one, and the globals of adopted code."""
+    """Return a function with the same code and the globals of adopted code."""
     codes = [f.__code__, *[const for const in f.__code__.co_consts if isinstance(const, CodeType)]]
     if any(step.opname in ("STORE_GLOBAL", "DELETE_GLOBAL") for code in codes for step in dis.get_instructions(code)):
         raise UnsupportedError(
@@ -50,17 +50,17 @@ def adopted_function(f: FunctionType) -> FunctionType:
 
 
 def _cell(cell: CellType, kept: Kept) -> CellType:
-    """Return a cell with what stands for the module or function that a cell holds; else the cell itself."""
+    """Return a cell with the replacement of the module or function in `cell`; `cell` itself if there is no replacement."""
     try:
         value = cell.cell_contents
-    except ValueError:  # it is empty, so far
+    except ValueError:  # the cell is empty so far
         return cell
     found = replacement(value, kept=kept)
     return cell if found is value else CellType(found)
 
 
 def adopted_class(cls: Any) -> Any:
-    """Give a class methods that are adopted functions."""
+    """Replace the methods of a class by adopted functions; return the class."""
     for name, value in list(vars(cls).items()):
         if isinstance(value, FunctionType):
             setattr(cls, name, adopted_function(value))

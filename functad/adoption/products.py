@@ -1,8 +1,8 @@
-"""`A.dot(t)` in adopted code, where `A` is a plain array, whose method is C code that asks a Tensor for its values.
+"""`A.dot(t)` in adopted code, for a plain array `A`: the C method would ask the Tensor `t` for its values.
 
-Functions that call such a method get other code: where the method is loaded, `product` is, and what stands before `.dot`
-becomes its first argument. The instruction that loads a method is so long that these fit in its place, so nothing else moves:
-no source is needed, and lines are where they were.
+The bytecode of functions that call such a method is changed: `product` is loaded instead of the method, and the object before
+`.dot` becomes its first argument. The instruction that loads a method has enough cache entries for this, so nothing else moves:
+no source is needed, and line numbers stay the same.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from functad.primitives.linalg.sparse_products import is_sparse
 from functad.primitives.operands import as_operand, is_traced
 
 PRODUCT = "__functad_product__"
-"""The name of `product` among the globals of adopted code."""
+"""The name of `product` in the globals of adopted code."""
 
 
 def product(a: Any, b: Any = ABSENT, /, *args: Any, **kwargs: Any) -> Any:
-    """The product that `a.dot` is, also of an array and a Tensor."""
+    """Return `a.dot(b)`, also for an array and a Tensor."""
     if args or kwargs or b is ABSENT:
         return a.dot(*args, **kwargs) if b is ABSENT else a.dot(b, *args, **kwargs)
     if type(b) not in PLAIN_TYPES and has_tensors((b,)):
@@ -36,7 +36,7 @@ def product(a: Any, b: Any = ABSENT, /, *args: Any, **kwargs: Any) -> Any:
 
 
 def with_products(code: CodeType) -> CodeType:
-    """Return the code of a function in which `a.dot(b)` is a call of `product`; itself if it has none."""
+    """Return the code of a function with `a.dot(b)` replaced by a call of `product`; the same code if it has none."""
     consts = tuple([with_products(const) if isinstance(const, CodeType) else const for const in code.co_consts])
     if any(a is not b for a, b in zip(consts, code.co_consts, strict=True)):
         code = code.replace(co_consts=consts)
@@ -52,7 +52,7 @@ def with_products(code: CodeType) -> CodeType:
 
 
 def _load_product(body: bytearray, place: int, index: int) -> None:
-    """Write, in the place of the instruction that loads a method, those that load a global below what it is the method of."""
+    """Replace the instruction that loads a method by instructions that load a global below the object of the method."""
     end = place + 2
     while body[end] == _CACHE:
         end += 2
@@ -62,14 +62,14 @@ def _load_product(body: bytearray, place: int, index: int) -> None:
     if len(found) > end - place or operand >= 1 << 16:
         return
     body[place:end] = bytes([*found, *[dis.opmap["NOP"], 0] * ((end - place - len(found)) // 2)])
-    while place and body[place - 2] == _EXTENDED:  # what belonged to the operand that was there
+    while place and body[place - 2] == _EXTENDED:  # a prefix of the old operand
         place -= 2
         body[place : place + 2] = dis.opmap["NOP"], 0
 
 
 _CACHE, _EXTENDED, _GLOBAL = dis.opmap["CACHE"], dis.opmap["EXTENDED_ARG"], dis.opmap["LOAD_GLOBAL"]
 _FLAGGED = sys.version_info >= (3, 12)
-"""One instruction reads attributes and loads methods: the lowest bit of its operand says that a method is called."""
+"""Python 3.12 and later: one instruction reads attributes and loads methods; the lowest operand bit marks a method call."""
 _METHOD = dis.opmap["LOAD_ATTR" if _FLAGGED else "LOAD_METHOD"]
 
 

@@ -1,7 +1,7 @@
-"""What stands for NumPy, `math` and SciPy in adopted code: modules like theirs, and for each function that coerces another one.
+"""Replacements of NumPy, `math` and SciPy in adopted code: modules like the originals, with replaced functions.
 
-Everything here gives for plain values what the original gives. A function that takes Tensors already, by NumPy's protocols, is
-the original itself.
+Every replacement gives the original results for plain values. A function that already accepts Tensors through NumPy's protocols
+stays the original.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from functad.tracing.traces.base import resolve
 
 
 class EqualModule(ModuleType):
-    """A module that compares and hashes as the module `original` among its names."""
+    """A module that compares and hashes like the module in its attribute `original`."""
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ModuleType):
@@ -41,12 +41,12 @@ class EqualModule(ModuleType):
 
 
 def stand_in(original: ModuleType, names: dict[str, Any], equal: bool = False) -> ModuleType:
-    """Return a module that has the names of another one, with replacements for some of them.
+    """Return a module with the names of another module, some of them replaced.
 
     Args:
         original: the module.
         names: the replacements.
-        equal: the result compares and hashes as `original`. Python finds names faster in a plain module.
+        equal: the result compares and hashes like `original`. Attribute lookup is faster in a plain module.
     """
     found = (EqualModule if equal else ModuleType)(original.__name__, original.__doc__)
     later = {"__getattr__": lambda name: getattr(original, name), "__dir__": lambda: dir(original), "original": original}
@@ -55,11 +55,11 @@ def stand_in(original: ModuleType, names: dict[str, Any], equal: bool = False) -
 
 
 def _of_tensor(kind: Any, *args: Any, **kwargs: Any) -> Any:
-    """Call `float` or `complex`, of a Tensor: for a number of that dtype, or Python's of a constant one."""
+    """Call `float` or `complex`; for a traced Tensor, return a number of that dtype, for a constant one a Python number."""
     if len(args) != 1 or kwargs or not is_traced(args[0]):
         try:
             return kind(*args, **kwargs)
-        except TypeError:  # a method of adopted code may have given a Tensor, for which Python has no use
+        except TypeError:  # a method of adopted code may return a Tensor, which Python rejects
             method = getattr(type(args[0]), f"__{kind.__name__}__", None) if len(args) == 1 else None
             value = method(args[0]) if isinstance(method, FunctionType) else None
             if not is_traced(value):
@@ -78,7 +78,7 @@ def _number_type(kind: Any) -> Any:
 
 
 class _TypeOfTypes(type):
-    """The class of what stands for `type` in adopted code: of a Tensor it gives the type of its value, as `__class__` does."""
+    """The metaclass of the replacement of `type`: for a Tensor, it returns the type of the value, like `__class__`."""
 
     def __call__(cls, x: Any = ABSENT, /, *args: Any, **kwargs: Any) -> Any:
         kind = type(x)
@@ -107,15 +107,15 @@ NUMBERS: dict[str, Any] = {
     "complex": _number_type(complex),
     "type": _TypeOfTypes("type", (type,), {"__doc__": type.__doc__}),
 }
-"""What stands for Python's own types, by name, in modules that call them."""
+"""Replacements of Python's own types, by name, for modules that call them."""
 
 Kept = frozenset[int]
-"""Identities of originals that an adopted module uses as values, so that they stay what they are in that module."""
+"""Identities of originals that an adopted module uses as values and therefore keeps."""
 
 
 @functools.cache
 def _stand_ins(kept: Kept) -> dict[int, ModuleType]:
-    """Return by identity of NumPy, its parts and `math` the modules that replace them, with some originals kept."""
+    """Return the replacements of NumPy, its submodules and `math`, by identity of the original; `kept` originals stay."""
     found = {}
 
     def enter(original: ModuleType, names: dict[str, Any], **parts: ModuleType) -> ModuleType:
@@ -138,13 +138,13 @@ def _stand_ins(kept: Kept) -> dict[int, ModuleType]:
 
 @functools.cache
 def _like(original: Any, function: Any) -> Any:
-    """Return a replacement of a function that compares, hashes and pickles as the original."""
+    """Return a replacement of a function that compares, hashes and pickles like the original."""
     return stands_for(original, function) if type(function) is FunctionType and callable(original) else function
 
 
 @functools.cache
 def _known() -> dict[int, tuple[Any, Any]]:
-    """Return by identity each original that is replaced, with its replacement."""
+    """Return by identity each replaced original and its replacement."""
     found: dict[int, tuple[Any, Any]] = {}
     for module in _stand_ins(frozenset()).values():
         for name, value in vars(module).items():
@@ -157,13 +157,13 @@ def _known() -> dict[int, tuple[Any, Any]]:
 
 @functools.cache
 def _replaced() -> frozenset[int]:
-    """Return the identities of all functions, types and modules that are replaced."""
+    """Return the identities of all replaced functions, types and modules."""
     return frozenset(_known()) | frozenset(_stand_ins(frozenset()))
 
 
 @functools.cache
 def _names() -> frozenset[str]:
-    """Return the names of all functions and types that are replaced."""
+    """Return the names of all replaced functions and types."""
     modules = [vars(module) for module in _stand_ins(frozenset()).values()]
     found = [name for names in modules for name, value in names.items() if value is not vars(names["original"]).get(name)]
     return frozenset(found) - {"r_", "c_", "original"} | NUMBERS.keys()
@@ -178,12 +178,12 @@ _PACKAGES = ("numpy", "math", "scipy")
 
 
 class Uses(NamedTuple):
-    """The functions and types that an adopted module uses as values, and does not only call.
+    """The functions and types that an adopted module uses as values, beyond calls.
 
     Attributes:
         kept: identities of functions and types of NumPy, `math` and SciPy that the module uses as values.
         numbers: names of Python's number types that the module uses as values.
-        compares: some function compares objects by `is`, at least one of which was not loaded by a global name.
+        compares: `True` if a function compares objects by `is` and at least one was not loaded by a global name.
         compared: identities of the originals that functions compare by `is`.
         stored: identities of the originals that functions assign to attributes.
     """
@@ -196,9 +196,9 @@ class Uses(NamedTuple):
 
 
 def uses_of(functions: Sequence[FunctionType], names: dict[str, Any]) -> Uses:
-    """Return the names that the functions of a module use as values.
+    """Return the functions and types that the functions of a module use as values.
 
-    Such code may compare an object by `is`, pickle it, or hand it to other code. No replacement acts like the original there.
+    Such code may compare an object by `is`, pickle it, or pass it on. No replacement behaves like the original there.
 
     Args:
         functions: the functions of a module.
@@ -234,12 +234,12 @@ def uses_of(functions: Sequence[FunctionType], names: dict[str, Any]) -> Uses:
 
 
 def is_foreign(value: Any, module: str) -> bool:
-    """Return `True` if an object is a function of NumPy, `math` or SciPy that a module has from elsewhere."""
+    """Return `True` if an object is a function of NumPy, `math` or SciPy that a module imports."""
     return id(value) in _known() or (_is_of_packages(value) and module_of(value) != module)
 
 
 def is_type_of_numpy(value: Any) -> bool:
-    """Return `True` if an object is a type of NumPy that has a replacement, as `np.float64` does."""
+    """Return `True` if an object is a NumPy type with a replacement, such as `np.float64`."""
     return isinstance(value, type) and id(value) in _known()
 
 
@@ -255,7 +255,7 @@ def _attributes_compared(functions: Sequence[FunctionType], names: Iterable[str]
 
 
 def _held(function: FunctionType) -> dict[str, Any]:
-    """Return by name the modules and functions that a function has by default or in its closure, if they have replacements."""
+    """Return by name the modules and replaced functions in the defaults and closure of a function."""
     code, defaults = function.__code__, function.__defaults__ or ()
     given = dict(zip(code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount], defaults, strict=True))
     given.update(function.__kwdefaults__ or {})
@@ -266,14 +266,14 @@ def _held(function: FunctionType) -> dict[str, Any]:
 
 
 def _is_of_packages(value: Any) -> bool:
-    """Return `True` if an object is a function of a package whose modules are replaced."""
+    """Return `True` if an object is a function of a package with replaced modules."""
     if isinstance(value, np.ufunc):
         return True
     return isinstance(value, (FunctionType, BuiltinFunctionType)) and module_of(value).partition(".")[0] in _PACKAGES
 
 
 def _resolved(path: str, names: dict[str, Any]) -> Any:
-    """Return the object that a dotted name refers to before its module is adopted, or `None` if the object is unknown."""
+    """Return the original object that a dotted name refers to; `None` if it is unknown."""
     imports = path.startswith(IMPORTED)
     first, *rest = path.removeprefix(IMPORTED).split(".")
     value = sys.modules.get(first) if imports else names.get(first, vars(builtins).get(first))
@@ -286,10 +286,10 @@ def _resolved(path: str, names: dict[str, Any]) -> Any:
 
 
 def _only_reads(reader: str, names: dict[str, Any]) -> bool:
-    """Return `True` if a function calls its argument, or reads it as a type, and gives it to no other code."""
+    """Return `True` if a function only calls its argument or reads it as a type, and does not pass it on."""
     if reader in ("isinstance", "issubclass", "map", "filter"):
         return reader not in names
-    if reader.rpartition(".")[2] in ("setattr", "__setattr__"):  # as frozen dataclasses do with defaults
+    if reader.rpartition(".")[2] in ("setattr", "__setattr__"):  # frozen dataclasses assign defaults this way
         return True
     value = _resolved(reader, names) if reader else None
     if value is None and reader.startswith(("?.", LOCAL)):  # a method of an array, or a function of its namespace
@@ -299,15 +299,15 @@ def _only_reads(reader: str, names: dict[str, Any]) -> bool:
 
 
 LATER: list[Callable[[Any, Kept], Any]] = []
-"""Ask for what stands for an object of another package, once that is imported: `functad.scipy` enters itself here."""
+"""Functions that return replacements for objects of other packages; `functad.scipy` registers itself here when imported."""
 
 
 def replacement(value: Any, *, kept: Kept = frozenset()) -> Any:
-    """Return the object that stands for one in adopted code; itself if none does.
+    """Return the replacement of an object in adopted code; the object itself if it has none.
 
     Args:
-        value: what a name of a module is bound to.
-        kept: identities of originals that stay what they are.
+        value: the object that a name of a module is bound to.
+        kept: identities of originals that are not replaced.
     """
     if id(value) in kept and not isinstance(value, ModuleType):
         return value

@@ -1,7 +1,7 @@
-"""Functions of SciPy that are compiled, or that coerce by what cannot be replaced, as functions that take Tensors.
+"""Replacements of SciPy functions that are compiled, or that convert their arguments in a way that cannot be changed.
 
-They stand in the files of `functad.scipy`, each by the name and under the part that SciPy has it in. All else of SciPy is
-Python over NumPy, which `functad.adopt("scipy")` makes differentiable as it does other packages.
+The files of `functad.scipy` register them by SciPy's names and modules. The rest of SciPy is Python code over NumPy, which
+`functad.adopt("scipy")` makes differentiable like other packages.
 """
 
 from __future__ import annotations
@@ -33,32 +33,34 @@ from functad.trees.structure import flatten
 F = TypeVar("F", bound=Callable[..., Any])
 
 ENTERED: dict[str, dict[str, Callable[..., Any]]] = {}
-"""By part, as `scipy.linalg`, and by name, what stands for functions of SciPy."""
+"""Replacements of SciPy functions, by module (such as `scipy.linalg`) and name."""
 
 ENTERED_NOW: list[Callable[[str], None]] = []
-"""Are told the name of a part when its functions have been entered: names of modules that are adopted already follow then."""
+"""Callbacks that receive the name of a module after its replacements are registered, to update adopted modules."""
 
 BEFORE_TENSORS: list[Callable[[], Any]] = []
-"""Are called before a function that was entered is with Tensors: it may have been imported without SciPy being adopted."""
+"""Callbacks before a replacement is called with Tensors: it may have been imported without SciPy being adopted."""
 
 _replaced: dict[int, tuple[Any, Any]] = {}
 _stand_ins: dict[tuple[str, Kept], ScipyStandIn] = {}
 
 
 def of_tensors(part: str, *names: str, within: bool = False) -> Callable[[F], F]:
-    """Return a decorator that enters a function of Tensors for one of SciPy; for plain arguments SciPy's is called.
+    """Return a decorator that registers a function as the replacement of a SciPy function for Tensors.
+
+    For plain arguments, SciPy's function is called.
 
     Args:
-        part: the module that has it, such as `scipy.linalg`.
-        names: its names there; that of the decorated function if none is given.
-        within: Tensors that functions among the arguments have in their closures or by default count too.
+        part: the module of the function, such as `scipy.linalg`.
+        names: its names in that module. Default: the name of the decorated function.
+        within: also search functions among the arguments: their closures and default values may hold Tensors.
     """
 
     def enter(function: F) -> F:
         result: Any = function
         for name in names or (function.__name__,):
             original = getattr(_module(part), name, None)
-            if original is None:  # the SciPy that is installed does not have it
+            if original is None:  # the installed SciPy lacks it
                 continue
             called = (_dispatching_within if within else _dispatching)(original, function)
             ENTERED.setdefault(part, {})[name] = called
@@ -67,14 +69,14 @@ def of_tensors(part: str, *names: str, within: bool = False) -> Callable[[F], F]
                 result = called
         names_there = vars(sys.modules[function.__module__])
         names_there.setdefault("__getattr__", _from_package(part.split(".")[1]))
-        names_there.setdefault("__path__", [])  # a part may have parts of its own, which are found by their names
+        names_there.setdefault("__path__", [])  # submodules are found by their names
         return result  # type: ignore[no-any-return]
 
     return enter
 
 
 def _from_package(part: str) -> Callable[[str], Any]:
-    """Return the `__getattr__` of a file of `functad.scipy`, which gives what is not in it as the package does."""
+    """Return the `__getattr__` of a file of `functad.scipy`, which looks up other names in the package."""
 
     def get(name: str) -> Any:
         if name.startswith("__"):
@@ -85,7 +87,7 @@ def _from_package(part: str) -> Callable[[str], Any]:
 
 
 def _module(name: str) -> ModuleType | None:
-    """Import a module; `None` if the SciPy that is installed does not have it."""
+    """Import a module; return `None` if the installed SciPy lacks it."""
     try:
         return import_module(name)
     except ModuleNotFoundError:
@@ -93,11 +95,11 @@ def _module(name: str) -> ModuleType | None:
 
 
 def refuse(part: str, reasons: dict[str, str], *, within: bool = False) -> None:
-    """Enter for functions of SciPy that they raise when a Tensor is among the arguments.
+    """Register SciPy functions that raise an error for a Tensor.
 
     Args:
-        part: the module that has them.
-        reasons: by name, why, and what to use.
+        part: the module of the functions.
+        reasons: by name, the reason and the alternative.
         within: as for `of_tensors`.
     """
     for name, reason in reasons.items():
@@ -109,12 +111,12 @@ def refuse(part: str, reasons: dict[str, str], *, within: bool = False) -> None:
 
 
 def of_methods(kind: type, *names: str, within: bool = False) -> Callable[[F], F]:
-    """Return a decorator that enters a function of Tensors for methods of a class of SciPy, or of one that it inherits from.
+    """Return a decorator that registers a function for Tensors as the replacement of methods of a SciPy class or its bases.
 
     Args:
         kind: the class.
-        names: of the methods. The function is called with the original method, and then with what that is called with.
-        within: Tensors that functions among the arguments hold count too, as for `of_tensors`.
+        names: the names of the methods. The function receives the original method and then the arguments of the call.
+        within: as for `of_tensors`.
     """
 
     def enter(function: F) -> F:
@@ -129,7 +131,7 @@ def of_methods(kind: type, *names: str, within: bool = False) -> Callable[[F], F
 
 
 def stands_for(original: Any, called: Any) -> None:
-    """Enter what is to stand for an object of SciPy that is no function."""
+    """Register the replacement of a SciPy object that is not a function."""
     _replaced[id(original)] = original, called
 
 
@@ -142,7 +144,10 @@ def _dispatching(original: Callable[..., Any], function: Callable[..., Any]) -> 
             args, kwargs = tuple(map(read, args)), {name: read(value) for name, value in kwargs.items()}
             try:
                 return function(*args, **kwargs)
-            except (ConversionError, UnsupportedError):  # what adopted code has made of constants only is none of its business
+            except (
+                ConversionError,
+                UnsupportedError,
+            ):  # retry with plain values for Tensors that depend on no input
                 args, kwargs, changed = _with_plain_constants(args, kwargs)
                 if not changed:
                     raise
@@ -155,7 +160,7 @@ def _dispatching(original: Callable[..., Any], function: Callable[..., Any]) -> 
 
 
 def _standing(original: Callable[..., Any], called: Callable[..., Any]) -> Callable[..., Any]:
-    """Let what is called instead of a function of SciPy compare and hash as that."""
+    """Return a stand-in for a SciPy function, which compares and hashes like it."""
     return standing_for(original, called) if type(original) in _FUNCTIONS else called
 
 
@@ -163,7 +168,7 @@ _FUNCTIONS = frozenset({FunctionType, BuiltinFunctionType})
 
 
 def _with_plain_constants(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any], bool]:
-    """Return the arguments of a call with plain arrays for Tensors that depend on no input, and whether there are such."""
+    """Return the arguments with plain arrays for Tensors that depend on no input, and `True` if an argument changed."""
     leaves, structure = flatten((args, kwargs))
     found = [constant_value(leaf) if is_traced(leaf) else leaf for leaf in leaves]
     changed = any(a is not b and not is_traced(a) for a, b in zip(found, leaves, strict=True))
@@ -171,7 +176,7 @@ def _with_plain_constants(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tupl
 
 
 def constant_value(a: Any) -> Any:
-    """Return the plain value of a Tensor that depends on no input of any trace; another one as it is."""
+    """Return the plain value of a Tensor that depends on no input of any trace; any other Tensor unchanged."""
     a.renew()
     value = resolve(a)
     while is_traced(value):
@@ -182,15 +187,15 @@ def constant_value(a: Any) -> Any:
 
 
 def outside_traces(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """Call a function that no Tensor can reach as if there were no trace, in which adopted code would make Tensors."""
-    if type(function) is StandIn:  # SciPy's own name for it, in a module that is adopted
+    """Call a function that receives no Tensors outside all traces, since adopted code would make Tensors in a trace."""
+    if type(function) is StandIn:  # SciPy's own name of it, in an adopted module
         function = vars(function)["original"]
     with making_plain():
         return function(*args, **kwargs)
 
 
 def _are_plain(values: Collection[Any]) -> bool:
-    """Say whether there are no Tensors in values: they are numbers, arrays, sparse matrices and texts, or lists of such."""
+    """Return `True` if values contain no Tensors: only numbers, arrays, sparse matrices, texts, and lists of these."""
     return all(
         type(value) in PLAIN_TYPES or is_sparse(value) or (type(value) in (list, tuple) and _are_plain(value))
         for value in values
@@ -212,7 +217,7 @@ def _dispatching_within(original: Callable[..., Any], function: Callable[..., An
 
 
 def _holds_tensors(value: Any, depth: int = 3) -> bool:
-    """Return `True` if a function has Tensors in its closure, by default, or in the attributes of an object in its closure."""
+    """Return `True` if a function holds Tensors in its closure or defaults, or in attributes of objects in its closure."""
     held: list[Any] = []
     if isinstance(value, FunctionType):
         if value not in _PLAIN:
@@ -233,12 +238,12 @@ def _holds_tensors(value: Any, depth: int = 3) -> bool:
 
 
 def plain(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that gives the plain values of what another one gives, which runs in the trace that is open now."""
+    """Return a function that runs `function` in the current trace and returns plain values."""
     recorder = making()
 
     @functools.wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
-        with making_plain(recorder):  # it may have Tensors in its closure, and write them into arrays that it makes
+        with making_plain(recorder):  # it may hold Tensors, and write them to arrays that it creates
             out = function(*args, **kwargs)
         return tree_map(plain_value, out)
 
@@ -247,11 +252,11 @@ def plain(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _PLAIN: WeakSet[Callable[..., Any]] = WeakSet()
-"""Functions that `plain` has made: what Tensors they hold, they do not give."""
+"""Functions made by `plain`: they may hold Tensors, but return none."""
 
 
 def plain_value(a: Any) -> Any:
-    """Return the value of a Tensor, which must be known, a list or tuple with such values, and anything else as it is."""
+    """Return the known value of a Tensor, a list or tuple of such values, or any other object unchanged."""
     if type(a) in (list, tuple):
         return type(a)(map(plain_value, a))
     return concrete(a, "A function of SciPy") if is_traced(a) else a
@@ -262,7 +267,7 @@ VALUE_OBSERVERS: list[Callable[[Any, Any], None]] = []
 
 
 def with_value(a: Any, value: Any) -> Any:
-    """Return a Tensor with the derivatives of another one, and a value that was computed in a way that is not followed."""
+    """Return a Tensor with the derivatives of `a` and the value `value`, which was computed outside the trace."""
     for observe in VALUE_OBSERVERS:
         observe(value, plain_value(a))
     return a + (value - plain_value(a))
@@ -270,15 +275,15 @@ def with_value(a: Any, value: Any) -> Any:
 
 _FILES = sorted([path.stem for path in Path(__file__).parent.with_name("scipy").glob("[!_]*.py")])
 _WAITING = _FILES.copy()
-"""Those that have not been loaded, as that part of SciPy has not been imported."""
+"""Files that are not loaded yet, since their part of SciPy has not been imported."""
 _FOR = {"sparse": "scipy.sparse.linalg"}
-"""Files for less than the part of their name: other parts import that, while they are being imported themselves."""
+"""Files for a submodule only: other parts of SciPy import the package while they are being imported."""
 _LOADING: set[str] = set()
-"""Parts whose functions are being entered: what stands for a name is not known for good until then."""
+"""Parts with registration in progress: replacements of names are not final until then."""
 
 
 def _load(part: str) -> None:
-    """Import what `functad.scipy` has for a part of SciPy, if it has anything and that part has been imported."""
+    """Import the `functad.scipy` file of a part of SciPy, if there is one and the part has been imported."""
     module = sys.modules.get(_FOR.get(part, f"scipy.{part}"))
     if part in _WAITING and module is not None and not _begun(module):
         _WAITING.remove(part)
@@ -288,21 +293,21 @@ def _load(part: str) -> None:
             import_module(f"functad.scipy.{part}")
         finally:
             _LOADING.discard(part)
-        shared = {".".join(name.split(".")[:2]) for name in ENTERED.keys() - known}  # as scipy._lib is by all parts
+        shared = {".".join(name.split(".")[:2]) for name in ENTERED.keys() - known}  # `scipy._lib` is shared by all parts
         for tell in ENTERED_NOW:
             for name in {module.__name__, *shared}:
                 tell(name)
 
 
 def entered_in(part: str) -> dict[str, Callable[..., Any]]:
-    """Return by name the functions that stand for those of a part of SciPy."""
+    """Return by name the replacements of the functions of a SciPy module."""
     _load(part.split(".")[1])
     return ENTERED.get(part, {})
 
 
 def _begun(module: ModuleType) -> bool:
-    """Say whether a module, or one in it, is being imported, so that names are missing."""
-    if _is_being_imported(module):  # nearly always so where the answer is yes, and it is asked for each name of SciPy
+    """Return `True` if a module or one of its submodules is being imported, so that names are missing."""
+    if _is_being_imported(module):  # the most frequent case: this check runs for each SciPy name
         return True
     inside = f"{module.__name__}."
     return any(name.startswith(inside) and _is_being_imported(part) for name, part in list(sys.modules.items()))
@@ -313,11 +318,11 @@ def _is_being_imported(module: ModuleType) -> bool:
 
 
 _ASKED = ("__getattr__", "__dir__")
-"""What Python asks of a module itself, before its class."""
+"""Names that Python looks up in a module itself before its class."""
 
 
 class ScipyStandIn(EqualModule):
-    """A module that stands for SciPy or a part of it: it has what was entered for that, and all else from SciPy."""
+    """A stand-in for SciPy or a part of it: registered replacements, and all other names from SciPy."""
 
     def __init__(self, original: ModuleType, kept: Kept) -> None:
         super().__init__(original.__name__, original.__doc__)
@@ -341,7 +346,7 @@ class ScipyStandIn(EqualModule):
 
 
 def stand_in(module: ModuleType, kept: Kept = frozenset()) -> ScipyStandIn:
-    """Return the module that replaces SciPy, or a part of it, with some originals kept."""
+    """Return the stand-in for SciPy or a part of it; originals in `kept` are not replaced."""
     key = module.__name__, kept
     if key not in _stand_ins:
         _stand_ins[key] = ScipyStandIn(module, kept)
@@ -349,18 +354,18 @@ def stand_in(module: ModuleType, kept: Kept = frozenset()) -> ScipyStandIn:
 
 
 def replacement_of(value: Any, kept: Kept = frozenset()) -> Any:
-    """Return the module or function that replaces one of SciPy; `None` if none does."""
+    """Return the replacement of a SciPy module or function; `None` if there is none."""
     if not is_of_scipy(value):
-        entry = _replaced.get(id(value))  # of some functions SciPy does not say that they are its own
+        entry = _replaced.get(id(value))  # some functions of SciPy have another `__module__`
         return None if entry is None else entry[1]
-    for part in _WAITING[:]:  # in an order that is the same in every process
+    for part in _WAITING[:]:  # in the same order in every process
         if f"scipy.{part}" in sys.modules:
             _load(part)
-    if isinstance(value, ModuleType):  # a private one if functions of it, which is compiled then, were entered
+    if isinstance(value, ModuleType):  # a private module has a stand-in only if functions of it are registered
         name = value.__name__
         private = any(part.startswith("_") for part in name.split("."))
         return stand_in(value, kept) if name in ENTERED or not private else None
-    if type(value) is CompiledFunction:  # it stood there before a rule was entered
+    if type(value) is CompiledFunction:  # wrapped before a replacement was registered
         entry = _replaced.get(id(value.original))
         return None if entry is None or entry[1] is value else entry[1]
     entry = _replaced.get(id(value))
@@ -370,12 +375,12 @@ def replacement_of(value: Any, kept: Kept = frozenset()) -> Any:
 
 
 def is_of_sparse_matrices(name: str) -> bool:
-    """Say whether a module has the sparse matrices of SciPy, whose elements compiled code reads: they are no Tensors ever."""
+    """Return `True` for modules of SciPy's sparse matrices; compiled code reads their elements, which are never Tensors."""
     return f"{name}.".startswith("scipy.sparse.") and not f"{name}.".startswith("scipy.sparse.linalg.")
 
 
 def is_of_scipy(value: Any) -> bool:
-    """Say whether a module, function or class, or an object of such a class, is SciPy's."""
+    """Return `True` if a module, function, class or instance belongs to SciPy."""
     name = value.__name__ if isinstance(value, ModuleType) else module_of(value)
     return f"{name}.".startswith("scipy.") or module_of(type(value)).startswith("scipy.")
 

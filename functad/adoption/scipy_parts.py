@@ -1,4 +1,4 @@
-"""`import functad.scipy.spatial.transform`: a module of SciPy without a file in `functad.scipy` is what stands for it."""
+"""Imports such as `functad.scipy.spatial.transform`: a SciPy module without a file in `functad.scipy` gives its replacement."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _OWN = {path.stem for path in Path(__file__).parent.with_name("scipy").iterdir()
 
 
 class _Finder(MetaPathFinder):
-    """Finds the modules of SciPy by their names under `functad.scipy`, unless those are of its own files."""
+    """Finds SciPy modules by their names under `functad.scipy`, unless `functad.scipy` has its own file for them."""
 
     def find_spec(self, fullname: str, path: Any = None, target: ModuleType | None = None) -> ModuleSpec | None:
-        """Return the spec of a module of SciPy; `None` for what is none, or is not SciPy's alone."""
+        """Return the spec of a SciPy module; `None` if there is no such module, or `functad.scipy` has its own file."""
         name = fullname.removeprefix(f"{_PACKAGE}.")
         first, _, rest = name.partition(".")
         if name == fullname or first.startswith("_") or (first in _OWN and not rest):
@@ -31,17 +31,17 @@ class _Finder(MetaPathFinder):
 
 
 class _Loader(Loader):
-    """Gives what stands for a module of SciPy."""
+    """Loads the replacement of a SciPy module."""
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """Return the module that a name of the package, or of a part of it, stands for."""
+        """Return the replacement that the attribute path below `functad.scipy` gives."""
         found: Any = sys.modules[_PACKAGE]
         for name in spec.name.removeprefix(f"{_PACKAGE}.").split("."):
             found = getattr(found, name)
         return found  # type: ignore[no-any-return]
 
     def exec_module(self, module: ModuleType) -> None:
-        """Leave it as it is: it has been executed."""
+        """Do nothing: the module has been executed."""
 
 
 sys.meta_path.insert(0, _Finder())

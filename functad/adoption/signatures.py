@@ -1,9 +1,9 @@
-"""Functions of NumPy as functions that take lists with Tensors in them.
+"""NumPy functions extended to lists with Tensors in them.
 
-A call with plain values is to cost next to nothing. What packs arguments and unpacks them again takes 0.3 us, so each function
-gets one with its own parameters, whose text is made here: arguments are handed on by position. Lists are not looked through:
-NumPy is called, and they only are when it asks a Tensor for an array. Of plain values NumPy need not ask whether they are
-arrays of other libraries, so it is called behind that question, which takes as long as all that is done here.
+Calls with plain values must cost almost nothing. Packing and unpacking arguments takes 0.3 us, so each function gets a
+generated wrapper with its own parameters, which passes arguments by position. NumPy is called first; lists are searched only
+if NumPy asks a Tensor for an array. For plain values, the wrapper calls the NumPy implementation without the check for arrays
+of other libraries, which would take as long as the wrapper.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ from functad.tracing.tensor import AskedError, asks_first
 
 
 def with_tensors(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """Call a function with Tensors for lists with Tensors in them."""
+    """Call a function with lists that contain Tensors converted to Tensors."""
     return with_arrays_of(function, tuple(map(as_array, args)), {key: as_array(value) for key, value in kwargs.items()})
 
 
 def concerns_tensors(error: BaseException) -> bool:
-    """Return `True` if NumPy raised an error because it was given a Tensor in a list, or an object that holds one."""
+    """Return `True` if NumPy raised an error because of a Tensor in a list, or of an object that holds a Tensor."""
     return isinstance(error, AskedError) or NO_ARRAY in str(error)
 
 
 def with_arrays_of(
     function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], of_tensors: Callable[..., Any] | None = None
 ) -> Any:
-    """Call a function, with the Tensor in place of an object whose method `__array__` returns one, which NumPy refuses.
+    """Call a function; objects whose method `__array__` returns a Tensor, which NumPy rejects, are replaced by that Tensor.
 
     Args:
         function: the function.
         args: its positional arguments.
         kwargs: its keyword arguments.
-        of_tensors: is called with the Tensors, which may be in lists. Default: the function itself, with Tensors for lists.
+        of_tensors: called with the Tensors, which may be in lists. Default: `function`, with such lists converted to Tensors.
     """
     try:
         return function(*args, **kwargs)
@@ -75,10 +75,10 @@ def _array_of(value: Any) -> Any:
 
 
 _DISPATCHED = frozenset({"out", "destination"})
-"""Those among them by which NumPy finds arrays of other libraries."""
+"""The parameters in `NO_ARRAYS` for which NumPy still dispatches to other libraries."""
 
 _ASK_ELEMENTS = frozenset({"poly", "roots"})
-"""Functions of one array for which NumPy finds arrays of other libraries in lists too."""
+"""Functions of one array for which NumPy dispatches to other libraries for list elements too."""
 
 
 _VAR_POSITIONAL, _VAR_KEYWORD, _KEYWORD_ONLY = Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD, Parameter.KEYWORD_ONLY
@@ -87,14 +87,14 @@ _Row = tuple[str, Any, Any, bool]
 
 
 def taking_lists(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that calls another one, with Tensors for lists with Tensors in them."""
+    """Return a function that calls `function` with lists that contain Tensors converted to Tensors."""
     entry = vocabulary.find(function)
     if entry is not None and entry.sequences:
         return taking_sequences(function)
-    without = getattr(function, "_implementation", function)  # which does not ask whether arguments are arrays of others
+    without = getattr(function, "_implementation", function)  # without the check for arrays of other libraries
     compiled = not inspect.isfunction(without)
     without = function if function.__name__ in _ASK_ELEMENTS else without
-    if compiled:  # and NumPy does not tell all of its signature
+    if compiled:  # NumPy gives no complete signature
         return packing(function, without)
     parameters = tuple(inspect.signature(function).parameters.values())
     rows = [(p.name, p.default, p.kind, p.name not in NO_ARRAYS) for p in parameters]
@@ -123,7 +123,7 @@ def {name}({head}):
 
 
 def _code(name: str, parameters: Sequence[Parameter]) -> CodeType:
-    """Return the code that defines a function with some parameters."""
+    """Return the code that defines the wrapper of a function with given parameters."""
     head: list[str] = []
     call: list[str] = []
     known: list[str] = []
@@ -144,7 +144,7 @@ def _code(name: str, parameters: Sequence[Parameter]) -> CodeType:
         if kind is _VAR_POSITIONAL:
             known.append(f"KNOWN.issuperset(map(type, {own}))")
         elif required:
-            looks = f"type({own}) in LISTS and (not {own} or type({own}[0]) in KNOWN)"  # to be asked takes a Tensor 3 us
+            looks = f"type({own}) in LISTS and (not {own} or type({own}[0]) in KNOWN)"  # asking a Tensor takes 3 us
             known.append(f"(type({own}) in PLAIN or ({looks}))")
         elif own not in NO_ARRAYS or own in _DISPATCHED:
             known.append(f"({own} is {default} or type({own}) in KNOWN)")
@@ -155,11 +155,11 @@ def _code(name: str, parameters: Sequence[Parameter]) -> CodeType:
         every=", ".join([parameter.name for parameter in parameters]),
         known=" and ".join(known) or "True",
     )
-    return compile(text, __file__, "exec")  # whose name says in a traceback that the frame is one of functad's
+    return compile(text, __file__, "exec")  # the file name marks the frame as functad's in tracebacks
 
 
 def taking_sequences(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that calls another one, which takes a sequence of arrays, each of them perhaps a list with Tensors."""
+    """Return a wrapper of a function that takes a sequence of arrays; each of them may be a list with Tensors."""
 
     def called(*args: Any, **kwargs: Any) -> Any:
         try:
@@ -174,7 +174,7 @@ def taking_sequences(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _dispatched(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call a function as NumPy does for a Tensor among its arguments, also where the Tensor is in a list within a list."""
+    """Call a function by NumPy's dispatch on a Tensor among its arguments, also for a Tensor in nested lists."""
     tensor = read(first_tensor((args, tuple(kwargs.values()))))
     if is_traced(tensor):
         return tensor.__array_function__(function, (type(tensor),), args, kwargs)
@@ -185,9 +185,9 @@ _HOLDING = frozenset({list, tuple, dict})
 
 
 def _called(function: Callable[..., Any], rows: Sequence[_Row], values: Sequence[Any]) -> Any:
-    """Call a function with what it was given: not all are plain values, or parameters are used that seldom are.
+    """Call a function in the general case: with Tensors, other objects or rarely used parameters.
 
-    Arrays of other libraries, which get to know how they are called, are given no more than the caller gave.
+    Arrays of other libraries receive exactly the arguments that the caller passed, since dispatch shows them the call.
     """
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
@@ -212,11 +212,11 @@ def _called(function: Callable[..., Any], rows: Sequence[_Row], values: Sequence
 
 
 def packing(function: Callable[..., Any], without: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that calls another one, of unknown parameters, with Tensors for lists with Tensors in them.
+    """Return a wrapper of a function without a known signature; it converts lists that contain Tensors to Tensors.
 
     Args:
         function: the function.
-        without: does the same, and does not ask whether arguments are arrays of other libraries.
+        without: the same function without the check for arrays of other libraries.
     """
     known, of_tensors = PLAIN_TYPES | LISTS, functools.partial(with_tensors, function)
 
@@ -230,7 +230,7 @@ def packing(function: Callable[..., Any], without: Callable[..., Any]) -> Callab
                         return without(a, b)
                     if type(c) in known:
                         return without(a, b, c)
-            except TypeError:  # of a call with too few arguments the function itself has another message
+            except TypeError:  # `function` has another message for too few arguments
                 pass
             except (AskedError, ValueError) as error:
                 if not concerns_tensors(error):

@@ -1,4 +1,4 @@
-"""Functions of the array API standard that NumPy 2.0 does not have yet, by their names; of a later NumPy none."""
+"""Functions of the array API standard that NumPy 2.0 lacks, by name; none if the installed NumPy has them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
 
 
 def accumulation(accumulate: Callable[..., Any], first: float) -> Callable[..., Any]:
-    """Return `cumulative_sum` or `cumulative_prod` by the function that accumulates, and what it begins with."""
+    """Return `cumulative_sum` or `cumulative_prod`, given the accumulating function and the initial value."""
 
     def cumulative(
         x: Any, /, *, axis: int | None = None, dtype: Any = None, out: Any = None, include_initial: bool = False
@@ -40,14 +40,14 @@ def accumulation(accumulate: Callable[..., Any], first: float) -> Callable[..., 
 
 
 class NamespaceInfo:
-    """What the namespace can do, in the words of the standard."""
+    """Capabilities of the namespace, as the array API standard defines them."""
 
     def capabilities(self) -> dict[str, Any]:
-        """Say what arrays can do that those of others cannot."""
+        """Return the optional capabilities of arrays."""
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
     def default_device(self) -> str:
-        """Return the device of arrays that are made without one."""
+        """Return the device of arrays created without a device."""
         return "cpu"
 
     def devices(self) -> list[str]:
@@ -55,7 +55,7 @@ class NamespaceInfo:
         return ["cpu"]
 
     def default_dtypes(self, *, device: str | None = None) -> dict[str, np.dtype[Any]]:
-        """Return the dtypes of what is made without one."""
+        """Return the dtypes of arrays created without a dtype."""
         return {
             "real floating": np.dtype(np.float64),
             "complex floating": np.dtype(np.complex128),
@@ -64,7 +64,7 @@ class NamespaceInfo:
         }
 
     def dtypes(self, *, device: str | None = None, kind: Any = None) -> dict[str, np.dtype[Any]]:
-        """Return the dtypes of a kind, or of several, by their names."""
+        """Return the dtypes of one or several kinds, by name."""
         sizes = {"int": (8, 16, 32, 64), "uint": (8, 16, 32, 64), "float": (32, 64), "complex": (64, 128)}
         names = ["bool", *[f"{name}{size}" for name, row in sizes.items() for size in row]]
         found = {name: np.dtype(name) for name in names}
@@ -81,4 +81,4 @@ MISSING: dict[str, Any] = {
     }.items()
     if not hasattr(np, name)
 }
-"""What the installed NumPy does not have."""
+"""Functions that the installed NumPy lacks."""

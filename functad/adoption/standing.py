@@ -1,4 +1,4 @@
-"""What stands for a function: it is called instead of that, and compares, hashes, prints and is pickled as that."""
+"""Stand-ins: a stand-in is called instead of a function, and compares, hashes, prints and pickles like the function."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from typing import Any
 import numpy as np
 
 ABSENT: Any = object()
-"""Stands for an argument that was not given."""
+"""Marks an argument that was not given."""
 
 
 class StandIn(functools.partial[Any]):
-    """What stands for a function, or a ufunc.
+    """A stand-in for a function or a ufunc.
 
-    A partial application of nothing: Python calls it without a frame of its own, which one with `__call__` would cost.
+    It is a partial application without arguments: Python calls it without an extra frame, unlike a class with `__call__`.
     """
 
     original: Any
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        """That of the original, by which `isinstance(f, np.ufunc)` holds."""
+        """The type of the original, so that `isinstance(f, np.ufunc)` holds."""
         return type(self.original)
 
     def __eq__(self, other: object) -> bool:
@@ -47,16 +47,16 @@ class StandIn(functools.partial[Any]):
         return MethodType(self, instance) if binds else self
 
     def __reduce__(self) -> Any:
-        return copy.copy, (self.original,)  # which is the original, and needs no functad where it is read
+        return copy.copy, (self.original,)  # pickles as the original; functad is not needed to load it
 
 
 def stands_for(original: Any, called: Callable[..., Any], **attributes: Any) -> Any:
-    """Make a stand-in for a function.
+    """Return a stand-in for a function.
 
     Args:
         original: the function.
-        called: what is called instead.
-        attributes: are its own; all others are those of the original.
+        called: the function to call instead.
+        attributes: attributes of the stand-in; all others come from the original.
     """
     found = StandIn(called)
     names = {
@@ -69,7 +69,7 @@ def stands_for(original: Any, called: Callable[..., Any], **attributes: Any) -> 
 
 
 def made_when_called(original: Any, make: Callable[[Any], Callable[..., Any]]) -> Any:
-    """Make a stand-in for a function; `make` makes of the function what is called instead, at the first call."""
+    """Return a stand-in for a function; the first call computes its replacement `make(original)`."""
 
     def first(*args: Any, **kwargs: Any) -> Any:
         found.__setstate__((make(original), (), {}, vars(found)))
@@ -80,16 +80,16 @@ def made_when_called(original: Any, make: Callable[[Any], Callable[..., Any]]) -
 
 
 def standing_type(original: Any, otherwise: Callable[..., Any], **members: Any) -> Any:
-    """Make a type of numbers that stands for another one: a subclass that gives numbers of the original.
+    """Return a stand-in for a number type: a subclass whose calls give numbers of the original type.
 
     Args:
         original: the type.
-        otherwise: is called instead unless the only argument is a plain number.
-        members: of the class.
+        otherwise: called instead of `original`, except for a single plain number.
+        members: the class members.
     """
 
     class NumberType(type):
-        """The class of what stands for a type of numbers."""
+        """The metaclass of stand-ins for number types."""
 
         def __call__(cls, x: Any = ABSENT, /, *args: Any, **kwargs: Any) -> Any:
             if type(x) in _NUMBERS and not args and not kwargs:
@@ -103,7 +103,7 @@ def standing_type(original: Any, otherwise: Callable[..., Any], **members: Any) 
             return issubclass(kind, original)
 
         def __eq__(cls, other: object) -> bool:
-            return True if other is cls or other is original else NotImplemented  # a dtype knows types that are equal to it
+            return True if other is cls or other is original else NotImplemented  # `np.dtype` accepts types that compare equal
 
         def __hash__(cls) -> int:
             return hash(original)

@@ -1,8 +1,8 @@
-"""Names that code uses as values: everything except a direct call, an attribute access, and an argument that is only read.
+"""Names that code uses as values: all uses except direct calls, attribute accesses, and arguments that are only read.
 
-The bytecode of a function is interpreted symbolically. An item on the symbolic stack is the set of names that the object on the
-real stack may have been loaded by. A name counts as used where an instruction consumes it and the consumer may keep, return or
-compare the object. The result errs on the side of "used as a value".
+The bytecode of a function is interpreted symbolically. An item of the symbolic stack is the set of names through which the
+object on the real stack may have been loaded. A name counts as used if an instruction consumes it and the consumer may keep,
+return or compare the object. Uncertain cases count as uses.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Item = frozenset[str]
 NOTHING: Item = frozenset()
 CONSTANT: Item = frozenset({" constant"})
 UNKNOWN: Item = frozenset({" unknown"})
-"""An operand of a comparison by `is` with something that is no constant."""
+"""An operand of `is` that is compared with a non-constant operand."""
 
 IMPORTED = "import "
 """The prefix of a name that a function binds by an `import` statement in its body."""
@@ -28,16 +28,16 @@ _A_TYPE = " type"
 """The result of `type(x)`."""
 
 IS = "is"
-"""Stands in the place of a function for a comparison by `is`."""
+"""The reader of a comparison by `is`, in the place of a function name."""
 
 LOCAL = "local "
-"""The prefix of the name of a parameter, or of a name of an enclosing function."""
+"""The prefix of the name of a parameter, or of a name from an enclosing function."""
 
 SELF: Item = frozenset({f"{LOCAL}self"})
-"""An instance of a class of the user. The `__eq__` of dataclasses compares it by `is` from Python 3.13 on."""
+"""An instance of a user class. The `__eq__` of dataclasses compares it by `is` from Python 3.13 on."""
 
 STORED = "="
-"""The prefix of the name of an attribute that a value is assigned to."""
+"""The prefix of the name of an attribute that receives a value."""
 
 Aliases = dict[str, Item]
 """Maps a local name to the dotted names of the objects that it may hold."""
@@ -52,26 +52,26 @@ _GLOBAL = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
 _STORE = frozenset({"STORE_FAST", "STORE_DEREF"})
 _BUILD = frozenset({"BUILD_TUPLE", "BUILD_LIST", "BUILD_SET"})
 _BY_EQUALITY = frozenset({"COMPARE_OP", "CONTAINS_OP", "BINARY_SUBSCR"})
-"""Instructions that compare or hash their operands, which gives the same for an original and its replacement."""
+"""Instructions that compare or hash their operands; a replacement gives the same result as the original."""
 _FORMATS = ("FORMAT_", "CONVERT_")
-"""Beginnings of the names of instructions that write an operand into a text, which is the same for its replacement."""
+"""Prefixes of instructions that format an operand as text; a replacement gives the same text as the original."""
 _ENDS = frozenset({"JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "RETURN_VALUE", "RETURN_CONST", "RERAISE",
                    "RAISE_VARARGS"})  # fmt: skip
 _EMPTY_ABOVE = sys.version_info >= (3, 13)
-"""The empty item that comes with a global name to be called lies above the name, not below it."""
+"""From Python 3.13 on, the null item that comes with a called global lies above the name, otherwise below."""
 _RESULTLESS = ("POP_", "STORE_", "DELETE_", "RETURN_", "RAISE_", "LIST_", "SET_", "DICT_", "MAP_", "END_")
-"""Beginnings of the names of instructions that pop their operands and push no result."""
+"""Prefixes of instructions that pop their operands and push no result."""
 
 Use = tuple[str, str]
-"""A dotted name, and the dotted name of the function that takes it as an argument; the latter is empty for other uses."""
+"""The dotted name of a value, and the dotted name of the function that takes it as an argument (empty for other uses)."""
 
 
 def names_used_as_values(code: CodeType) -> frozenset[Use]:
-    """Return the dotted names that a function, and the functions within it, use as values, and by which function.
+    """Return the dotted names that a function and its nested functions use as values, with the reader of each.
 
     Returns:
-        Pairs of names. A global name reads `np.sum`, a name that the function imports itself `import numpy.sum`, and a method
-        of something else `?.astype`.
+        Pairs of names. A global name reads `np.sum`, a name imported inside the function `import numpy.sum`, and a method of
+        any other object `?.astype`.
     """
     used: set[Use] = set()
     given = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
@@ -80,18 +80,18 @@ def names_used_as_values(code: CodeType) -> frozenset[Use]:
 
 
 def may_use_as_values(code: CodeType, names: Container[str], packages: Container[str]) -> bool:
-    """Return `True` if a function may use one of some names as a value: a test ten times faster than the interpretation.
+    """Return `True` if a function may use one of `names` as a value; ten times faster than the interpretation.
 
     Args:
         code: the code of the function.
         names: last parts of dotted names.
-        packages: packages whose import within the function counts too, as the local name may be used as a value.
+        packages: an import of one of these packages inside the function counts too, as the local name may be used as a value.
     """
     return any(has_instruction(part, _IS) or _may_use(part, names, packages) for part in codes_of(code))
 
 
 def _may_use(code: CodeType, names: Container[str], packages: Container[str]) -> bool:
-    found = rooted = called = False  # a value was loaded, it is an attribute of a global name, it is about to be called
+    found = rooted = called = False  # a value was loaded; it is an attribute of a global; a call follows
     before = 0
     raw, own = code.co_code, code.co_names
     extended = 0
@@ -127,7 +127,7 @@ _CALLING = frozenset({_PUSH_NULL, dis.opmap.get("LOAD_METHOD", _PUSH_NULL)})
 
 
 class _Stack:
-    """The symbolic stack of one code object; popping below its bottom gives items without names."""
+    """The symbolic stack of one code object; a pop from the empty stack returns an item without names."""
 
     def __init__(self, used: set[Use]) -> None:
         self.items: list[Item] = []
@@ -145,12 +145,12 @@ class _Stack:
             self.use(self.pop())
 
     def use(self, item: Item, readers: Item = frozenset({""})) -> None:
-        """Note that names are used, as arguments of `readers` if these are given."""
+        """Record that names are used, as arguments of `readers` if given."""
         if item is not CONSTANT:
             self.used.update([(path, reader) for path in item for reader in readers])
 
     def join(self, other: list[Item] | None, reached: bool) -> None:
-        """Continue where another path joins this one; `reached` is false if only the other path leads here."""
+        """Merge the stack of another path into this one; `reached` is `False` if only the other path leads here."""
         if other is None:
             self.items = self.items if reached else []
         elif not reached or len(other) != len(self.items):
@@ -162,7 +162,7 @@ class _Stack:
 
 
 def _interpret(code: CodeType, outer: Aliases, used: set[Use]) -> None:
-    """Interpret a code object and those within it, twice as a loop may read a local name before the code that binds it."""
+    """Interpret a code object and its nested code; twice if a loop may read a local name before it is bound."""
     aliases = dict(outer)
     for _ in range(2):
         known = dict(aliases)
@@ -177,7 +177,7 @@ def _interpret(code: CodeType, outer: Aliases, used: set[Use]) -> None:
 def _follow(code: CodeType, aliases: Aliases, used: set[Use]) -> None:
     stack, waiting, reached = _Stack(used), dict[int, list[Item]](), True
     keywords: tuple[str, ...] = ()
-    before: Any = None  # the operand of the instruction before
+    before: Any = None  # the operand of the previous instruction
     for step in dis.get_instructions(code):
         name = step.opname
         if step.is_jump_target:
@@ -202,15 +202,15 @@ def _follow(code: CodeType, aliases: Aliases, used: set[Use]) -> None:
 
 
 def _where_it_jumps(items: list[Item], step: dis.Instruction) -> list[Item]:
-    """Return the stack at the target of a jump, given the stack after the jump is not taken."""
+    """Return the stack at a jump target, given the stack if the jump is not taken."""
     more = dis.stack_effect(step.opcode, step.arg, jump=True) - dis.stack_effect(step.opcode, step.arg, jump=False)
     return [*items, *[NOTHING] * more] if more >= 0 else items[:more]
 
 
 def _step(stack: _Stack, step: dis.Instruction, aliases: Aliases, fromlist: Any) -> None:
-    """Apply an instruction that is no call."""
+    """Apply an instruction that is not a call."""
     name, arg = step.opname, step.arg
-    if type(step.argval) is tuple and "_FAST_" in name:  # Python 3.13 joins two instructions that load or store
+    if type(step.argval) is tuple and "_FAST_" in name:  # Python 3.13 fuses pairs of loads and stores
         first, second = name.startswith("STORE_FAST"), name.startswith("STORE_FAST_STORE")
         for local, stores in zip(step.argval, (first, second), strict=True):
             if stores:
@@ -284,7 +284,7 @@ def _bind(aliases: Aliases, name: str, item: Item) -> None:
 
 
 def _call(stack: _Stack, count: int, keywords: tuple[str, ...]) -> None:
-    """Apply a call: note which function takes which names, positionally or as a dtype."""
+    """Apply a call, and record the names used as arguments; positional and dtype arguments count for the called function."""
     args = [stack.pop() for _ in range(count)][::-1]
     readers = (stack.pop() | stack.pop()) or frozenset({""})
     for i, item in enumerate(args):

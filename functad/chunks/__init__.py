@@ -1,1 +1,1 @@
-"""Arrays in chunks, as those of Dask: what is particular to them. Rules and transforms know nothing of them."""
+"""Chunked arrays (Dask): all code specific to them. Rules and transforms do not know about chunks."""

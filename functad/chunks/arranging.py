@@ -1,4 +1,4 @@
-"""Rules for what arranges elements anew, where the rows stay together."""
+"""Rules for functions that rearrange elements and keep the rows together."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from functad.primitives.arranging.reshape import RESHAPE, TRANSPOSE
 
 
 def with_rows(shape: Sequence[int], along: Along) -> tuple[Any, ...]:
-    """Return a shape with the number of rows of a chunk in it."""
+    """Return a shape with the number of rows of a chunk as its length along `along`."""
     return (*shape[: along.axis], Rows(along.factor), *shape[along.axis + 1 :])
 
 
 @rule(RESHAPE)
 def _reshape(call: Call) -> Found | None:
-    """Elements keep their order, so the rows stay together if as many elements stand before them as did.
+    """Apply the rule of reshapes: rows stay together if as many elements precede the row axis as before.
 
-    Where they are the first axis, those of a row may be put on more or fewer axes.
+    If the rows are the first axis, the elements of a row may be spread over more or fewer axes.
     """
     (along,), (old,), new = call.alongs, call.shapes, call.params["shape"]
     assert along is not None

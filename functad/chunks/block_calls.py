@@ -1,9 +1,8 @@
-"""Calls of a function for each block of arrays in chunks, as one operation: values, cotangents and tangents in blocks.
+"""Block calls: a function applied to each block of chunked arrays, as one operation with cotangents and tangents in blocks.
 
-A call has an index for each axis of its grid of blocks. Arrays in blocks carry some of these, in order; arrays that go whole to
-each block carry none. What has an index of its own beside them, as a batch has, lies in one chunk along it. The functions that
-pull cotangents back and push tangents forward are functions of blocks too, called in the same way: so derivatives of all
-orders, and every nest of transforms, end in it.
+A call has one index for each axis of its grid of blocks. Arrays in blocks carry some of these indices, in order. Arrays that
+every block receives whole carry none. An axis with any other index, such as a batch axis, lies in one chunk. Pullback and
+pushforward are block calls too, so derivatives of all orders and all nested transforms reduce to block calls.
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ Flat = Callable[..., Sequence[Any]]
 
 
 class Form(NamedTuple):
-    """How an array lies in the grid of blocks.
+    """The layout of an array in the grid of blocks.
 
     Attributes:
-        indices: one for each axis.
-        sizes: for each axis, those of its chunks.
-        dtype: of its elements.
+        indices: the index of each axis.
+        sizes: the chunk lengths of each axis.
+        dtype: the dtype of the elements.
     """
 
     indices: tuple[int, ...]
@@ -53,7 +52,7 @@ _APART = 10**6
 
 
 def own_index(position: int) -> int:
-    """Return an index for axes that are no axes of the grid, which lie in one chunk."""
+    """Return an index for an axis outside the grid; such an axis lies in one chunk."""
     return -1 - position
 
 
@@ -61,11 +60,11 @@ class BlockCall:
     """A function that is called for each block.
 
     Attributes:
-        function: the user's, for messages.
-        flat: the function of the blocks of all arrays; it returns the blocks of all results.
-        grid: for each axis, the sizes of the blocks; 1 stands for what has no size.
-        inputs: for each array its form, or `None` if it goes whole to each block.
-        outputs: for each result its form.
+        function: the function of the user, for messages.
+        flat: the function from the blocks of all arrays to the blocks of all results.
+        grid: the block lengths of each axis; 1 for an axis without a length.
+        inputs: the form of each array; `None` if every block receives the array whole.
+        outputs: the form of each result.
     """
 
     def __init__(
@@ -83,12 +82,12 @@ class BlockCall:
         self.outputs = tuple(outputs)
 
     def __call__(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
-        """Return the results, recorded as one operation if there are Tensors that are followed among the arrays."""
+        """Return the results; traced Tensors among the arrays make the call one recorded operation."""
         wanted = tuple([i for i, a in enumerate(arrays) if isinstance(a, Recorded) and is_inexact(a)])
         return apply(_Differentiated(self, wanted).rules(), arrays)
 
     def value(self, *arrays: Any) -> tuple[Any, ...]:
-        """Return the results, as lazy arrays."""
+        """Return the results as lazy arrays."""
         da: Any = import_module("dask.array")
         every, given = tuple(range(len(self.grid))), []
         for a, form in zip(arrays, self.inputs, strict=True):
@@ -105,7 +104,7 @@ class BlockCall:
         return tuple([self._result(da, parts, every, k) for k in range(len(self.outputs))])
 
     def _result(self, da: Any, parts: Any, every: tuple[int, ...], k: int) -> Any:
-        """Return a result, taken from the tuples that the blocks give."""
+        """Return result `k`, taken from the tuples that the blocks return."""
         form = self.outputs[k]
         indices = form.indices
         by_index = dict(zip(indices, form.sizes, strict=True))
@@ -122,23 +121,23 @@ class BlockCall:
         )
 
     def specs(self) -> tuple[ArraySpec, ...]:
-        """Return shapes and dtypes of the results."""
+        """Return the shapes and dtypes of the results."""
         return tuple([ArraySpec(form.shape, np.dtype(form.dtype)) for form in self.outputs])
 
     def has_numbers(self) -> bool:
-        """Say whether it has one result, which is one number for each block."""
+        """Return `True` if the call has one result with one real number for each block."""
         (form, *others) = self.outputs
         ones = all(set(sizes) == {1} for sizes in form.sizes)
         return not others and ones and form.indices == tuple(range(len(self.grid))) and np.dtype(form.dtype).kind == "f"
 
     def pulled(self, arrays: Sequence[Any], wanted: tuple[int, ...], *, at_once: bool) -> BlockCall:
-        """Make the call that gives, for each block, the cotangents of some arrays.
+        """Return the call that computes, for each block, the cotangents of some arrays.
 
         Args:
-            arrays: those that it is called with.
-            wanted: the positions of those arrays.
-            at_once: it gives the result too, and the cotangents for the cotangent 1 of it; otherwise it takes the cotangents of
-                all results behind its arrays.
+            arrays: the arguments of this call.
+            wanted: the positions of the arrays to differentiate with respect to.
+            at_once: if `True`, the new call returns the result and the cotangents for an output cotangent of 1. Otherwise it
+                takes the cotangents of all results after its arrays.
         """
         forms = [self._part_of(i, arrays[i]) for i in wanted]
         leading = [len(form.indices) - len(shape_of(arrays[i])) for i, form in zip(wanted, forms, strict=True)]
@@ -150,7 +149,7 @@ class BlockCall:
         return BlockCall(self.function, pull, self.grid, (*self.inputs, *self.outputs), forms)
 
     def _part_of(self, position: int, array: Any) -> Form:
-        """Return how the cotangents that all blocks give for an array lie in the grid: side by side."""
+        """Return the form of the cotangents that all blocks compute for one array: side by side in the grid."""
         form, every = self.inputs[position], range(len(self.grid))
         if form is None:
             shape = shape_of(array)
@@ -162,14 +161,14 @@ class BlockCall:
         return Form((*missing, *form.indices), (*self._ones(missing), *sizes), form.dtype)
 
     def _repeated(self, form: Form) -> list[int]:
-        """Return the indices along which several blocks are given the same one of an array, which has length 1 there."""
+        """Return the indices along which several blocks receive the same block of an array, since its length there is 1."""
         return [i for i, own in zip(form.indices, form.sizes, strict=True) if i >= 0 and len(self.grid[i]) > len(own)]
 
     def _ones(self, indices: Sequence[int]) -> list[tuple[int, ...]]:
         return [(1,) * len(self.grid[i]) for i in indices]
 
     def summed(self, part: Any, position: int, shape: tuple[int, ...]) -> Any:
-        """Return the cotangent of an array, of which `part` has what each block gives."""
+        """Return the cotangent of an array from `part`, the cotangents of all blocks."""
         form, grid = self.inputs[position], len(self.grid)
         if form is None:
             return np.sum(part, axis=tuple(range(grid))) if grid else part
@@ -180,21 +179,21 @@ class BlockCall:
 
 
 class _Differentiated:
-    """A call by blocks with its rules.
+    """A block call with its rules.
 
     Attributes:
-        call: it.
-        wanted: the positions of the arrays by which is differentiated.
+        call: the block call.
+        wanted: the positions of the arrays to differentiate with respect to.
     """
 
     def __init__(self, call: BlockCall, wanted: tuple[int, ...]) -> None:
         self.call = call
         self.wanted = wanted
-        # The gradient of a number is found with it, in one task. That of arrays in blocks would be as large as these.
+        # One task computes a number and its gradient. For arrays in blocks, the gradient would be as large as the arrays.
         self.at_once = call.has_numbers() and all(call.inputs[i] is None for i in wanted)
 
     def rules(self) -> Rules:
-        """Return how the call is computed and differentiated."""
+        """Return the rules of the call."""
         own = self.value, self.forward, self.backward, self.push, self.batch, self.spec
         return Rules(self.call.function, *own, name="map_blocks", loops=True)
 
@@ -203,11 +202,11 @@ class _Differentiated:
         return self.call.value(*arrays)
 
     def spec(self, *specs: ArraySpec) -> tuple[ArraySpec, ...]:
-        """Return shapes and dtypes of the results, which are known."""
+        """Return the shapes and dtypes of the results."""
         return self.call.specs()
 
     def forward(self, *arrays: Any) -> tuple[tuple[Any, ...], Any]:
-        """Return the results, and what the cotangents are made of: the arrays, or the cotangents for the cotangent 1."""
+        """Return the results and the residuals: the arrays, or the cotangents for an output cotangent of 1."""
         if not self.at_once:
             return self.call(arrays), (arrays, None)
         out, *parts = self.call.pulled(arrays, self.wanted, at_once=True)(arrays)
@@ -233,7 +232,7 @@ class _Differentiated:
         return list(pushed([*arrays, *[ts[i] for i in moving]]))
 
     def batch(self, size: int, values: Sequence[Any], batched: Sequence[bool]) -> tuple[Any, ...]:
-        """Return the results of all examples, which lie in one chunk."""
+        """Return the results of all batch examples; the batch axis lies in one chunk."""
         call, taken = self.call, [i for form in (*self.call.inputs, *self.call.outputs) if form for i in form.indices]
         own = min([-1000, *taken]) - 1
 
@@ -246,7 +245,7 @@ class _Differentiated:
 
 
 class _InBlock:
-    """A function of blocks as Dask calls it. They cannot be written to, so that nobody has to look whether they were."""
+    """A function of blocks as Dask calls it. Blocks are read-only, so that checks for modified arrays can be skipped."""
 
     def __init__(self, flat: Flat) -> None:
         self.flat = flat
@@ -257,7 +256,7 @@ class _InBlock:
 
 
 class _Result:
-    """Takes one result of those of a block."""
+    """Take one result from the results of a block."""
 
     def __init__(self, position: int) -> None:
         self.position = position
@@ -267,14 +266,14 @@ class _Result:
 
 
 def _single(block: Any) -> Any:
-    """Take a block out of the lists into which Dask puts it, one for each axis that the result does not have."""
+    """Unwrap a block from the lists that Dask adds, one for each axis that the result lacks."""
     while type(block) is list:
         (block,) = block
     return block
 
 
 def _read_only(block: Any) -> Any:
-    """Return a block as an array that cannot be written to."""
+    """Return a block as a read-only array."""
     block = _single(block)
     if type(block) is np.ndarray and block.flags.writeable:
         block = block.view()
@@ -283,13 +282,13 @@ def _read_only(block: Any) -> Any:
 
 
 class _Pull:
-    """The function of blocks, and of cotangents of the results, that gives the cotangents of some of the blocks.
+    """The pullback of a function of blocks: takes blocks and output cotangents, returns the cotangents of some blocks.
 
     Attributes:
         flat: the function of blocks.
-        count: of its blocks.
-        wanted: the positions of those blocks.
-        leading: how many axes of the grid their arrays do not have.
+        count: the number of its blocks.
+        wanted: the positions of the blocks to differentiate with respect to.
+        leading: for each of these, the number of grid axes that its array lacks.
     """
 
     def __init__(self, flat: Flat, count: int, wanted: tuple[int, ...], leading: Sequence[int]) -> None:
@@ -302,13 +301,13 @@ class _Pull:
         return self._placed(given, pulled(self.flat, given[: self.count], given[self.count :], self.wanted))
 
     def _placed(self, arrays: Sequence[Any], found: Sequence[Any]) -> list[Any]:
-        """Return cotangents, zeros for none, with the axes of the grid that their arrays do not have."""
+        """Return the cotangents (zeros for `None`) with length-1 axes for the grid axes that their arrays lack."""
         every = with_zeros(found, [arrays[i] for i in self.wanted])
         return [np.reshape(ct, (1,) * n + shape_of(ct)) for ct, n in zip(every, self.leading, strict=True)]
 
 
 class _ValueAndPull(_Pull):
-    """The function of blocks that gives its result, and the cotangents of some of the blocks for the cotangent 1."""
+    """The function that returns the result and the cotangents of some blocks for an output cotangent of 1."""
 
     def __init__(self, flat: Flat, count: int, wanted: tuple[int, ...], leading: Sequence[int], one: Any) -> None:
         super().__init__(flat, count, wanted, leading)
@@ -320,7 +319,7 @@ class _ValueAndPull(_Pull):
 
 
 class _Push:
-    """The function of blocks, and of tangents of some of them, that gives the tangents of the results."""
+    """The pushforward of a function of blocks: takes blocks and tangents of some blocks, returns the output tangents."""
 
     def __init__(self, flat: Flat, count: int, moving: tuple[int, ...]) -> None:
         self.flat = flat

@@ -1,4 +1,4 @@
-"""Lazy results as values: all at once, so that what they have in common is computed once."""
+"""`compute`: computes lazy results together, so that shared work runs once."""
 
 from __future__ import annotations
 
@@ -10,22 +10,21 @@ from functad.trees.structure import flatten
 
 
 def is_lazy(leaf: Any) -> bool:
-    """Say whether a leaf is a result that is yet to be computed, by the protocol of Dask's collections."""
+    """Return `True` if a leaf follows Dask's collection protocol: a result that is not computed yet."""
     return hasattr(type(leaf), "__dask_graph__")
 
 
 def compute(*trees: Any, **options: Any) -> Any:
-    """Return trees of results with the lazy ones computed, all by one pass over their common graph.
+    """Return trees with all lazy leaves computed in one pass over their common graph.
 
-    A value and its gradient share their forward computation, and both read the data. Computed one after the other, they would
-    read it twice.
+    A value and its gradient share the forward pass and the data. Two separate computations would read the data twice.
 
     Args:
-        trees: arrays and numbers, in containers or not; those of Dask are computed, all others stay what they are.
-        options: what `dask.compute` takes, such as `scheduler="processes"`.
+        trees: arrays and numbers, or containers of them. Dask leaves are computed; other leaves stay unchanged.
+        options: keyword arguments of `dask.compute`, such as `scheduler="processes"`.
 
     Returns:
-        The tree, or a tuple of the trees if there are several.
+        The tree, or a tuple of trees if several were given.
 
     Raises:
         ConversionError: a leaf is a Tensor that is being differentiated.

@@ -1,4 +1,4 @@
-"""Rules for loops and branches whose bodies are computed row by row: each chunk runs a loop of its own."""
+"""Rules for loops and branches whose bodies are computed row by row: each chunk runs its own loop."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from functad.expressions.expressions import Expressions
 
 
 def first(one: Any, other: Any) -> Any:
-    """Return one of two parts that are the same, such as how often a loop has run."""
+    """Return the first of two equal parts, such as an iteration count."""
     return one
 
 
@@ -25,7 +25,7 @@ def _alongs(partition: Partition) -> list[Along | None]:
 def _settled(
     body: Expressions, carries: list[Along | None], others: Sequence[Along | None], rows: int
 ) -> tuple[Partition, list[Along | None]] | None:
-    """Return the body of a loop, with how its carries are cut once they go around, and that."""
+    """Return the body of a loop at the fixed point of its carries' cuts, and these cuts; `None` if there is none."""
     while True:
         found = body_by_rows(body, [*carries, *others], rows)
         if found is None:
@@ -40,7 +40,7 @@ def _settled(
 
 
 def _fitted(body: Partition, outs: Sequence[Along | None]) -> bool:
-    """Cut the results of a body that are whole, where they are to be cut, and say whether that can be done."""
+    """Cut whole results of a body where `outs` requires it; return `False` if a result cannot be cut."""
     for i, (source, along) in enumerate(zip(body.outputs, outs, strict=False)):
         if along is not None and getattr(source, "along", None) is None:
             try:
@@ -76,7 +76,7 @@ def _scan(call: Call) -> Found | None:
 
 @rule(WHILE)
 def _while(call: Call) -> Found | None:
-    """The condition must be the same for all rows: a batch of loops goes on until none of all rows has to."""
+    """Apply the rule of while loops. The condition must be the same for all rows: a batched loop runs until all rows stop."""
     count = call.params["carries"]
     settled = _settled(call.params["body"], list(call.alongs[:count]), call.alongs[count:], call.rows)
     if settled is None:

@@ -1,4 +1,4 @@
-"""The graph: one task for each chunk and stage, and a tree of tasks that combine."""
+"""The Dask graph: one task for each chunk and stage, and a tree of tasks that combine totals."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from functad.places import here
 from functad.tracing.engines import computed
 
 WIDTH = 16
-"""So many parts are combined by one task."""
+"""The number of parts that one task combines."""
 
 
 class Graph:
     """The graph of one call.
 
     Args:
-        plan: what is computed.
-        leaves: the arguments; those that are cut have the chunks of the rows.
-        name: what the names of all tasks begin with.
+        plan: the plan.
+        leaves: the arguments; cut arguments are in the row chunks.
+        name: the prefix of all task names.
     """
 
     def __init__(self, plan: Plan, leaves: Sequence[Any], name: str) -> None:
@@ -47,7 +47,7 @@ class Graph:
                 self._run_chunks(level, stages.chunks[level])
 
     def results(self) -> list[Any]:
-        """Return the results, as lazy arrays."""
+        """Return the results as lazy arrays."""
         return [self.array(source) for source in self.plan.partition.outputs]
 
     def _layer(self, name: str, tasks: dict[Any, Any], dependencies: Sequence[Any]) -> Any:
@@ -62,7 +62,7 @@ class Graph:
         return list(found.values())
 
     def _place(self, value: Value) -> tuple[Any, tuple[int, ...]]:
-        """Return the collection that a value is in, and where in it."""
+        """Return the collection that holds a value and the path to the value in it."""
         if id(value) in self._places:
             return self._places[id(value)]
         if value.place == "input" and value.along is None and not hasattr(self.leaves[value.number], "dask"):
@@ -75,7 +75,7 @@ class Graph:
         return found, ()
 
     def places(self, stage: Stage) -> list[tuple[int, tuple[int, ...]]]:
-        """Return for each input of a stage which argument of its tasks it is in, and where."""
+        """Return, for each input of a stage, the position of its task argument and the path in that argument."""
         order = {id(holder): i for i, holder in enumerate(self._arguments(stage))}
         return [(order[id(holder)], path) for holder, path in map(self._place, stage.inputs)]
 
@@ -86,7 +86,7 @@ class Graph:
             self._places[id(value)] = holder, (i + 1,)
 
     def _run_chunks(self, level: int, stage: Stage) -> None:
-        """Run a list for each chunk, and combine what comes out of all."""
+        """Run a list for each chunk and combine the totals."""
         task = self.plan.tasks["rows", level].with_places(self.places(stage))
         alongs = {id(self._place(v)[0]): v.along for v in stage.inputs}
         letters, arguments = 1, []
@@ -114,7 +114,7 @@ class Graph:
                 self._places[id(value)] = total, (i,)
 
     def _combined(self, blocks: Any, stage: Stage, name: str) -> Any:
-        """Return the totals, by a tree of tasks."""
+        """Return the totals, combined by a tree of tasks."""
         keys = [(blocks.name, i, *(0,) * (blocks.ndim - 1)) for i in range(len(self.chunks))]
         tasks: dict[Any, Any] = {}
         step = 0
@@ -143,7 +143,7 @@ class Graph:
         if value.place == "cut":
             assert value.source is not None
             given = self._given(value.source)
-            if not is_chunked(given):  # it is cut as it is read, once
+            if not is_chunked(given):  # a NumPy array is cut here, once
                 return self.da.from_array(np.asarray(given), chunks=self._lengths(value))
             return self.in_rows(given, value)
         holder, path = self._places[id(value)]
@@ -163,19 +163,19 @@ class Graph:
         return self.da.Array(self._layer(name, tasks, [holder]), name, sizes, meta=_empty(spec))
 
     def in_rows(self, array: Any, value: Value) -> Any:
-        """Return an array in the chunks of the rows."""
+        """Return an array in the row chunks."""
         wanted = self._lengths(value)
         return array if array.chunks == wanted else array.rechunk(wanted)
 
     def _lengths(self, value: Value) -> tuple[tuple[int, ...], ...]:
-        """Return the chunks of a value that is cut."""
+        """Return the chunks of a cut value."""
         along = value.along
         assert along is not None
         lengths = tuple([n * along.factor for n in self.chunks])
         return tuple([lengths if i == along.axis else (n,) for i, n in enumerate(value.spec.shape)])
 
     def _by_engine(self, value: Value) -> Any:
-        """Return the result of what does not follow chunk by chunk: by one task if all is small, else by functions of Dask.
+        """Return a value that is not computed chunk by chunk: one task if all arrays are small, otherwise functions of Dask.
 
         Raises:
             UnsupportedError: Dask has no such function, and the arrays are large.
@@ -191,7 +191,7 @@ class Graph:
         return self._arrays[id(value)]
 
     def _given(self, source: Source) -> Any:
-        """Return a value for a function over chunked arrays."""
+        """Return a value as an argument of a function over chunked arrays."""
         if isinstance(source, Constant):
             return source.value
         if source.place == "input" and source.along is None:
@@ -199,7 +199,7 @@ class Graph:
         return self.array(source)
 
     def _by_dask(self, node: Node) -> Sequence[Any]:
-        """Return the results of an equation by functions of Dask."""
+        """Return the results of an equation, computed by functions of Dask."""
         problem: Any = "it would have to know values while the graph is made"
         if node.primitive.lists not in ("branches", "loop"):
             try:
@@ -214,12 +214,12 @@ class Graph:
         )
 
     def _gathered(self, array: Any) -> Any:
-        """Return an array as one block, by one task; `delayed` would optimise the graph, and read chunks once more."""
+        """Return an array as one block, by one task; `delayed` would optimise the graph and read chunks twice."""
         name = f"{self.name}-whole-{array.name}"
         return self.delayed.Delayed(name, self._layer(name, {name: (joined, array.__dask_keys__())}, [array]), layer=name)
 
     def _in_one_task(self, node: Node) -> list[Any]:
-        """Return the results of an equation that is computed by one task, of all chunks put together."""
+        """Return the results of an equation that one task computes from gathered arrays."""
         values = {id(source): source for source in node.inputs if isinstance(source, Value)}
         arrays = [self._gathered(self.array(source)) for source in values.values()]
         name = f"{self.name}-one-{len(self._arrays)}"

@@ -1,4 +1,4 @@
-"""Rules for reading and writing by index: rows are read whole, or each reads from a table of its own, or from one for all."""
+"""Rules for reading and writing by index: whole rows, a separate table for each row, or one table for all rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _longer(shape: Shape, along: Along) -> Shape:
 
 
 def _axis_read(shape: Shape, along: Along, index: Any) -> Along | None:
-    """Return where the rows of an array are in what an index reads of it; `None` if it does not read all in order."""
+    """Return the row axis in the result of an index; `None` if the index does not read all rows in order."""
     try:
         few, more = indexed_shape(shape, index), indexed_shape(_longer(shape, along), index)
     except (IndexError, ValueError):
@@ -41,7 +41,7 @@ def _is_backwards(part: Any) -> bool:
 
 
 def _axis_written(shape: Shape, piece: Along, piece_shape: Shape, index: Any) -> Along | None:
-    """Return the axis of an array whose rows a cut piece is written to, all in order; `None` if there is none."""
+    """Return the row axis of an array that a cut piece is written to; `None` if it does not write all rows in order."""
     if indexed_shape(shape, index) != piece_shape:  # the piece is broadcast
         return None
     for axis, length in enumerate(shape):
@@ -80,17 +80,17 @@ def _scatter(call: Call) -> Found | None:
 
 
 def _counts(a: Any, length: int) -> bool:
-    """Say whether an index is the constant 0, 1, ..., which reads row after row."""
+    """Return `True` if an index is the constant 0, 1, ..., `length - 1`, which reads the rows in order."""
     plain = type(a) is np.ndarray and a.ndim == 1 and len(a) == length > 0 and a.dtype.kind in "iu"
     return plain and bool(np.array_equal(a, np.arange(length)))
 
 
 def _row_by_row(call: Call, shape: Shape) -> dict[int, Any] | None:
-    """Return the stand-in for the index that counts the rows, if each row reads or writes elements of itself.
+    """Return the replacement of the row index if each row reads or writes only its own elements, otherwise `None`.
 
     Args:
-        call: the equation, whose arguments after the first are the arrays of the index.
-        shape: that of the table.
+        call: the equation; its arguments after the first are the index arrays.
+        shape: the shape of the table.
     """
     template = call.params["template"]
     if template[0] != "i" or any(part != "i" for part in template[1:] if part is not None and type(part) is not int):
@@ -105,7 +105,7 @@ def _row_by_row(call: Call, shape: Shape) -> dict[int, Any] | None:
 
 @rule(GATHER)
 def _gather(call: Call) -> Found | None:
-    """A table of its own for each row, one that all rows read, or whole rows of each."""
+    """Apply the rule for a read from a separate table for each row, from one table for all rows, or of whole rows."""
     table, shape, template = call.alongs[0], call.shapes[0], call.params["template"]
     cuts = _cut_indices(call)
     if cuts is None:
@@ -123,7 +123,7 @@ def _gather(call: Call) -> Found | None:
 
 @rule(ADD_PIECE)
 def _add_piece(call: Call) -> Found | None:
-    """Into a table of its own for each row, into one of all rows, to which each chunk adds, or whole rows."""
+    """Apply the rule for additions to a separate table for each row, to one table for all rows (a total), or of whole rows."""
     shape, template = call.params["shape"], call.params["template"]
     index = fill(template, tuple(map(spec_of, call.given[1:])))
     cuts = _cut_indices(call)
@@ -148,7 +148,7 @@ def _add_piece(call: Call) -> Found | None:
 
 
 def _cut_indices(call: Call) -> dict[int, Along] | None:
-    """Return how the arrays of an index that are whole must be cut for those that are not; they broadcast."""
+    """Return the cuts of whole index arrays that match the cut ones (they broadcast); `None` if the cut ones differ."""
     given = [(len(shape), along) for shape, along in zip(call.shapes[1:], call.alongs[1:], strict=True)]
     places = {along.axis - ndim for ndim, along in given if along is not None}
     if len(places) > 1:
@@ -165,7 +165,7 @@ def _cut_indices(call: Call) -> dict[int, Along] | None:
 
 
 def _follow_indices(call: Call, shape: Shape, index: Any, cuts: dict[int, Along]) -> Along | None:
-    """Return where the rows of the arrays of an index are in what it reads."""
+    """Return the row axis in the result of an index, given the row axes of its arrays."""
     grown = []
     for i, a in enumerate(call.given[1:], 1):
         own, spec = call.alongs[i] or cuts.get(i), spec_of(a)
@@ -177,7 +177,7 @@ def _follow_indices(call: Call, shape: Shape, index: Any, cuts: dict[int, Along]
 
 @rule(SEARCHSORTED, DIGITIZE)
 def _search(call: Call) -> Found | None:
-    """Values are looked for, among those that all rows have in common."""
+    """Apply the rule for a search for values in an array that is the same for all rows."""
     which = 1 if call.primitive is SEARCHSORTED else 0
     others = [along for i, along in enumerate(call.alongs) if i != which]
     return None if any(others) else follow(call)

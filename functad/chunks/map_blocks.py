@@ -1,4 +1,4 @@
-"""`map_blocks`: a function of NumPy code for each block of arrays in chunks, with its derivatives in blocks."""
+"""`map_blocks`: applies NumPy code to each block of chunked arrays, with derivatives in blocks."""
 
 from __future__ import annotations
 
@@ -28,35 +28,35 @@ def map_blocks(
     dtype: Any = None,
     **kwargs: Any,
 ) -> Any:
-    """Call a function for each block of arrays in chunks, and put the results together: as `da.map_blocks`, with derivatives.
+    """Call a function for each block of chunked arrays and assemble the results, like `da.map_blocks` but differentiable.
 
-    `f` is differentiated in each block by itself. Cotangents and tangents of arrays in chunks are arrays in the same chunks;
-    the gradient by what goes whole to each block is the sum over blocks. Where `f` gives one number for each block, as the
-    part of a loss, its value and gradient are found together in one task, which reads the blocks once. Other functions run
-    again for their gradient, in a task of its own, and keep nothing in between.
+    `f` is differentiated in each block separately. Cotangents and tangents of chunked arrays have the same chunks. The gradient
+    with respect to a whole argument is the sum over blocks. If `f` returns one number for each block, such as a part of a loss,
+    one task computes value and gradient and reads the blocks once. Any other `f` runs again for its gradient, in a task of its
+    own, without residuals.
 
-    Arrays are laid on one another by their last axes, as in NumPy and in `da.map_blocks`. They have the same chunks there, or
-    length 1: labels `y` beside rows `X` are given as `y[:, None]`.
+    Arrays are aligned by their last axes, as in NumPy and `da.map_blocks`. Along a common axis they have the same chunks or
+    length 1: pass labels `y` for rows `X` as `y[:, None]`.
 
     Args:
-        f: a function of blocks, which are NumPy arrays that cannot be written to, that returns an array or a number. Where
-            it is defined in a program, workers of a cluster are sent it by value. It may be jitted.
-        args: arrays of Dask, and Tensors of such, are given to `f` in blocks. All else goes to each block as it is: numbers,
-            arrays of NumPy, and containers, in which arrays of Dask are whole too. Without an array in blocks,
-            the result is `f(*args, **kwargs)`.
-        chunks: for each axis of the result the length that blocks have, or the lengths; found by a trace of `f` if it is left
-            out, or by a call with ones where `f` looks at values.
-        drop_axis: axes that the result does not have; there is one block along them.
-        new_axis: axes of the result that the arrays do not have; there is one block along them.
-        dtype: of the result; found with `chunks`. If both are given `f` is not run before the result is computed.
-        kwargs: given to `f` by name, whole.
+        f: a function of blocks (read-only NumPy arrays) that returns an array or a number. A function defined in a script is
+            sent to the workers of a cluster by value. `f` may be jitted.
+        args: Dask arrays, and Tensors of them, are passed to `f` in blocks. Every block receives all other arguments whole:
+            numbers, NumPy arrays, and containers with the Dask arrays in them. Without an array in blocks the result is
+            `f(*args, **kwargs)`.
+        chunks: for each axis of the result, the block length or lengths. By default a trace of `f` finds them, or a call with
+            ones if `f` reads values.
+        drop_axis: axes that the result lacks; each must have one block.
+        new_axis: axes of the result that the arrays lack; each has one block.
+        dtype: the dtype of the result; found like `chunks`. With both given, `f` first runs when the result is computed.
+        kwargs: passed to `f` by name, whole.
 
     Returns:
-        A lazy array. A number for each block gives an array with one element for each, with as many axes as the arrays have.
+        A lazy array. One number for each block gives one element for each block, with as many axes as the arrays.
 
     Raises:
-        InputError: the chunks do not fit, or a dropped axis has several blocks.
-        OutputError: `f` returned something else than an array or number, or one of other axes than those asked for.
+        InputError: the chunks do not match, or a dropped axis has several blocks.
+        OutputError: `f` returned neither an array nor a number, or a result with other axes than requested.
 
     Example:
         >>> import numpy as np, dask.array as da, functad
@@ -87,11 +87,11 @@ class _OfBlocks:
     """The function of the blocks of all arrays among the arguments.
 
     Attributes:
-        f: the user's function.
-        structure: how its arguments are put together.
-        places: those of the arrays among the leaves.
-        others: the leaves, `None` for arrays.
-        ndim: the number of axes of the grid, which a number has too.
+        f: the function of the user.
+        structure: the pytree structure of its arguments.
+        places: the positions of the arrays among the leaves.
+        others: the leaves, with `None` for arrays.
+        ndim: the number of grid axes; a number result gets as many axes.
     """
 
     def __init__(self, f: Callable[..., Any], structure: Structure, places: tuple[int, ...], others: list[Any]) -> None:
@@ -112,7 +112,7 @@ class _OfBlocks:
 
 
 def _taken(arguments: tuple[tuple[Any, ...], dict[str, Any]]) -> tuple[list[Any], Structure, set[int]]:
-    """Return the leaves of the arguments, their structure, and the positions of those that are given in blocks."""
+    """Return the leaves of the arguments, their structure, and the positions of the leaves passed in blocks."""
     given, structure = flatten(arguments)
     in_blocks, position = set(), 0
     for arg in arguments[0]:
@@ -130,7 +130,7 @@ def _axes(given: int | Sequence[int]) -> list[int]:
 def _grid(
     f: Callable[..., Any], arrays: Sequence[Any], in_blocks: Sequence[bool]
 ) -> tuple[tuple[tuple[int, ...], ...], list[Form | None]]:
-    """Return the sizes of the blocks along each axis of the grid, and the forms of all arrays, `None` for those that go whole.
+    """Return the block lengths of each grid axis and the form of each array (`None` for a whole array).
 
     Raises:
         InputError: two arrays have different chunks along an axis.
@@ -143,7 +143,7 @@ def _grid(
             forms.append(None)
             continue
         own = len(shape_of(a))
-        sizes = tuple(lowest(a).chunks[-own:])  # the axes of batches are in front
+        sizes = tuple(lowest(a).chunks[-own:])  # batch axes come first
         form = Form(tuple(range(ndim - own, ndim)), sizes, dtype_of(a))
         forms.append(form)
         for i, chunk in zip(form.indices, sizes, strict=True):
@@ -159,13 +159,13 @@ def _grid(
 
 
 class _Output:
-    """How the result of a function of blocks lies in the grid.
+    """The layout of the result of a function of blocks.
 
     Args:
         flat: the function.
-        arrays: what it is called with.
-        grid: the sizes of the blocks.
-        forms: of the arrays.
+        arrays: its arguments.
+        grid: the block lengths of each axis.
+        forms: the forms of the arrays.
     """
 
     def __init__(self, flat: _OfBlocks, arrays: Sequence[Any], grid: Sequence[tuple[int, ...]], forms: Sequence[Any]) -> None:
@@ -179,8 +179,8 @@ class _Output:
         """Return the form of the result.
 
         Raises:
-            InputError: a dropped axis has several blocks, or there are too few lengths in `chunks`.
-            OutputError: the function gives something of other axes.
+            InputError: a dropped axis has several blocks, or `chunks` has the wrong number of entries.
+            OutputError: the result has other axes than requested.
         """
         called = f"map_blocks of {name_of(self.flat.f)}, called at {here()}"
         ndim = len(self.grid)
@@ -216,14 +216,14 @@ class _Output:
         return Form(tuple(indices), tuple(sizes), dtype)
 
     def _sizes(self, axis: int, index: int, first: ArraySpec) -> tuple[int, ...]:
-        """Return the lengths of the blocks of the result along an axis."""
+        """Return the block lengths of the result along an axis."""
         if index < 0:
             return (first.shape[axis],)
         place = [sizes[0] for sizes in self.grid]
         return tuple([self._block((*place[:index], n, *place[index + 1 :])).shape[axis] for n in self.grid[index]])
 
     def _block(self, sizes: tuple[int, ...]) -> ArraySpec:
-        """Return shape and dtype of the result for blocks of some sizes."""
+        """Return the shape and dtype of the result for given block lengths."""
         if sizes not in self.known:
             self.known[sizes] = self._result_of(sizes)
         return self.known[sizes]

@@ -1,17 +1,17 @@
-"""A list over whole arrays as what is computed once, what is computed for each chunk, and what is combined over the chunks.
+"""Partition of an expression list: work that runs once, work that runs for each chunk, and combinations over chunks.
 
-Each value of the list becomes one of these:
+Each value of the list gets a place:
 
-| place | it is |
+| place | meaning |
 |---|---|
 | `input` | an argument |
 | `whole` | the same for all chunks, computed once |
 | `rows` | cut along an axis, computed for each chunk |
-| `total` | combined of what all chunks gave, and whole from then on |
-| `cut` | a whole value, cut as the chunks are |
-| `engine` | computed by functions over chunked arrays, since its rows do not follow from those of a chunk |
+| `total` | combined from the results of all chunks, then whole |
+| `cut` | a whole value, cut like the chunks |
+| `engine` | computed by functions over chunked arrays, since its rows depend on several chunks |
 
-The level of a value says how many times something must be combined before it is there.
+The level of a value is the number of successive combinations that it depends on.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ from functad.transforms.abstract import listed
 from functad.transforms.closed_lists import positional_structures
 
 LARGE = 1 << 26
-"""Bytes up to which what functions over chunked arrays give is put together, to be a whole value."""
+"""Size limit in bytes: results of functions over chunked arrays up to this size are gathered into one whole value."""
 
 
 class Value:
     """A value of the list.
 
     Attributes:
-        spec: shape and dtype, of all chunks together.
-        place: what it is; see above.
-        level: when it is there.
-        along: how it is cut, if it is.
-        maker: what computes it.
-        number: which argument it is, or which of the results of its maker.
-        combine: what makes a total of two parts.
-        source: of a total the value of one chunk; of a cut value the whole one.
-        scattered: it is in chunks that are not those of the rows, and too large to be put together.
+        spec: shape and dtype over all chunks.
+        place: one of the places above.
+        level: the number of combinations before the value is available.
+        along: how the value is cut; `None` if it is whole.
+        maker: the equation that computes the value.
+        number: the position of the argument, or of the result among the results of `maker`.
+        combine: the function that combines two parts of a total.
+        source: for a total, the value in one chunk; for a cut value, the whole value.
+        scattered: `True` if its chunks differ from the row chunks and it is too large to gather.
     """
 
     __slots__ = ("along", "combine", "level", "maker", "number", "place", "scattered", "source", "spec")
@@ -77,11 +77,11 @@ class Node:
     """An equation between values.
 
     Attributes:
-        primitive: what is called.
+        primitive: the primitive.
         inputs: values and constants.
-        params: the parameters; for a chunk with `Rows` in them.
+        params: the parameters; those of a chunk contain `Rows`.
         outputs: the results.
-        floats: it is computed where it is read, since that takes less than to keep it.
+        floats: `True` if every reader recomputes it, since this is cheaper than keeping it.
     """
 
     __slots__ = ("floats", "inputs", "outputs", "params", "primitive")
@@ -92,23 +92,23 @@ class Node:
 
     @property
     def is_small(self) -> bool:
-        """One task can hold all that goes in and comes out."""
+        """`True` if one task can hold all inputs and outputs."""
         specs = [v.spec for v in (*self.inputs, *self.outputs) if isinstance(v, Value)]
         return sum([spec.nbytes for spec in specs]) <= LARGE
 
 
 class NotByRowsError(Exception):
-    """The body of a loop or a branch needs other chunks."""
+    """The body of a loop or branch needs other chunks."""
 
 
 class Partition:
-    """What becomes of a list.
+    """The partition of an expression list.
 
     Args:
         expressions: the list.
-        inputs: its arguments.
-        rows: the number of rows of all chunks together.
-        inner: it is the body of a loop or a branch, of which nothing can be combined.
+        inputs: the arguments of the list.
+        rows: the number of rows in all chunks.
+        inner: `True` for the body of a loop or branch, where totals cannot be combined.
     """
 
     def __init__(self, expressions: Expressions, inputs: Sequence[Value], rows: int, *, inner: bool = False) -> None:
@@ -118,7 +118,7 @@ class Partition:
         self.outputs = self.inline(expressions, inputs)
 
     def inline(self, expressions: Expressions, inputs: Sequence[Source]) -> list[Source]:
-        """Return the results of a list for values."""
+        """Return the results of a list for given values."""
         values: dict[int, Source] = dict(enumerate(inputs))
 
         def source(given: int | Constant) -> Source:
@@ -198,7 +198,7 @@ class Partition:
         return node.outputs
 
     def cut(self, source: Source, along: Along) -> Source:
-        """Return a whole value as one that is cut; what is broadcast along the rows is broadcast in each chunk."""
+        """Return a whole value as a cut one; a value broadcast along the rows is broadcast again in each chunk."""
         known = self._cuts.get((id(source), along))
         if known is None:
             made = self._cut_constant(source, along) if isinstance(source, Constant) else self._cut_value(source, along)
@@ -213,7 +213,7 @@ class Partition:
         return Value(spec_of(source.value), "cut", 0, along, source=source)
 
     def _cut_constant(self, source: Constant, along: Along) -> Source | None:
-        """Return a constant that is the same for all rows, broadcast in each chunk; `None` if it is not."""
+        """Return a constant that is the same for all rows, broadcast in each chunk; `None` if its rows differ."""
         array = np.asarray(source.value)
         first = array[(*(slice(None),) * along.axis, slice(0, 1))]
         if array.strides[along.axis] and not np.array_equal(array, np.broadcast_to(first, array.shape), equal_nan=False):
@@ -228,7 +228,7 @@ class Partition:
         )[0]
 
     def _cut_value(self, source: Value, along: Along) -> Source | None:
-        """Return a whole value that follows from whole ones, computed in each chunk of those as they are cut."""
+        """Return a whole value recomputed in each chunk from its cut inputs; `None` if that is not possible."""
         node = source.maker
         if source.place != "whole" or node is None or len(node.outputs) != 1:
             return None
@@ -255,7 +255,7 @@ class Partition:
 
 
 def engine_value(spec: ArraySpec, rows: int, level: int, maker: Node | None, number: int) -> Value:
-    """Return the value of an array in chunks: cut if an axis is as long as there are rows; else whole, unless it is large."""
+    """Return the value of a chunked array: cut along an axis as long as the rows, otherwise whole or scattered."""
     axis = next((i for i, n in enumerate(spec.shape) if n == rows > 1), None)
     if axis is not None:
         return Value(spec, "engine", level, Along(axis), maker=maker, number=number)
@@ -263,7 +263,7 @@ def engine_value(spec: ArraySpec, rows: int, level: int, maker: Node | None, num
 
 
 def _holds_chunks(params: Mapping[str, Any]) -> bool:
-    """Say whether the lists in an equation have chunked arrays as constants."""
+    """Return `True` if the inner lists of an equation have chunked arrays as constants."""
     return any(
         any(isinstance(s, Constant) and is_chunked(s.value) for e in inner.equations for s in e.inputs)
         or any(_holds_chunks(e.params) for e in inner.equations)
@@ -272,17 +272,17 @@ def _holds_chunks(params: Mapping[str, Any]) -> bool:
 
 
 def is_chunked(value: Any) -> bool:
-    """Say whether a value is an array of Dask."""
+    """Return `True` if a value is a Dask array."""
     return is_array(value) and hasattr(type(value), "__dask_graph__") and hasattr(type(value), "chunks")
 
 
 def template(inputs: Sequence[Value], outputs: Sequence[Source]) -> Template:
-    """Return the list that computes some values from others."""
+    """Return the list that computes `outputs` from `inputs`."""
     slots = {id(value): i for i, value in enumerate(inputs)}
     specs = [value.spec for value in inputs]
     equations: list[Equation] = []
     waiting: list[Any] = [v for v in reversed(outputs) if isinstance(v, Value)]
-    while waiting:  # no recursion: lists may have many thousand equations
+    while waiting:  # no recursion: a list can have many thousands of equations
         value = waiting.pop()
         if id(value) in slots:
             continue
@@ -304,7 +304,7 @@ def template(inputs: Sequence[Value], outputs: Sequence[Source]) -> Template:
 
 
 def body_by_rows(body: Expressions, alongs: Sequence[Along | None], rows: int) -> Partition | None:
-    """Return the body of a loop or a branch for inputs that are cut; `None` if it needs other chunks."""
+    """Return the partition of a loop or branch body for cut inputs; `None` if the body needs other chunks."""
     inputs = [Value(spec, "input", 0, along, number=i) for i, (spec, along) in enumerate(zip(body.specs, alongs, strict=False))]
     try:
         return Partition(body, inputs, rows, inner=True)

@@ -1,4 +1,4 @@
-"""What is computed for arguments with some chunks: the partition of a list, its stages, and what runs in their tasks."""
+"""The plan for arguments with given chunks: the partition of an expression list, its stages and their tasks."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ Chunks = tuple[tuple[int, ...], ...]
 
 
 class Plan:
-    """What is computed for arguments with some chunks.
+    """The plan for arguments with given chunks.
 
     Attributes:
-        rows: how many rows each chunk has.
-        alongs: for each argument the axis of the rows, and how large its blocks are in all.
+        rows: the number of rows in each chunk.
+        partition: the partition of the list.
+        stages: the stages of the partition.
+        tasks: the task of each stage, by place and level.
     """
 
     def __init__(self, expressions: Expressions, given: Sequence[Chunks | None], backend: str, exact: bool) -> None:
@@ -49,7 +51,7 @@ class Plan:
         self._single: dict[int, ListTask] = {}
 
     def single(self, node: Node) -> ListTask:
-        """Return the task that computes an equation of whole values."""
+        """Return the task that computes one equation of whole values."""
         if id(node) not in self._single:
             values = [v for v in node.inputs if isinstance(v, Value)]
             own = {id(v): Value(v.spec, "input") for v in values}
@@ -61,7 +63,7 @@ class Plan:
         return self._single[id(node)]
 
     def argument(self, leaf: Any, number: int) -> Any:
-        """Return an argument with the chunks of the rows, and along its other axes in one chunk."""
+        """Return an argument in the row chunks, with one chunk along each other axis."""
         along = self.partition.inputs[number].along
         if along is None or not is_chunked(leaf):
             return leaf
@@ -69,7 +71,7 @@ class Plan:
         return leaf if leaf.chunks == wanted else leaf.rechunk(wanted)
 
     def source(self) -> str:
-        """Say what each task runs."""
+        """Return a description of each task, with its source."""
         lines = [f"# {len(self.rows)} chunks of {_lengths(self.rows)} rows."]
         for node in {id(value.maker): value.maker for value in self.stages.engine}.values():
             assert node is not None
@@ -98,7 +100,7 @@ class Plan:
 
 
 def _key_of(template: Template) -> str:
-    """Return a key: the same for the same list in every process, or a random one if that cannot be told."""
+    """Return a key that is the same for equal lists in every process; a random key if the list has no digest."""
     try:
         return digest(template.expressions) + "".join([f" {along}" for along in template.alongs])
     except UnsupportedError:
@@ -111,7 +113,7 @@ def _lengths(rows: Sequence[int]) -> str:
 
 
 def _rows_of(specs: Sequence[ArraySpec], given: Sequence[Chunks | None]) -> tuple[int, ...]:
-    """Return the chunks of the rows: those of the largest array, along the axis that has the most of its chunks."""
+    """Return the row chunks: those of the largest array, along the axis with the most chunks."""
     best = 0
     rows: tuple[int, ...] = (1,)
     for spec, chunks in zip(specs, given, strict=True):

@@ -1,4 +1,4 @@
-"""Rules for products that are sums over an axis: which axes of the arguments and of the result are the same, by letters."""
+"""Rules for products that sum over an axis, by einsum subscripts: axes with the same letter are the same."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BATCH = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def _by_letters(call: Call, terms: Sequence[str], result: str) -> Found | None:
-    """Find the rows of an einsum: rows are summed over, or are an axis of the result."""
+    """Find the rows in an einsum: the row axis is either summed over or an axis of the result."""
     letters = {term[along.axis] for term, along in zip(terms, call.alongs, strict=True) if along is not None}
     letter = letters.pop()
     if letters or any(term.count(letter) > 1 for term in (*terms, result)):
@@ -69,7 +69,7 @@ def _einsum(call: Call) -> Found | None:
 
 @rule(SPREAD)
 def _spread(call: Call) -> Found | None:
-    """An array on a diagonal; the rows are another axis."""
+    """Apply the rule for an array written to a diagonal; the rows must be another axis."""
     (along,), (own, result) = call.alongs, call.params["subscripts"].split("->")
     assert along is not None
     letter = result[along.axis]
@@ -81,7 +81,7 @@ def _spread(call: Call) -> Found | None:
 
 @rule(np.linalg.solve)
 def _solve(call: Call) -> Found | None:
-    """Many systems, or one system with many right-hand sides."""
+    """Apply the rule for many systems, or one system with many right-hand sides."""
     core = (2, 1 if len(call.shapes[1]) == 1 else 2)
     place = the_place(call, core)
     if place is None:

@@ -1,6 +1,6 @@
-"""What `jit` makes of a list for arguments of which some are Dask arrays: lazy results, with one task for each chunk and stage.
+"""`jit` for Dask arrays: an expression list becomes lazy results, with one task for each chunk and stage.
 
-It is a backend around another one, which compiles what the tasks run.
+The program wraps another backend, which compiles the lists that the tasks run.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from functad.transforms.closed_lists import positional_structures
 
 
 def chunks_of(leaf: Any) -> Chunks | None:
-    """Return how a leaf is cut into chunks; `None` if it is no array of Dask.
+    """Return the chunks of a leaf; `None` if it is not a Dask array.
 
     Raises:
-        UnsupportedError: the lengths of its chunks are not known, or they are no arrays of NumPy.
+        UnsupportedError: the chunk lengths are not known, or the chunks are not NumPy arrays.
     """
     if not is_chunked(leaf):
         return None
@@ -46,10 +46,10 @@ def chunks_of(leaf: Any) -> Chunks | None:
 
 
 def in_chunks(backend: Backend, leaves: Sequence[Any], expressions: Expressions) -> Backend | None:
-    """Return the backend for arguments of which some are Dask arrays, or for a list that holds some; `None` if there are none.
+    """Return the backend for Dask arrays; `None` if neither the arguments nor the list have any.
 
     Args:
-        backend: what compiles the lists that tasks run.
+        backend: the backend that compiles the lists of the tasks.
         leaves: the arguments.
         expressions: the list.
     """
@@ -66,7 +66,7 @@ def in_chunks(backend: Backend, leaves: Sequence[Any], expressions: Expressions)
 
 
 def holds_chunks(leaves: Sequence[Any], expressions: Expressions) -> bool:
-    """Return `True` if a Dask array is among the arguments of a list, or among its constants."""
+    """Return `True` if a Dask array is among the arguments or the constants of a list."""
     return any(map(chunks_of, leaves)) or any(map(is_chunked, _constants(expressions)))
 
 
@@ -79,12 +79,12 @@ def _constants(expressions: Expressions) -> list[Any]:
 
 
 class ChunkedProgram:
-    """A list, for arguments of which some are Dask arrays.
+    """An expression list for arguments with Dask arrays among them.
 
     Args:
-        expressions: the list; Dask arrays among its constants are arguments like others.
-        backend: what compiles the lists of its tasks.
-        known: the chunks of the arguments that it is made for; `source` tells of these.
+        expressions: the list; Dask arrays among its constants become inputs.
+        backend: the backend that compiles the lists of the tasks.
+        known: the chunks of the arguments, for `source`; by default those of the first call.
     """
 
     def __init__(self, expressions: Expressions, backend: Backend, known: Sequence[Chunks | None] | None = None) -> None:
@@ -101,7 +101,7 @@ class ChunkedProgram:
         self._captured = tuple(map(chunks_of, self.captured))
 
     def __call__(self, leaves: Sequence[Any]) -> Sequence[Any]:
-        """Return lazy results; those of NumPy if no argument is lazy."""
+        """Return lazy results, or NumPy results if no argument is lazy."""
         every = [*leaves, *self.captured]
         given = tuple(map(chunks_of, every))
         if not any(chunks is not None for chunks in given):
@@ -120,13 +120,13 @@ class ChunkedProgram:
 
     @property
     def source(self) -> str:
-        """What each task runs, and what functions over chunked arrays compute."""
+        """The source of each task, and the functions over chunked arrays."""
         given = next(iter(self._plans), None) if self._known is None else (*self._known, *self._captured)
         return "# Not called yet." if given is None else self._plan(given).source()
 
 
 def _with_inputs(expressions: Expressions) -> tuple[Expressions, list[Any]]:
-    """Return a list with the Dask arrays among its constants as further inputs, and these."""
+    """Return a list with the Dask arrays among its constants as further inputs, and these arrays."""
     found: dict[int, Any] = {id(value): value for value in _constants(expressions) if is_chunked(value)}
     if not found:
         return expressions, []

@@ -1,6 +1,6 @@
-"""Rules for functions over axes: over others than that of the rows they repeat, over this one they give parts of a total.
+"""Rules for reductions. Over other axes they repeat for each row; over the rows each chunk computes a part of a total.
 
-A mean, a variance and a norm are no totals. They are written out: in sums, and what is made of these.
+A mean, a variance and a norm are not totals. NumPy code decomposes them into sums.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ _COMBINED: dict[Primitive, Any] = {
     ANY: np.logical_or,
     ALL: np.logical_and,
 }
-"""What makes a total of two parts."""
+"""The function that combines two parts of a total."""
 
 
 def over_rows(call: Call) -> bool:
-    """Say whether a function over the axes in the parameter `axis` is one over the rows."""
+    """Return `True` if the axes in the parameter `axis` include the rows."""
     axis, (along, *_) = call.params["axis"], call.alongs
     assert along is not None
     return axis is None or along.axis == axis or (isinstance(axis, tuple) and along.axis in axis)
 
 
 def along_axes(call: Call) -> Found | None:
-    """The rule of functions of one array over the axes in the parameter `axis`."""
+    """Apply the rule of functions of one array over the axes in the parameter `axis`."""
     if not over_rows(call):
         return follow(call)
     combine = _COMBINED.get(call.primitive)
@@ -60,7 +60,7 @@ def _position(call: Call) -> Found | None:
 
 
 def _wide(a: Any) -> Any:
-    """Return an array in the dtype that NumPy takes means of it in."""
+    """Return an array in the dtype in which NumPy accumulates its mean."""
     dtype = mean_dtype(a.dtype)
     return a.astype(np.float32 if dtype == np.float16 else dtype, copy=False)
 
@@ -90,11 +90,11 @@ def _euclidean(a: Any, *, axis: Any, keepdims: bool) -> Any:
 
 
 WRITTEN_OUT: dict[Primitive, Callable[..., Any]] = {MEAN: _mean, CENTRED: _centred, VAR: _var, EUCLIDEAN: _euclidean}
-"""What some functions over the rows are made of."""
+"""Decompositions of functions over the rows."""
 
 
 def written_out(call: Call) -> Callable[..., Any] | None:
-    """Return NumPy code that writes a function over the rows out; `None` if there is none."""
+    """Return the decomposition of a function over the rows as NumPy code; `None` if there is none."""
     return WRITTEN_OUT[call.primitive] if call.primitive in WRITTEN_OUT and over_rows(call) else None
 
 

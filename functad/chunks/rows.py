@@ -1,7 +1,7 @@
-"""Lists for one chunk: what depends on its number of rows stands in them as such until a chunk is there.
+"""Expression lists for one chunk, with the number of rows as a symbol until a chunk is given.
 
-The values of a list are whole, the same for every chunk, or they are cut along one axis as the chunks are. The axis is as long
-as the chunk has rows, or a multiple of it: to flatten an array of `n` rows and 3 columns gives an axis of `3 n`.
+A value of a list is either whole, the same for every chunk, or cut along one axis like the chunks. The length of that axis is
+the number of rows or a multiple: an array of `n` rows and 3 columns, flattened, has an axis of length `3 n`.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ class Along(NamedTuple):
     """How a value is cut.
 
     Attributes:
-        axis: along which.
-        factor: how many of its elements belong to a row.
+        axis: the axis of the cut.
+        factor: the number of elements for each row along `axis`.
     """
 
     axis: int
@@ -30,7 +30,7 @@ class Along(NamedTuple):
 
 
 class Rows(Immutable):
-    """The length of an axis that is cut, among the parameters of an equation: so many times the number of rows."""
+    """The length of a cut axis in the parameters of an equation: `factor` times the number of rows."""
 
     __slots__ = ("factor",)
 
@@ -44,7 +44,7 @@ class Rows(Immutable):
 
 
 class Counting(Immutable):
-    """The numbers of the rows of a chunk, 0, 1, ..., in place of a constant."""
+    """A placeholder constant: the numbers 0, 1, ... of the rows of a chunk."""
 
     __slots__ = ("dtype",)
 
@@ -55,15 +55,15 @@ class Counting(Immutable):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of a length that is not known."""
+        """A placeholder; the length is not known."""
         return (0,)
 
 
 class Template(NamedTuple):
-    """A list for chunks of any number of rows.
+    """An expression list for chunks of any number of rows.
 
     Attributes:
-        expressions: the list, with `Rows` among its parameters and `Counting` among its constants.
+        expressions: the list, with `Rows` in its parameters and `Counting` in its constants.
         alongs: how its inputs are cut.
     """
 
@@ -71,7 +71,7 @@ class Template(NamedTuple):
     alongs: tuple[Along | None, ...]
 
     def of_rows(self, rows: int) -> Expressions:
-        """Return the list for a chunk of so many rows."""
+        """Return the list for a chunk of `rows` rows."""
         own = self.expressions
         specs = [cut_spec(spec, along, rows) for spec, along in zip(own.specs, self.alongs, strict=False)]
 
@@ -94,7 +94,7 @@ class Template(NamedTuple):
 
 
 def cut_spec(spec: ArraySpec, along: Along | None, rows: int) -> ArraySpec:
-    """Return the spec of a value in a chunk of so many rows."""
+    """Return the spec of a value in a chunk of `rows` rows."""
     if along is None:
         return spec
     shape = list(spec.shape)
@@ -103,7 +103,7 @@ def cut_spec(spec: ArraySpec, along: Along | None, rows: int) -> ArraySpec:
 
 
 def filled(param: Any, rows: int) -> Any:
-    """Return a parameter for a chunk of so many rows."""
+    """Return a parameter for a chunk of `rows` rows."""
     if isinstance(param, Rows):
         return param.factor * rows
     if isinstance(param, Template):

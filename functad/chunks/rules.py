@@ -1,8 +1,8 @@
-"""How the results of an equation are cut if arguments are: one rule for each family of primitives.
+"""Rules that propagate chunk axes through an equation, one for each family of primitives.
 
-A rule takes a `Call` and returns `Found`: the results are cut too, or each chunk gives a part of a total, such as a sum. It
-returns `None` where a chunk's result does not follow from the chunk, as in a sort of the rows. Most families are known by
-their batching rules: what repeats for each example of a batch repeats for each row of a chunk.
+A rule takes a `Call` and returns `Found`: either the results are cut too, or each chunk computes a part of a total, such as a
+sum. A rule returns `None` if a chunk of the result depends on other chunks, as in a sort over the rows. Most families are
+identified by their batching rules: a function that repeats for each batch example also repeats for each row of a chunk.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _NONE: Mapping[int, Any] = MappingProxyType({})
 
 
 class Call(NamedTuple):
-    """An equation, of whose arguments some are cut.
+    """An equation with some arguments that are cut into chunks.
 
     Attributes:
-        primitive: what is called.
-        given: the specs of the arguments, at their full shapes; constants as they are.
-        alongs: how they are cut, `None` for what is whole.
+        primitive: the primitive.
+        given: the specs of the arguments at their full shapes; constants as they are.
+        alongs: for each argument, how it is cut; `None` if it is whole.
         params: the parameters.
         results: the specs of the results.
-        rows: the number of rows of all chunks together.
+        rows: the number of rows in all chunks.
     """
 
     primitive: Primitive
@@ -48,19 +48,19 @@ class Call(NamedTuple):
         return [shape_of(a) for a in self.given]
 
     def along(self, length: int, axis: int) -> Along | None:
-        """Return how an axis of some length is cut; `None` if that is no multiple of the number of rows."""
+        """Return how an axis of `length` elements is cut; `None` if `length` is not a multiple of the number of rows."""
         return None if length % self.rows else Along(axis, length // self.rows)
 
 
 class Found(NamedTuple):
-    """What a rule knows of the results of an equation.
+    """The result of a rule.
 
     Attributes:
-        outs: how they are cut; for a part of a total `None`.
-        cuts: how arguments that are whole must be cut.
-        params: parameters that are others in a chunk.
-        combine: what makes a total of two parts; `None` if the results are cut.
-        constants: arguments that others take the place of.
+        outs: how each result is cut; `None` for a part of a total.
+        cuts: how whole arguments must be cut, by position.
+        params: the parameters that change in a chunk.
+        combine: the function that combines two parts of a total; `None` if the results are cut.
+        constants: replacements for constant arguments, by position.
     """
 
     outs: tuple[Along | None, ...]
@@ -73,13 +73,13 @@ class Found(NamedTuple):
 Rule = Callable[[Call], Found | None]
 
 RULES: dict[Any, Rule] = {}
-"""The rules of primitives whose families have none, by the primitive or by its function."""
+"""Rules of primitives whose family has no rule, by primitive or by function."""
 
 _FAMILIES = ("arranging", "control", "indexing", "products", "reductions")
 
 
 def rule(*functions: Any) -> Callable[[Rule], Rule]:
-    """Enter a rule for some functions of NumPy, or primitives."""
+    """Register a rule for NumPy functions or primitives."""
 
     def entered(made: Rule) -> Rule:
         for function in functions:
@@ -92,13 +92,13 @@ def rule(*functions: Any) -> Callable[[Rule], Rule]:
 
 @functools.cache
 def _enter_families() -> None:
-    """Fill the table; the modules import this one."""
+    """Import the modules that fill the table; they import this module."""
     for name in _FAMILIES:
         import_module(f"functad.chunks.{name}")
 
 
 def found_for(call: Call) -> Found | None:
-    """Apply the rule of the primitive; `None` if its results do not follow chunk by chunk."""
+    """Apply the rule of the primitive; return `None` if a chunk of a result depends on other chunks."""
     own = _rule_of(call.primitive)
     found = None if own is None else own(call)
     if found is None or found.combine is not None or None not in found.outs:
@@ -115,7 +115,7 @@ def _rule_of(primitive: Primitive) -> Rule | None:
 
 
 def follow(call: Call, cuts: Mapping[int, Along] = _NONE) -> Found | None:
-    """Return where the rows are in the results of what repeats for each row: the axis that grows if there is one row more."""
+    """Return the row axis of each result, for a function that repeats for each row: the axis that grows with one more row."""
     grown = []
     for i, (given, along) in enumerate(zip(call.given, call.alongs, strict=True)):
         own = along or cuts.get(i)
@@ -134,7 +134,7 @@ def follow(call: Call, cuts: Mapping[int, Along] = _NONE) -> Found | None:
 
 
 def alike(call: Call, place: int) -> dict[int, Along] | None:
-    """Return how whole arguments must be cut at an axis that is counted from the last; `None` if one cannot be."""
+    """Return the cuts of whole arguments at axis `place` (negative); `None` if an argument cannot be cut there."""
     cuts = {}
     for i, (shape, along) in enumerate(zip(call.shapes, call.alongs, strict=True)):
         if along is None and len(shape) >= -place and shape[place] != 1:
@@ -146,11 +146,11 @@ def alike(call: Call, place: int) -> dict[int, Along] | None:
 
 
 def the_place(call: Call, core: Sequence[int] = ()) -> int | None:
-    """Return the axis along which all arguments are cut, counted from the last; `None` if there are several.
+    """Return the axis along which all arguments are cut, as a negative number; `None` if the arguments differ.
 
     Args:
         call: the equation.
-        core: so many last axes of each argument do not count.
+        core: for each argument, the number of trailing axes that do not count.
     """
     places = {
         along.axis - len(shape) + (core[i] if core else 0)
@@ -162,7 +162,7 @@ def the_place(call: Call, core: Sequence[int] = ()) -> int | None:
 
 
 def elementwise(call: Call) -> Found | None:
-    """The rule of functions that broadcast."""
+    """Apply the rule of functions that broadcast."""
     place = the_place(call)
     cuts = None if place is None else alike(call, place)
     shape = np.broadcast_shapes(*call.shapes)
@@ -173,7 +173,7 @@ def elementwise(call: Call) -> Found | None:
 
 
 def along_axis(call: Call) -> Found | None:
-    """The rule of functions along the one axis in the parameter `axis`, whose arrays have the same axes."""
+    """Apply the rule of functions along one axis, the parameter `axis`, for arrays of equal `ndim`."""
     axis, shapes = call.params["axis"], [shape for shape in call.shapes if shape]
     place = the_place(call)
     if axis is None or place is None or len(set(map(len, shapes))) != 1:
@@ -186,12 +186,12 @@ def along_axis(call: Call) -> Found | None:
 
 
 def _stacks(call: Call, ndim: int) -> bool:
-    """Say whether the axis is a new one."""
+    """Return `True` if the function adds a new axis to its results."""
     return all(len(result.shape) > ndim for result in call.results)
 
 
 def stacked(call: Call) -> Found | None:
-    """The rule of functions of last axes, two at most, that repeat over the axes before, which all arguments have."""
+    """Apply the rule of functions on the last one or two axes that repeat over the leading axes, shared by all arguments."""
     axes = {along.axis for along in call.alongs if along is not None}
     axis = axes.pop()
     shapes = [shape for shape in call.shapes if shape]
@@ -212,7 +212,7 @@ PATTERNS: dict[Any, Rule] = {
     batching.along_axis: along_axis,
     batching.stacked: stacked,
 }
-"""The rules of families, by the batching rules that these have in common."""
+"""Rules of families, by batching rule."""
 
 
 __all__ = [

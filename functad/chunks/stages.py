@@ -1,4 +1,4 @@
-"""What is computed together: for each level a list of whole values, and a list for each chunk, with what goes in and out."""
+"""Stages of a partition: for each level, one expression list for whole values and one for each chunk."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from functad.chunks.rows import Template
 
 
 class Stage(NamedTuple):
-    """What one task computes.
+    """The work of one task.
 
     Attributes:
-        inputs: the values that go in.
-        totals: what comes out of it to be combined with what comes out of other chunks.
-        kept: what else comes out.
-        template: the list, whose results are the parts of totals and then what else comes out.
+        inputs: the values that the task reads.
+        totals: the totals that the results of all chunks are combined into.
+        kept: the other results.
+        template: the expression list. Its results are the parts of `totals`, then `kept`.
     """
 
     inputs: Sequence[Value]
@@ -26,17 +26,17 @@ class Stage(NamedTuple):
 
     @property
     def combine(self) -> list[Any]:
-        """What makes a total of two parts, for each."""
+        """The function that combines two parts, for each total."""
         return [value.combine for value in self.totals]
 
 
 class Stages:
-    """The stages of a partition, and what of it is needed.
+    """The stages of a partition; values that no output needs are left out.
 
     Attributes:
-        whole: for each level what is computed once, if anything is.
-        chunks: for each level what is computed for each chunk then.
-        engine: values that functions over chunked arrays compute.
+        whole: by level, the stage that runs once.
+        chunks: by level, the stage that then runs for each chunk.
+        engine: the values that functions over chunked arrays compute.
     """
 
     def __init__(self, partition: Partition) -> None:
@@ -57,7 +57,7 @@ class Stages:
         self.levels = range(top + 1)
 
     def _need(self, source: Source) -> None:
-        """Note that a value is needed outside of the stage that computes it."""
+        """Record that a value is needed outside the stage that computes it."""
         waiting = [source]
         while waiting:
             value = waiting.pop()
@@ -71,7 +71,7 @@ class Stages:
                 waiting.append(value.source)
 
     def _stage(self, place: str, level: int) -> Stage | None:
-        """Return the stage of a level, `None` if nothing is computed there, and note what it needs."""
+        """Return the stage of a level and record its inputs as needed; `None` if the level computes nothing."""
         totals = [v for v in self._needed.values() if v.place == "total" and v.level == level + 1] if place == "rows" else []
         kept = [v for v in self._needed.values() if v.place == place and v.level == level]
         wanted: list[Value] = [*[v.source for v in totals if isinstance(v.source, Value)], *kept]

@@ -1,6 +1,6 @@
-"""What runs in the tasks of a graph: a list on the blocks of one chunk, and what combines what chunks gave.
+"""Functions that the tasks of a graph run: an expression list on the blocks of one chunk, and the combination of totals.
 
-A list is compiled once in each process for each number of rows, and all later tasks with this list find it.
+Each process compiles a list once for each number of rows; later tasks with the same list reuse the compiled code.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _COMPILING = renewed(threading.RLock())
 
 
 class ListTask:
-    """A list that a task runs.
+    """An expression list that a task runs.
 
     Args:
-        key: the same for the same list, in all processes.
+        key: identifies the list; the same list has the same key in all processes.
         template: the list.
-        backend: the name of what compiles it.
-        exact: whether no bit of a result is to be another than that of the operations.
-        totals: so many results are parts of totals; they come out as one.
-        places: for each input which of the arguments of the task it is in, and where in that.
+        backend: the name of the backend that compiles the list.
+        exact: `True` if the results must be bit-identical to those of the operations.
+        totals: the number of leading results that are parts of totals; the task returns these as one tuple.
+        places: for each input, the position of a task argument and the path to the input in that argument.
     """
 
     def __init__(
@@ -49,14 +49,14 @@ class ListTask:
         self.__name__ = f"functad-{key[:8]}"
 
     def with_places(self, places: Sequence[tuple[int, tuple[int, ...]]]) -> ListTask:
-        """Return the same for arguments in which the inputs are at some places."""
+        """Return the same task with other `places`."""
         return ListTask(self.key, self.template, self.backend, self.exact, self.totals, places)
 
     def __dask_tokenize__(self) -> Any:
         return type(self).__name__, self.key, self.backend, self.exact, self.places, self.totals
 
     def __call__(self, *arguments: Any) -> tuple[Any, ...]:
-        """Return the parts of totals as a tuple, and the other results."""
+        """Return the tuple of the parts of totals, then the other results."""
         leaves = []
         for argument, path in self.places:
             leaf = arguments[argument]
@@ -74,9 +74,9 @@ class ListTask:
         return 0
 
     def program(self, rows: int) -> CompiledList:
-        """Return the compiled list for a chunk of so many rows."""
+        """Return the compiled list for a chunk of `rows` rows."""
         key = f"{self.key} {self.backend} {self.exact}", rows
-        with _COMPILING:  # several threads begin with the same list
+        with _COMPILING:  # several threads start with the same list
             found = _PROGRAMS.get(key)
             if found is None:
                 traced = self.template.of_rows(rows)
@@ -91,24 +91,24 @@ class ListTask:
 
 
 class Combination:
-    """What makes one tuple of totals from several.
+    """Combine several tuples of totals into one.
 
     Args:
-        ufuncs: what makes one total of two, for each.
-        inside: the tuples are the first results of tasks.
+        ufuncs: for each total, the function that combines two parts.
+        inside: `True` if each tuple is the first result of a task.
     """
 
     def __init__(self, ufuncs: Sequence[Any], *, inside: bool) -> None:
         self.ufuncs, self.inside = tuple(ufuncs), inside
 
     def __call__(self, parts: Sequence[Any]) -> tuple[Any, ...]:
-        """Combine them from the first to the last, so that the result is the same each time."""
+        """Combine the parts from first to last, so that the result is deterministic."""
         given = [part[0] for part in parts] if self.inside else parts
         totals = list(given[0])
         for n, part in enumerate(given[1:]):
             for i, (ufunc, own) in enumerate(zip(self.ufuncs, part, strict=True)):
                 total = totals[i]
-                if n and type(total) is np.ndarray and isinstance(ufunc, np.ufunc):  # it is that of this loop
+                if n and type(total) is np.ndarray and isinstance(ufunc, np.ufunc):  # this loop allocated `total`
                     ufunc(total, own, out=total)
                 else:
                     totals[i] = ufunc(total, own)
@@ -116,7 +116,7 @@ class Combination:
 
 
 def item(values: Any, *path: int) -> Any:
-    """Return one of the results of a task."""
+    """Return one result of a task."""
     for place in path:
         values = values[place]
     return values

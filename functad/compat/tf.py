@@ -1,10 +1,10 @@
-"""TensorFlow's names for what functad has, so that code written for TensorFlow's eager interface runs with other imports.
+"""TensorFlow's names for the functions of functad: code for TensorFlow's eager interface runs with changed imports.
 
     import functad.compat.tf as tf          # in place of: import tensorflow as tf
     from functad.compat.tf import keras     # in place of: from tensorflow import keras
 
-Everything acts on Tensors of `functad`, and NumPy functions act on these too. A name that is missing raises AttributeError with
-the NumPy spelling. What differs from TensorFlow is on the page `notebooks/tensorflow.md`.
+All functions act on Tensors of `functad`, and NumPy functions accept these Tensors too. A missing name raises AttributeError
+with the NumPy spelling. The page `notebooks/tensorflow.md` lists the differences from TensorFlow.
 
 Example:
     >>> import functad.compat.tf as tf
@@ -22,7 +22,7 @@ from typing import Any as _Any
 
 from functad.compat.tensorflow import names as _names
 
-# Each of these modules enters its names into the table.
+# Each of these modules registers its names in the table.
 for _module in (
     "control",
     "creation",
@@ -43,7 +43,7 @@ for _module in (
 ):
     _import_module(f"functad.compat.tensorflow.{_module}")
 
-# These need modules and optimisers, which programs without them do not load.
+# These names need modules and optimisers; programs without them do not load them.
 _names.later("functad", "Module")
 _names.later(
     "functad.optimizers",

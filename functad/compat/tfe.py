@@ -1,4 +1,4 @@
-"""The names of TensorFlow's first eager interface, `tensorflow.contrib.eager`: in place of `import ... as tfe`.
+"""The names of TensorFlow's first eager interface, `tensorflow.contrib.eager`, usually imported as `tfe`.
 
 Example:
     >>> import functad.compat.tfe as tfe
@@ -51,20 +51,20 @@ def _as_tensors(tree: Any) -> Any:
 
 
 def _converted(argument: Any) -> Any:
-    """Return an argument that is differentiated as TensorFlow makes Tensors: Python floats become float32."""
+    """Return a differentiated argument converted as TensorFlow does: Python floats become float32."""
     if isinstance(argument, (list, tuple)) and all(type(leaf) in PYTHON_SCALARS for leaf in flatten(argument)[0]):
         return as_tensor(argument)
     return _as_tensors(argument)
 
 
 def _results(f: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function whose Python numbers come out as TensorFlow makes Tensors."""
+    """Return `f` with its Python numbers converted to Tensors as TensorFlow does."""
     return functools.wraps(f)(lambda *args, **kwargs: _as_tensors(f(*args, **kwargs)))
 
 
 @transform
 def make_vjp(f: Callable[..., Any], params: Params = None, persistent: bool = True) -> Callable[..., Any]:
-    """Return a function that gives the value of `f` and the function from its cotangent to those of the arguments.
+    """Return a function that returns the value of `f` and its pullback: from the output cotangent to the argument cotangents.
 
     Example:
         >>> import functad.compat.tfe as tfe
@@ -87,7 +87,7 @@ def make_vjp(f: Callable[..., Any], params: Params = None, persistent: bool = Tr
 
 @transform
 def value_and_gradients_function(f: Callable[..., Any], params: Params = None) -> Callable[..., Any]:
-    """Return a function that gives the value of `f` and its gradients by its arguments.
+    """Return a function that returns the value of `f` and its gradients with respect to its arguments.
 
     Example:
         >>> import functad.compat.tfe as tfe
@@ -107,7 +107,7 @@ def value_and_gradients_function(f: Callable[..., Any], params: Params = None) -
 
 @transform
 def gradients_function(f: Callable[..., Any], params: Params = None) -> Callable[..., Any]:
-    """Return a function that gives the gradients of `f` by its arguments, as `functad.gradients_function` does.
+    """Return a function that returns the gradients of `f` with respect to its arguments, like `functad.gradients_function`.
 
     Example:
         >>> import functad.compat.tfe as tfe
@@ -119,7 +119,7 @@ def gradients_function(f: Callable[..., Any], params: Params = None) -> Callable
 
 
 def implicit_gradients(f: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that gives pairs `(gradient, variable)` for the trainable Variables that `f` reads.
+    """Return a function that returns pairs `(gradient, variable)` for the trainable Variables that `f` reads.
 
     Example:
         >>> import functad.compat.tfe as tfe
@@ -133,7 +133,7 @@ def implicit_gradients(f: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def implicit_value_and_gradients(f: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that gives the value of `f` and its gradients by the trainable Variables that it reads.
+    """Return a function that returns the value of `f` and its gradients with respect to the trainable Variables that it reads.
 
     Example:
         >>> import functad.compat.tfe as tfe
@@ -153,7 +153,7 @@ def implicit_value_and_gradients(f: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def num_gpus() -> int:
-    """Return 0: arrays are in the memory of the processor."""
+    """Return 0: arrays are in CPU memory."""
     return 0
 
 

@@ -1,1 +1,1 @@
-"""What stands behind the names of `functad.compat.tf`."""
+"""The implementation of `functad.compat.tf`."""

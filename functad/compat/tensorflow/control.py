@@ -1,4 +1,4 @@
-"""`tf.function`, `tf.cond` and other names of control flow, and `tf.debugging`. Nothing is compiled: Python runs as written."""
+"""`tf.function`, `tf.cond` and other control flow, and `tf.debugging`. Nothing is compiled: Python runs as written."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from functad.places import here
 
 @named("errors.InvalidArgumentError")
 class InvalidArgumentError(ValueError):
-    """A check of `tf.debugging` has failed."""
+    """A check of `tf.debugging` failed."""
 
 
 @named("function")
 def function(func: Callable[..., Any] | None = None, **options: Any) -> Callable[..., Any]:
-    """Return a function as it is: nothing is compiled, and options such as `jit_compile` change nothing.
+    """Return `func` unchanged: nothing is compiled, and options such as `jit_compile` have no effect.
 
     Example:
         >>> from functad.compat import tf
@@ -36,24 +36,24 @@ def function(func: Callable[..., Any] | None = None, **options: Any) -> Callable
 
 @named("executing_eagerly")
 def executing_eagerly() -> bool:
-    """Return True."""
+    """Return `True`."""
     return True
 
 
 @named("enable_eager_execution enable_v2_behavior")
 def enable_eager_execution(*args: Any, **kwargs: Any) -> None:
-    """Do nothing: there is no other execution."""
+    """Do nothing: execution is always eager."""
 
 
 @named("cond")
 def cond(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any], name: str | None = None) -> Any:
-    """Call one of two functions and return its result; the other is not called."""
+    """Return the result of one of two functions; only this function is called."""
     return true_fn() if bool(as_tensor(pred).numpy()) else false_fn()
 
 
 @named("while_loop")
 def while_loop(cond: Callable[..., Any], body: Callable[..., Any], loop_vars: Any, *args: Any, **kwargs: Any) -> Any:
-    """Return the loop variables after `body(*loop_vars)` was called as long as `cond(*loop_vars)` holds."""
+    """Return the loop variables after calls of `body(*loop_vars)` while `cond(*loop_vars)` holds."""
     state = loop_vars
     while bool(as_tensor(cond(*state)).numpy()):
         found = body(*state)
@@ -64,14 +64,14 @@ def while_loop(cond: Callable[..., Any], body: Callable[..., Any], loop_vars: An
 @named("name_scope")
 @contextmanager
 def name_scope(name: str) -> Iterator[str]:
-    """Return a context that has no effect: operations have no names."""
+    """Return a context without effect: operations have no names."""
     yield name
 
 
 @named("device")
 @contextmanager
 def device(device_name: Any) -> Iterator[None]:
-    """Return a context that has no effect: arrays are in the memory of the processor."""
+    """Return a context without effect: arrays are in CPU memory."""
     yield
 
 
@@ -97,7 +97,7 @@ def assert_near(
     summarize: int | None = None,
     name: Any = None,
 ) -> None:
-    """Raise InvalidArgumentError if `abs(x - y) > atol + rtol * abs(y)` somewhere; both are ten spacings of the dtype at 1."""
+    """Raise InvalidArgumentError if `abs(x - y) > atol + rtol * abs(y)`; each default is ten spacings of the dtype at 1."""
     a, b = static(x), static(y)
     spacing = 10 * np.finfo(a.dtype if a.dtype.kind in "fc" else np.float32).eps
     allowed = (spacing if atol is None else static(atol)) + (spacing if rtol is None else static(rtol)) * np.abs(b)

@@ -1,4 +1,4 @@
-"""Tensors that are made from shapes and numbers: `tf.zeros`, `tf.range`, `tf.one_hot` and the like."""
+"""Creation of Tensors from shapes and numbers: `tf.zeros`, `tf.range`, `tf.one_hot` and others."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from functad.tracing.traces.base import resolve
 
 
 def static(value: Any) -> Any:
-    """Return indices, shapes and the like as a plain array."""
+    """Return a static argument, such as indices or a shape, as a plain array."""
     return np.asarray(as_tensor(value).numpy())
 
 
 def places_of(value: Any) -> Any:
-    """Return positions as a plain array; under `vmap`, or where values are not known, as the Tensor that stands for them."""
+    """Return positions as a plain array; under `vmap`, or if the values are unknown, as a Tensor."""
     tensor = as_tensor(value)
     return tensor if isinstance(innermost(resolve(tensor)), ArraySpec) else np.asarray(tensor.numpy())
 
 
 def shape_from(value: Any) -> tuple[int, ...]:
-    """Return a shape that was given as a list, a Tensor, or one length."""
+    """Return a shape given as a list, a Tensor or one length."""
     return tuple(int(n) for n in np.atleast_1d(static(value)))
 
 
 def _shape_and_dtype(input: Any, dtype: Any) -> tuple[Any, Any]:
-    """Return shape and dtype of a Tensor like another one, to which no derivative leads from there."""
+    """Return the shape and dtype of a Tensor like `input`; derivatives do not propagate to `input`."""
     x = as_tensor(input)
     return shape_of(x), dtype_of(x) if dtype is None else numpy_dtype(dtype)
 
@@ -47,12 +47,12 @@ enter_calls(
 
 
 _WIDTHS = [np.dtype(name) for name in ("bool", "u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8")]
-"""The types of numbers that `range` counts in: the widest one in TensorFlow's order, where floats come after integers."""
+"""The dtypes that `range` accepts, in TensorFlow's order of promotion: floats come after integers."""
 
 
 @operation("range")
 def range_(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name: str | None = None) -> Any:
-    """Return numbers from `start` up to, and without, `limit`; from 0 if only one is given."""
+    """Return the numbers from `start` (default 0) up to `limit`, excluded."""
     first, last = (0, start) if limit is None else (start, limit)
     numbers = [static(number) for number in operands(first, last, delta)]
     own = max([number.dtype for number in numbers], key=_WIDTHS.index) if dtype is None else None
@@ -87,7 +87,7 @@ def one_hot(
     dtype: Any = None,
     name: str | None = None,
 ) -> Any:
-    """Return, for each integer, a row with `on_value` there; one outside the depth has no such place."""
+    """Return, for each integer, a row with `on_value` at that position; an integer out of range gives no `on_value`."""
     kind = np.float32 if dtype is None else numpy_dtype(dtype)
     chosen = np.expand_dims(places_of(indices), -1) == np.arange(int(static(depth)))
     return np.moveaxis(np.where(chosen, as_tensor(on_value, kind), as_tensor(off_value, kind)), -1, axis)
@@ -95,5 +95,5 @@ def one_hot(
 
 @operation("meshgrid")
 def meshgrid(*args: Any, indexing: str = "xy", name: str | None = None) -> list[Any]:
-    """Return coordinates on a grid."""
+    """Return the coordinates of a grid."""
     return list(np.meshgrid(*operands(*args), indexing=indexing))  # type: ignore[call-overload]

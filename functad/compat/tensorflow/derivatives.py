@@ -1,4 +1,4 @@
-"""TensorFlow's interfaces to derivatives: those of `functad`, whose results are Tensors of TensorFlow's kind."""
+"""TensorFlow's interfaces to derivatives: the interfaces of `functad`, with TensorFlow's kind of Tensors as results."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def gradients(
     stop_gradients: Any = None,
     unconnected_gradients: Any = UnconnectedGradients.NONE,
 ) -> list[Any]:
-    """Return gradients as `functad.gradients` does; the arguments stand in TensorFlow's order.
+    """Return gradients like `functad.gradients`, with the arguments in TensorFlow's order.
 
     Example:
         >>> from functad.compat import tf
@@ -48,7 +48,7 @@ def gradients(
 
 @named("GradientTape")
 class GradientTape(functad.GradientTape):
-    """`functad.GradientTape`; TensorFlow's arguments that choose how Jacobians are computed change nothing.
+    """`functad.GradientTape`; TensorFlow's options for the computation of Jacobians have no effect.
 
     Example:
         >>> from functad.compat import tf
@@ -61,7 +61,7 @@ class GradientTape(functad.GradientTape):
     """
 
     def gradient(self, target: Any, *args: Any, **kwargs: Any) -> Any:
-        """Return derivatives as `functad.GradientTape.gradient` does; those of plain results, as of `x // 2`, are `None`."""
+        """Return derivatives like `functad.GradientTape.gradient`; for plain results, such as `x // 2`, return `None`."""
         tensors = mapped(lambda leaf: as_tensor(leaf) if issubclass(type(leaf), (np.ndarray, np.generic)) else leaf, target)
         return tensors_of(super().gradient(tensors, *args, **kwargs))
 
@@ -90,7 +90,7 @@ named("autodiff.GradientTape")(GradientTape)
 
 @named("Graph")
 class Graph:
-    """What `tf.gradients` needs: a scope that records all that is done in it, `with tf.Graph().as_default():`.
+    """A scope for `tf.gradients` that records all operations in it: `with tf.Graph().as_default():`.
 
     Example:
         >>> from functad.compat import tf

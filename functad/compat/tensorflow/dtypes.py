@@ -1,4 +1,4 @@
-"""TensorFlow's dtype objects and shapes, as thin clothes over `numpy.dtype` and `tuple`."""
+"""TensorFlow's dtype objects and shapes, as thin wrappers of `numpy.dtype` and `tuple`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from functad.places import here
 
 @named("DType dtypes.DType")
 class DType:
-    """A type of elements, with TensorFlow's attributes; NumPy takes it wherever it takes a dtype.
+    """An element type with TensorFlow's attributes; NumPy accepts it as a dtype.
 
     Args:
-        dtype: what `numpy.dtype` accepts.
+        dtype: any argument of `numpy.dtype`.
 
     Example:
         >>> from functad.compat import tf
@@ -30,7 +30,7 @@ class DType:
 
     @property
     def real_dtype(self) -> DType:
-        """The type of real parts."""
+        """The dtype of the real part."""
         return DType(np.zeros((), self.dtype).real.dtype)
 
     def _limits(self) -> Any:
@@ -61,13 +61,13 @@ class DType:
 
 
 def numpy_dtype(dtype: Any) -> np.dtype[Any]:
-    """Return NumPy's dtype for one of TensorFlow's, a name, or anything that `numpy.dtype` accepts."""
+    """Return the NumPy dtype for a TensorFlow dtype, a name, or any other argument of `numpy.dtype`."""
     return dtype.dtype if isinstance(dtype, DType) else np.dtype(dtype)
 
 
 @named("as_dtype dtypes.as_dtype")
 def as_dtype(type_value: Any) -> DType:
-    """Return the dtype object for a NumPy dtype, or a name."""
+    """Return the dtype object for a NumPy dtype or a name."""
     return type_value if isinstance(type_value, DType) else DType(type_value)
 
 
@@ -96,7 +96,7 @@ class TensorShape(tuple[int, ...]):
     __slots__ = ()
 
     def __new__(cls, dims: Any) -> Self:
-        """Return a shape; that of one axis for one number."""
+        """Return a shape; a single number gives one axis."""
         if dims is None:
             raise ValueError(f"a shape of unknown rank, at {here()}: shapes are always known here. Give the lengths.")
         return super().__new__(cls, (int(dims),) if isinstance(dims, (int, np.integer)) else map(int, dims))
@@ -107,7 +107,7 @@ class TensorShape(tuple[int, ...]):
 
     @property
     def rank(self) -> int:
-        """Number of axes."""
+        """The number of axes."""
         return len(self)
 
     ndims = rank
@@ -123,7 +123,7 @@ class TensorShape(tuple[int, ...]):
         return True
 
     def is_compatible_with(self, other: Any) -> bool:
-        """Say whether another shape is equal, where `None` stands for any length."""
+        """Return `True` if another shape is equal; `None` in it matches any length."""
         wanted = [None if n is None else int(n) for n in other]
         return len(wanted) == len(self) and all(n in (None, own) for n, own in zip(wanted, self, strict=True))
 
@@ -133,7 +133,7 @@ class TensorShape(tuple[int, ...]):
             raise ValueError(f"shapes {self} and {tuple(other)} are not compatible, at {here()}.")
 
     def concatenate(self, other: Any) -> TensorShape:
-        """Return this shape and another, one after the other."""
+        """Return the concatenation of this shape and another."""
         return TensorShape((*self, *TensorShape(other)))
 
     def __getitem__(self, key: Any) -> Any:
@@ -160,7 +160,7 @@ class TensorShape(tuple[int, ...]):
 
 @named("TensorSpec")
 class TensorSpec:
-    """Shape and dtype of a Tensor, for `tf.function(input_signature=...)`; nothing is checked against it."""
+    """The shape and dtype of a Tensor, for `tf.function(input_signature=...)`; functad checks nothing against it."""
 
     def __init__(self, shape: Any, dtype: Any = np.float32, name: str | None = None) -> None:
         self.shape = tuple(shape) if shape is not None else None

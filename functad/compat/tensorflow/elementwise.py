@@ -1,4 +1,4 @@
-"""What TensorFlow computes element by element: mostly NumPy's ufuncs under TensorFlow's names."""
+"""TensorFlow's elementwise functions: mostly NumPy's ufuncs under TensorFlow's names."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ UNARY: dict[str, Any] = {
     "negative math.negative": np.negative,
     "real math.real": np.real,
     "round math.round": np.rint,
-    "sign math.sign": lambda x: np.where(True, np.sign(x), x),  # the branch not taken makes the derivative 0, and not `None`
+    "sign math.sign": lambda x: np.where(True, np.sign(x), x),  # the branch not taken gives the derivative 0 instead of `None`
     "sin math.sin": np.sin,
     "sinh math.sinh": np.sinh,
     "sqrt math.sqrt": np.sqrt,
@@ -64,7 +64,7 @@ BINARY: dict[str, Any] = {
     "logical_or math.logical_or": np.logical_or,
     "math.floormod math.mod mod": np.remainder,
     "math.squared_difference": lambda x, y: np.square(x - y),
-    "maximum math.maximum": lambda x, y: np.where((x >= y) | (x != x), x, y),  # of equal ones the derivative goes to x
+    "maximum math.maximum": lambda x, y: np.where((x >= y) | (x != x), x, y),  # for equal elements, x gets the derivative
     "minimum math.minimum": lambda x, y: np.where((x <= y) | (x != x), x, y),
     "multiply math.multiply": np.multiply,
     "not_equal math.not_equal": np.not_equal,
@@ -93,7 +93,7 @@ enter_calls(
 
 @operation("math.divide_no_nan")
 def divide_no_nan(x: Any, y: Any, name: str | None = None) -> Any:
-    """Return quotients, and 0 where the denominator is 0."""
+    """Return quotients, with 0 at zero denominators."""
     x, y = operands(x, y)
     safe = np.where(y == 0, as_tensor(1, dtype_of(y)), y)
     return np.where(y == 0, np.zeros_like(safe), x / safe)
@@ -101,14 +101,14 @@ def divide_no_nan(x: Any, y: Any, name: str | None = None) -> Any:
 
 @operation("complex dtypes.complex")
 def complex_(real: Any, imag: Any, name: str | None = None) -> Any:
-    """Return complex numbers from their parts: complex64 from float32."""
+    """Return complex numbers from their real and imaginary parts; float32 gives complex64."""
     real, imag = operands(real, imag)
     return real + imag * np.result_type(dtype_of(real), np.complex64).type(1j)
 
 
 @operation("where")
 def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Any:
-    """Return elements of `x` where the condition holds, of `y` elsewhere; without these, the positions where it holds."""
+    """Return elements of `x` where the condition holds, otherwise of `y`; without both, the positions where it holds."""
     condition = as_tensor(condition)
     if x is None and y is None:
         return np.argwhere(condition.numpy())

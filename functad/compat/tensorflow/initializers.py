@@ -1,4 +1,4 @@
-"""`tf.keras.initializers`: the first values of Variables, as functions of a shape."""
+"""`tf.keras.initializers`: initial values of Variables, as functions of a shape."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from functad.places import here
 
 Initializer = Callable[..., Any]
 NAMES: dict[str, Callable[..., Initializer]] = {}
-"""What makes initializers, by the names that layers take."""
+"""Functions that create initializers, by the names that layers accept."""
 
 
 def _entered(name: str) -> Callable[[Callable[..., Initializer]], Callable[..., Initializer]]:
@@ -31,31 +31,31 @@ def _entered(name: str) -> Callable[[Callable[..., Initializer]], Callable[..., 
 
 @_entered("Zeros")
 def zeros_initializer() -> Initializer:
-    """Return an initializer that gives zeros."""
+    """Return an initializer of zeros."""
     return TABLE["zeros"]  # type: ignore[no-any-return]
 
 
 @_entered("Ones")
 def ones_initializer() -> Initializer:
-    """Return an initializer that gives ones."""
+    """Return an initializer of ones."""
     return TABLE["ones"]  # type: ignore[no-any-return]
 
 
 @_entered("Constant")
 def constant_initializer(value: Any = 0.0) -> Initializer:
-    """Return an initializer that repeats one number."""
+    """Return an initializer that repeats `value`."""
     return lambda shape, dtype=np.float32: TABLE["fill"](shape, as_tensor(value, dtype))
 
 
 @_entered("RandomNormal")
 def random_normal(mean: float = 0.0, stddev: float = 0.05, seed: int | None = None) -> Initializer:
-    """Return an initializer that gives normally distributed numbers."""
+    """Return an initializer of normally distributed numbers."""
     return lambda shape, dtype=np.float32: normal(shape, mean, stddev, dtype, seed)
 
 
 @_entered("GlorotUniform")
 def glorot_uniform(seed: int | None = None) -> Initializer:
-    """Return an initializer that gives evenly distributed numbers up to `sqrt(6 / (inputs + outputs))`."""
+    """Return an initializer of uniform numbers between `-limit` and `limit`, with `limit = sqrt(6 / (inputs + outputs))`."""
 
     def initialize(shape: Any, dtype: Any = np.float32) -> Any:
         lengths = shape_from(shape)
@@ -68,10 +68,10 @@ def glorot_uniform(seed: int | None = None) -> Initializer:
 
 @named("keras.initializers.get")
 def initializer(identifier: Any) -> Initializer:
-    """Return the initializer of a name, or the function given.
+    """Return the initializer with a given name; a function is returned unchanged.
 
     Raises:
-        ValueError: there is none of that name.
+        ValueError: there is no initializer with this name.
     """
     if callable(identifier):
         return identifier  # type: ignore[no-any-return]

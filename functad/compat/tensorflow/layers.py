@@ -1,4 +1,4 @@
-"""`tf.keras.layers`, `tf.keras.Sequential`, `tf.keras.Model`: modules of `functad`, float32, with the attributes of Keras."""
+"""`tf.keras.layers`, `tf.keras.Sequential`, `tf.keras.Model`: functad modules in float32 with the attributes of Keras."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _nn: Any = part_of_functad("nn")
 
 
 def _by_creation(name: str, doc: str) -> Any:
-    """Return a property for some Variables of a module, in the order in which they were created."""
+    """Return a property that lists Variables of a module in the order of their creation."""
     return property(lambda self: sorted(getattr(super(Weights, self), name), key=lambda variable: variable.number), doc=doc)
 
 
 class Weights:
-    """The Variables of a module in the order in which they were created, as in Keras: the kernel before the bias."""
+    """Mixin for the Variables of a module in the order of their creation, as in Keras: the kernel before the bias."""
 
     variables = weights = _by_creation("variables", "All Variables.")
     trainable_variables = trainable_weights = _by_creation("trainable_variables", "Those that tapes follow without being told.")
@@ -41,23 +41,23 @@ class Weights:
             variable.assign(value)
 
     def count_params(self) -> int:
-        """Return how many numbers the Variables hold."""
+        """Return the number of elements of all Variables."""
         return sum(int(np.prod(variable.shape)) for variable in self.variables)
 
 
 def _input(x: Any, dtype: Any) -> Any:
-    """Return the input of a layer, which Keras casts to the dtype of the layer."""
+    """Return the input of a layer, cast to the dtype of the layer as in Keras."""
     x = as_tensor(x)
     return x.astype(dtype) if dtype_of(x) != dtype and dtype_of(x).kind == "f" else x
 
 
-class Layer(Weights, _Module):  # type: ignore[misc]  # what is imported late has no type here
-    """A layer: derive from it, make Variables in `build`, and compute in `call`.
+class Layer(Weights, _Module):  # type: ignore[misc]  # modules imported late have no type here
+    """A layer: create Variables in `build` and compute the output in `call` of a subclass.
 
     Args:
-        trainable: has no meaning here: make Variables that are not to be trained with `trainable=False`.
-        name: of the layer.
-        dtype: of its Variables and inputs.
+        trainable: has no effect; create Variables with `trainable=False` instead.
+        name: the name of the layer.
+        dtype: the dtype of its Variables and inputs.
 
     Example:
         >>> from functad.compat import tf
@@ -80,14 +80,14 @@ class Layer(Weights, _Module):  # type: ignore[misc]  # what is imported late ha
             self._layer_dtype = numpy_dtype(dtype)
 
     def build(self, input_shape: Any) -> None:
-        """Make the Variables; called once, with the shape of the first input."""
+        """Create the Variables; called once, with the shape of the first input."""
 
     def call(self, inputs: Any) -> Any:
         """Return the output of the layer."""
         return inputs
 
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        """Return the output of the layer; the first call makes its Variables."""
+        """Return the output of the layer; the first call creates its Variables."""
         inputs = _input(inputs, self._layer_dtype)
         if not self.built:
             self.build(shape_of(inputs))
@@ -107,7 +107,7 @@ class Layer(Weights, _Module):  # type: ignore[misc]  # what is imported late ha
 
 
 class Model(Layer):
-    """A model: make layers in `__init__`, and use them in `call`."""
+    """A model: create layers in `__init__` and call them in `call`."""
 
 
 class Dense(Weights, _nn.Dense):  # type: ignore[misc]
@@ -119,10 +119,10 @@ class Dense(Weights, _nn.Dense):  # type: ignore[misc]
         use_bias: whether there is a bias.
         kernel_initializer: a function of shape and dtype, or a name in `tf.keras.initializers`.
         bias_initializer: likewise.
-        input_shape: that of one example, so that the Variables are made at once.
-        input_dim: its length, likewise.
-        dtype: of Variables and inputs.
-        name: of the layer.
+        input_shape: the shape of one example; the Variables are then created at once.
+        input_dim: the length of one example, likewise.
+        dtype: the dtype of Variables and inputs.
+        name: the name of the layer.
 
     Example:
         >>> from functad.compat import tf
@@ -156,7 +156,7 @@ class Dense(Weights, _nn.Dense):  # type: ignore[misc]
         )
 
     def _build(self, inputs: int, dtype: Any) -> None:
-        """Make the Variables: TensorFlow's, which draw from its random numbers."""
+        """Create Variables with TensorFlow's random numbers."""
         kernel, bias = self._initializers
         with self.name_scope:
             self.kernel = Variable(kernel((inputs, self.units), self._layer_dtype), name="kernel")
@@ -181,7 +181,7 @@ class Activation(Layer):
 
 
 class Flatten(Layer):
-    """A layer that makes one axis of all but the first."""
+    """A layer that flattens all axes except the first into one."""
 
     def call(self, inputs: Any) -> Any:
         """Return the input with two axes."""
@@ -189,7 +189,7 @@ class Flatten(Layer):
 
 
 class Sequential(Weights, _nn.Sequential):  # type: ignore[misc]
-    """Layers, each of which is called with the result of the one before.
+    """A chain of layers; each layer receives the output of the previous one.
 
     Example:
         >>> from functad.compat import tf
@@ -207,5 +207,5 @@ class Sequential(Weights, _nn.Sequential):  # type: ignore[misc]
         self.layers.append(layer)
 
     def __call__(self, inputs: Any, **kwargs: Any) -> Any:
-        """Return the result of the last layer."""
+        """Return the output of the last layer."""
         return tensor_of(super().__call__(as_tensor(inputs)))

@@ -1,4 +1,4 @@
-"""TensorFlow's products and `tf.linalg`."""
+"""TensorFlow's matrix products and `tf.linalg`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def matmul(
     adjoint_b: bool = False,
     name: str | None = None,
 ) -> Any:
-    """Return products of matrices, of which each may be transposed first."""
+    """Return matrix products; each operand may be transposed or conjugated first."""
     a, b = operands(a, b)
     return np.matmul(_turned(a, transpose_a, adjoint_a), _turned(b, transpose_b, adjoint_b))
 
@@ -46,7 +46,7 @@ OF_ONE: dict[str, Any] = {
     "linalg.matrix_transpose": lambda x: x.mT,
     "linalg.trace": lambda x: np.trace(x, axis1=-2, axis2=-1),
 }
-"""Functions of one matrix, or a batch of them."""
+"""Functions of one matrix or a batch of matrices."""
 
 enter_calls({path: (function, lambda input, name=None: (as_tensor(input),)) for path, function in OF_ONE.items()})
 enter_calls(
@@ -64,7 +64,7 @@ enter_calls(
 
 @operation("linalg.solve")
 def solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str | None = None) -> Any:
-    """Return solutions of systems of equations; the right side is a matrix."""
+    """Return the solutions of linear systems; the right-hand side is a matrix."""
     a, b = operands(matrix, rhs)
     return np.linalg.solve(_turned(a, False, adjoint), b)
 
@@ -78,7 +78,7 @@ def diag(diagonal: Any, name: str | None = None) -> Any:
 
 @operation("linalg.band_part")
 def band_part(input: Any, num_lower: Any, num_upper: Any, name: str | None = None) -> Any:
-    """Return matrices with zeros outside a band of diagonals, where -1 stands for all on that side."""
+    """Return matrices with zeros outside a band of diagonals; -1 keeps all diagonals on that side."""
     x, lower, upper = as_tensor(input), int(static(num_lower)), int(static(num_upper))
     below = np.subtract.outer(*map(np.arange, shape_of(x)[-2:]))
     inside = ((lower < 0) | (below <= lower)) & ((upper < 0) | (-below <= upper))
@@ -97,7 +97,7 @@ def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name:
 
 @operation("norm linalg.norm")
 def norm(tensor: Any, ord: Any = "euclidean", axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
-    """Return norms of vectors, or of matrices if there are two axes; all elements are one vector if there is none."""
+    """Return vector norms, or matrix norms for two axes; without `axis`, the norm of all elements as one vector."""
     x = as_tensor(tensor)
     if axis is None:
         out = np.linalg.norm(np.reshape(x, -1), 2 if ord in ("euclidean", "fro") else ord)
@@ -109,13 +109,13 @@ def norm(tensor: Any, ord: Any = "euclidean", axis: Any = None, keepdims: bool =
 
 @operation("linalg.global_norm")
 def global_norm(t_list: Any, name: str | None = None) -> Any:
-    """Return the norm of all elements of a list of Tensors together; `None` in it is left out."""
+    """Return the norm of all elements of a list of Tensors; `None` entries are skipped."""
     return np.sqrt(sum(np.sum(np.square(np.abs(as_tensor(t)))) for t in t_list if t is not None))
 
 
 @operation("clip_by_global_norm")
 def clip_by_global_norm(t_list: Any, clip_norm: Any, use_norm: Any = None, name: str | None = None) -> Any:
-    """Return Tensors made smaller together, so that their common norm is at most `clip_norm`, and the norm they had."""
+    """Return Tensors scaled so that their global norm is at most `clip_norm`, and the global norm before scaling."""
     whole = global_norm(t_list) if use_norm is None else as_tensor(use_norm)
     (limit,) = operands(whole, clip_norm)[1:]
     scale = limit / np.maximum(whole, limit)
@@ -124,13 +124,13 @@ def clip_by_global_norm(t_list: Any, clip_norm: Any, use_norm: Any = None, name:
 
 @operation("clip_by_norm")
 def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = None) -> Any:
-    """Return a Tensor made smaller so that its norm is at most `clip_norm`."""
+    """Return a Tensor scaled so that its norm is at most `clip_norm`."""
     x, limit = operands(t, clip_norm)
     return x * (limit / np.maximum(norm(x, axis=axes, keepdims=True), limit))
 
 
 @operation("math.l2_normalize linalg.l2_normalize nn.l2_normalize")
 def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | None = None) -> Any:
-    """Return a Tensor divided by its norm along some axes."""
+    """Return a Tensor divided by its norm along the given axes."""
     x = as_tensor(x)
     return x / np.sqrt(np.maximum(np.sum(np.square(np.abs(x)), axis=axes_of(axis), keepdims=True), epsilon))

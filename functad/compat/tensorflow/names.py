@@ -1,6 +1,6 @@
-"""The table of names: each thing is entered once, under all the names that TensorFlow has for it.
+"""The table of names: each object is registered once, under all its TensorFlow names.
 
-Namespaces such as `tf.math` are made from the table. A name that is not in it raises, with the NumPy spelling if there is one.
+Namespaces such as `tf.math` are made from the table. A missing name raises an error with the NumPy spelling, if there is one.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ F = TypeVar("F")
 ROOT = "functad.compat.tf"
 
 TABLE: dict[str, Any] = {}
-"""What each name stands for, by its path under `tf`: `math.exp`."""
+"""Each registered object, by its path under `tf`, such as `math.exp`."""
 
 LATER: dict[str, tuple[str, str]] = {}
-"""Names that are imported when they are asked for: path, module, and the name there."""
+"""Names that are imported at the first lookup: the module and the name in it, by path."""
 
 SPELLINGS = {
     "adjoint": "np.conj(x.mT)",
@@ -109,17 +109,17 @@ SPELLINGS = {
     "xdivy": "np.where(x == 0, 0, x / np.where(x == 0, 1, y))",
     "zero_fraction": "np.mean(x == 0)",
 }
-"""What to write in place of names that are not in the table, where NumPy has no function of the same name."""
+"""Alternatives for names that are not in the table, unless NumPy has a function of the same name."""
 
 
 def enter(paths: str, value: Any) -> None:
-    """Enter a thing under some names."""
+    """Register an object under the given names."""
     for path in paths.split():
         TABLE[path] = value
 
 
 def named(paths: str) -> Callable[[F], F]:
-    """Return a decorator that enters a function, or a class, under some names."""
+    """Return a decorator that registers a function or class under the given names."""
 
     def decorate(value: F) -> F:
         enter(paths, value)
@@ -129,17 +129,17 @@ def named(paths: str) -> Callable[[F], F]:
 
 
 def later(module: str, names: str) -> None:
-    """Enter names that are imported from a module when they are asked for: `path` or `path=name there`."""
+    """Register names that are imported from a module at the first lookup: `path` or `path=name in module`."""
     for entry in names.split():
         path, _, name = entry.partition("=")
         LATER[path] = module, name or path.rpartition(".")[2]
 
 
 def find(path: str) -> Any:
-    """Look up a name of TensorFlow.
+    """Return the object with a TensorFlow name.
 
     Raises:
-        AttributeError: there is no such name; the message says what to write instead.
+        AttributeError: there is no such name; the message gives an alternative.
     """
     if path in TABLE:
         return TABLE[path]
@@ -167,14 +167,14 @@ def _instead_of(path: str) -> str:
     if importlib.util.find_spec("scipy") and hasattr(importlib.import_module("scipy.special"), name):
         return f"SciPy's functions act on Tensors: write scipy.special.{name}."
     near = difflib.get_close_matches(last, [known.rpartition(".")[2] for known in (*TABLE, *LATER)], 1, cutoff=0.85)
-    if near:  # below that names have little in common
+    if near:  # below this cutoff, names have little in common
         fitting = [known for known in (*TABLE, *LATER) if known.rpartition(".")[2] == near[0]]
         return f"The nearest name that it has is tf.{difflib.get_close_matches(path, fitting, 1, cutoff=0)[0]}."
     return "It has no name like this one. NumPy functions act on Tensors: use the NumPy spelling."
 
 
 class Namespace(ModuleType):
-    """A part of TensorFlow's names, such as `tf.math`: its attributes are looked up in the table."""
+    """A namespace such as `tf.math`; its attributes are looked up in the table."""
 
     def __init__(self, path: str) -> None:
         super().__init__(f"{ROOT}.{path}", f"TensorFlow's names in `tf.{path}`, of what functad has.")
@@ -193,13 +193,13 @@ class Namespace(ModuleType):
 
 
 def names_in(path: str) -> list[str]:
-    """Return the names that stand directly in a namespace; those of `tf` itself for an empty path."""
+    """Return the names directly in a namespace; an empty path means `tf` itself."""
     start = f"{path}." if path else ""
     return sorted({known[len(start) :].split(".")[0] for known in (*TABLE, *LATER) if known.startswith(start)})
 
 
 def make_namespaces() -> None:
-    """Enter a namespace for each path that names lie in, so that it can be imported as well."""
+    """Register a namespace for each path with names, so that it can be imported."""
     paths = {known.rpartition(".")[0] for known in (*TABLE, *LATER)} - {""}
     paths |= {path.rpartition(".")[0] for path in paths} - {""}
     for path in sorted(paths):

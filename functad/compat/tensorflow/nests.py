@@ -1,4 +1,4 @@
-"""`tf.nest`: nested lists, tuples, namedtuples and dicts. Dicts are taken by sorted keys; everything else is a leaf."""
+"""`tf.nest`: nested lists, tuples, namedtuples and dicts. Dicts are ordered by sorted keys; all other objects are leaves."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from functad.places import here
 
 @named("nest.is_nested")
 def is_nested(structure: Any) -> bool:
-    """Say whether something is a list, a tuple, a namedtuple, a dict, or a range."""
+    """Return `True` if `structure` is a list, a tuple, a namedtuple, a dict or a range."""
     return isinstance(structure, (list, tuple, dict, range))
 
 
@@ -32,7 +32,7 @@ def _parts(structure: Any) -> list[Any]:
 
 
 def _rebuilt(structure: Any, parts: Sequence[Any]) -> Any:
-    """Return a container of the same type, and with the keys in the same order, with other parts."""
+    """Return a container of the same type and key order with new parts."""
     if isinstance(structure, dict):
         by_key = dict(zip(_sorted_keys(structure), parts, strict=True))
         pairs = [(key, by_key[key]) for key in structure]
@@ -44,17 +44,17 @@ def _rebuilt(structure: Any, parts: Sequence[Any]) -> Any:
 
 @named("nest.flatten")
 def flatten(structure: Any, expand_composites: bool = False) -> list[Any]:
-    """Return the leaves of a nested structure; something that is not nested is its own leaf."""
+    """Return the leaves of a nested structure; an object that is not nested is its own leaf."""
     return [leaf for part in _parts(structure) for leaf in flatten(part)] if is_nested(structure) else [structure]
 
 
 @named("nest.pack_sequence_as")
 def pack_sequence_as(structure: Any, flat_sequence: Any, expand_composites: bool = False) -> Any:
-    """Return leaves in the structure of another.
+    """Return leaves in the structure of another object.
 
     Raises:
-        TypeError: the leaves are not in a sequence.
-        ValueError: there are more or fewer of them than the structure has.
+        TypeError: the leaves are not in a list or tuple.
+        ValueError: the number of leaves differs from the structure.
     """
     if not isinstance(flat_sequence, (list, tuple)):
         raise TypeError(f"flat_sequence is a {type(flat_sequence).__name__}, at {here()}: give a list of the leaves.")
@@ -72,17 +72,17 @@ def _packed(structure: Any, leaves: Iterator[Any]) -> Any:
 
 @named("nest.assert_same_structure")
 def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True, expand_composites: bool = False) -> None:
-    """Raise if two structures are not nested in the same way.
+    """Raise an error if two structures are nested differently.
 
     Args:
         nest1: a nested structure.
-        nest2: another.
-        check_types: containers must be of the same type too; all dicts count as one type.
-        expand_composites: has no meaning here.
+        nest2: the other structure.
+        check_types: container types must match too; all dicts count as one type.
+        expand_composites: has no effect.
 
     Raises:
-        ValueError: numbers of parts or keys differ, or one is a leaf where the other is nested.
-        TypeError: types of containers differ.
+        ValueError: numbers of parts or keys differ, or only one of the structures is a leaf.
+        TypeError: container types differ.
     """
     if is_nested(nest1) != is_nested(nest2):
         raise ValueError(f"{nest1!r} and {nest2!r} do not have the same structure, at {here()}: one of them is a leaf.")
@@ -114,11 +114,11 @@ def _same_type(one: Any, other: Any) -> bool:
 
 @named("nest.map_structure")
 def map_structure(func: Callable[..., Any], *structure: Any, check_types: bool = True, expand_composites: bool = False) -> Any:
-    """Apply a function to the leaves that stand in the same places of some structures.
+    """Apply a function to the corresponding leaves of several structures.
 
     Raises:
-        TypeError: the function cannot be called, or types of containers differ.
-        ValueError: there is no structure, or they have different numbers of parts.
+        TypeError: `func` is not callable, or container types differ.
+        ValueError: no structure was given, or the numbers of parts differ.
     """
     if not callable(func):
         raise TypeError(f"map_structure() of a {type(func).__name__}, at {here()}: its first argument is the function.")

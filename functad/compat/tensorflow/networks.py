@@ -18,7 +18,7 @@ from functad.places import here
 
 
 def part_of_functad(name: str) -> Any:
-    """Return a part of functad that is imported when it is first asked for, as `functad.nn`."""
+    """Return a part of functad that is imported at the first access, such as `functad.nn`."""
     return getattr(functad, name)
 
 
@@ -42,16 +42,16 @@ enter("math.log_softmax", TABLE["nn.log_softmax"])
 
 @operation("nn.gelu keras.activations.gelu")
 def gelu(features: Any, approximate: bool = False, name: str | None = None) -> Any:
-    """Return the Gaussian error linear unit; exact, which needs SciPy, unless `approximate`."""
+    """Return the Gaussian error linear unit; the exact form, without `approximate`, needs SciPy."""
     return part_of_functad("nn").gelu(as_tensor(features), approximate=approximate)
 
 
 @named("keras.activations.get")
 def activation(identifier: Any) -> Callable[[Any], Any]:
-    """Return the activation of a name, or the function given; the identity for `None`.
+    """Return the activation with a given name; a function is returned unchanged, and `None` means the identity.
 
     Raises:
-        ValueError: there is none of that name.
+        ValueError: there is no activation with this name.
     """
     if identifier is None:
         return TABLE["keras.activations.linear"]  # type: ignore[no-any-return]
@@ -65,26 +65,26 @@ def activation(identifier: Any) -> Callable[[Any], Any]:
 
 @operation("nn.softmax_cross_entropy_with_logits")
 def softmax_cross_entropy_with_logits(labels: Any, logits: Any, axis: int = -1, name: str | None = None) -> Any:
-    """Return the cross-entropy of the distributions in `labels` with `softmax(logits)`."""
+    """Return the cross-entropy of the distributions `labels` and `softmax(logits)`."""
     logits, p = operands(logits, labels)
     return -np.sum(p * (logits - log_sum_exp(logits, axis, True)), axis=axis)
 
 
 @operation("nn.sparse_softmax_cross_entropy_with_logits")
 def sparse_softmax_cross_entropy_with_logits(labels: Any, logits: Any, name: str | None = None) -> Any:
-    """Return the cross-entropy of the classes in `labels`, integers, with `softmax(logits)`."""
+    """Return the cross-entropy of the integer classes `labels` and `softmax(logits)`."""
     x, places = as_tensor(logits), np.expand_dims(places_of(labels), -1)
     return log_sum_exp(x, -1, False) - np.squeeze(np.take_along_axis(x, places, -1), -1)
 
 
 @operation("nn.sigmoid_cross_entropy_with_logits")
 def sigmoid_cross_entropy_with_logits(labels: Any = None, logits: Any = None, name: str | None = None) -> Any:
-    """Return the cross-entropy of probabilities with `sigmoid(logits)`, element by element."""
+    """Return the elementwise cross-entropy of the probabilities `labels` and `sigmoid(logits)`."""
     x, p = operands(logits, labels)
     return np.logaddexp(0, x) - x * p
 
 
-# Losses of Keras: a mean over the last axis, and the classes over all examples
+# Keras losses: functions return the mean over the last axis; classes also reduce over all examples.
 
 
 def _mean_last(x: Any) -> Any:
@@ -123,7 +123,7 @@ enter_calls(
 
 @operation("keras.losses.sparse_categorical_crossentropy")
 def sparse_categorical_crossentropy(y_true: Any, y_pred: Any, from_logits: bool = False) -> Any:
-    """Return the cross-entropy of classes with probabilities, or logits, along the last axis."""
+    """Return the cross-entropy of integer classes and probabilities, or logits, along the last axis."""
     x = as_tensor(y_pred)
     labels = np.reshape(places_of(y_true), shape_of(x)[:-1]).astype(int)
     return sparse_softmax_cross_entropy_with_logits(labels, _logits(x, from_logits))
@@ -131,13 +131,13 @@ def sparse_categorical_crossentropy(y_true: Any, y_pred: Any, from_logits: bool 
 
 @operation("keras.losses.categorical_crossentropy")
 def categorical_crossentropy(y_true: Any, y_pred: Any, from_logits: bool = False) -> Any:
-    """Return the cross-entropy of distributions with probabilities, or logits, along the last axis."""
+    """Return the cross-entropy of distributions and probabilities, or logits, along the last axis."""
     x = as_tensor(y_pred)
     return softmax_cross_entropy_with_logits(cast(y_true, dtype_of(x)), _logits(x, from_logits))
 
 
 def _logits(x: Any, from_logits: bool) -> Any:
-    """Return logits: Keras makes probabilities sum to one, and keeps them from zero."""
+    """Return logits; probabilities are normalised and clipped away from 0 and 1, as in Keras."""
     if from_logits:
         return x
     return np.log(np.clip(x / np.sum(x, axis=-1, keepdims=True), 1e-7, 1 - 1e-7))
@@ -145,7 +145,7 @@ def _logits(x: Any, from_logits: bool) -> Any:
 
 @operation("keras.losses.binary_crossentropy")
 def binary_crossentropy(y_true: Any, y_pred: Any, from_logits: bool = False) -> Any:
-    """Return the mean cross-entropy of truths with probabilities, or logits, along the last axis."""
+    """Return the mean cross-entropy of labels and probabilities, or logits, along the last axis."""
     x = as_tensor(y_pred)
     p = cast(y_true, dtype_of(x))
     if from_logits:
@@ -155,7 +155,7 @@ def binary_crossentropy(y_true: Any, y_pred: Any, from_logits: bool = False) -> 
 
 
 class Loss:
-    """A loss of Keras, to be called with truths and predictions: the mean over all examples.
+    """A Keras loss, called with labels and predictions; by default the mean over all examples.
 
     Args:
         from_logits: the predictions are logits.
@@ -175,7 +175,7 @@ class Loss:
         self.options = options
 
     def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
-        """Return the loss; examples may be weighted."""
+        """Return the loss; `sample_weight` weights the examples."""
         losses = type(self).function(y_true, y_pred, **self.options)
         if sample_weight is not None:
             losses = losses * cast(sample_weight, dtype_of(losses))

@@ -1,4 +1,4 @@
-"""`tf.random`: NumPy's random numbers, with TensorFlow's arguments. Seeds give the same numbers again, not TensorFlow's."""
+"""`tf.random`: NumPy's random numbers with TensorFlow's arguments. Seeds reproduce numbers, but not those of TensorFlow."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from functad.transforms.random_states import GLOBAL
 
 
 class _State:
-    """The generator that functions without a seed of their own draw from."""
+    """The generator for functions without their own seed."""
 
     generator = np.random.default_rng()
 
@@ -24,13 +24,13 @@ GLOBAL.append(lambda: _State.generator)
 
 
 def generator_for(seed: int | None) -> np.random.Generator:
-    """Return the common generator, or one of a seed."""
+    """Return the common generator, or a new one for a given seed."""
     return _State.generator if seed is None else np.random.default_rng(seed)
 
 
 @named("random.set_seed set_random_seed")
 def set_seed(seed: int) -> None:
-    """Start the common generator anew."""
+    """Restart the common generator from a seed."""
     _State.generator = np.random.default_rng(seed)
 
 
@@ -57,7 +57,7 @@ def _uniform(rng: np.random.Generator, shape: Any, minval: Any, maxval: Any, dty
 def normal(
     shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = np.float32, seed: int | None = None, name: str | None = None
 ) -> Any:
-    """Return normally distributed numbers; they can be differentiated by mean and standard deviation."""
+    """Return normally distributed numbers, differentiable with respect to `mean` and `stddev`."""
     return _normal(generator_for(seed), shape, mean, stddev, dtype)
 
 
@@ -65,7 +65,7 @@ def normal(
 def uniform(
     shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any = np.float32, seed: int | None = None, name: str | None = None
 ) -> Any:
-    """Return evenly distributed numbers: from 0 to 1 if no ends are given, without the upper end."""
+    """Return uniform numbers, by default from 0 to 1; the upper end is excluded."""
     return _uniform(generator_for(seed), shape, minval, maxval, dtype)
 
 
@@ -73,7 +73,7 @@ def uniform(
 def truncated_normal(
     shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = np.float32, seed: int | None = None, name: str | None = None
 ) -> Any:
-    """Return normally distributed numbers, drawn again where they are more than two standard deviations off."""
+    """Return normally distributed numbers; numbers beyond two standard deviations are drawn again."""
     rng = generator_for(seed)
     z = rng.standard_normal(shape_from(shape))
     while np.any(far := np.abs(z) > 2):
@@ -83,14 +83,14 @@ def truncated_normal(
 
 @operation("random.shuffle")
 def shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Any:
-    """Return the parts along the first axis in random order."""
+    """Return the slices along the first axis in random order."""
     x = as_tensor(value)
     return x[generator_for(seed).permutation(len(x))]
 
 
 @operation("nn.dropout")
 def dropout(x: Any, rate: Any, noise_shape: Any = None, seed: int | None = None, name: str | None = None) -> Any:
-    """Return a Tensor with a part of its elements zero, the others larger, so that the mean stays."""
+    """Return a Tensor with a random part of its elements zero and the others scaled to preserve the mean."""
     x = as_tensor(x)
     kept = generator_for(seed).random(tuple(x.shape) if noise_shape is None else shape_from(noise_shape)) >= float(rate)
     return x * (kept / (1 - float(rate))).astype(x.dtype)
@@ -98,7 +98,7 @@ def dropout(x: Any, rate: Any, noise_shape: Any = None, seed: int | None = None,
 
 @named("random.Generator")
 class Generator:
-    """A generator of random numbers of its own.
+    """An independent generator of random numbers.
 
     Example:
         >>> from functad.compat import tf
@@ -112,12 +112,12 @@ class Generator:
 
     @classmethod
     def from_seed(cls, seed: int, alg: Any = None) -> Generator:
-        """Return a generator that a seed determines."""
+        """Return the generator for a seed."""
         return cls(np.random.default_rng(seed))
 
     @classmethod
     def from_non_deterministic_state(cls, alg: Any = None) -> Generator:
-        """Return a generator that gives other numbers each time."""
+        """Return a generator with a random seed."""
         return cls(np.random.default_rng())
 
     def normal(self, shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = np.float32, name: str | None = None) -> Any:
@@ -125,11 +125,11 @@ class Generator:
         return tensor_of(_normal(self._rng, shape, mean, stddev, dtype))
 
     def uniform(self, shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any = np.float32, name: str | None = None) -> Any:
-        """Return evenly distributed numbers."""
+        """Return uniform numbers."""
         return tensor_of(_uniform(self._rng, shape, minval, maxval, dtype))
 
 
 @named("random.get_global_generator")
 def get_global_generator() -> Generator:
-    """Return the generator that functions without a seed of their own draw from."""
+    """Return the generator for functions without their own seed."""
     return Generator(_State.generator)

@@ -1,4 +1,4 @@
-"""What TensorFlow computes along axes: sums, extremes, positions, cumulative sums. Integers stay of their type."""
+"""TensorFlow's reductions and scans: sums, extremes, positions, cumulative sums. Integers keep their dtype."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ REDUCTIONS: dict[str, Any] = {
 
 
 def axes_of(axis: Any) -> Any:
-    """Return the axes that were given, as an integer or a tuple."""
+    """Return axes as an integer, a tuple or `None`."""
     if axis is None:
         return None
     given = static(axis)
@@ -53,7 +53,7 @@ for _paths, _function in REDUCTIONS.items():
 
 
 def log_sum_exp(x: Any, axis: Any, keepdims: bool) -> Any:
-    """Return `log(sum(exp(x)))`, computed from the differences to the largest element, which no derivative is taken of."""
+    """Return `log(sum(exp(x)))`, shifted by the largest element, which counts as constant."""
     largest = functad.stop_gradient(np.max(x, axis=axis, keepdims=True))
     largest = np.where(np.isfinite(largest), largest, np.zeros_like(largest))
     out = np.log(np.sum(np.exp(x - largest), axis=axis, keepdims=True)) + largest
@@ -62,30 +62,30 @@ def log_sum_exp(x: Any, axis: Any, keepdims: bool) -> Any:
 
 @operation("reduce_logsumexp math.reduce_logsumexp")
 def reduce_logsumexp(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
-    """Return `log(sum(exp(x)))` along some axes, without overflow."""
+    """Return `log(sum(exp(x)))` along the given axes, without overflow."""
     return log_sum_exp(as_tensor(input_tensor), axes_of(axis), keepdims)
 
 
 @operation("argmax math.argmax")
 def argmax(input: Any, axis: Any = None, output_type: Any = np.int64, name: str | None = None) -> Any:
-    """Return positions of the largest elements along an axis, the first if none is given."""
+    """Return the positions of the largest elements along an axis (default: the first)."""
     return np.argmax(plain_of(input), axis=axes_of(axis) or 0).astype(numpy_dtype(output_type))
 
 
 @operation("argmin math.argmin")
 def argmin(input: Any, axis: Any = None, output_type: Any = np.int64, name: str | None = None) -> Any:
-    """Return positions of the smallest elements along an axis, the first if none is given."""
+    """Return the positions of the smallest elements along an axis (default: the first)."""
     return np.argmin(plain_of(input), axis=axes_of(axis) or 0).astype(numpy_dtype(output_type))
 
 
 def plain_of(x: Any) -> Any:
-    """Return a Tensor without derivative, for looking up positions."""
+    """Return a Tensor without derivatives, to find positions."""
     return functad.stop_gradient(as_tensor(x))
 
 
 @operation("math.count_nonzero")
 def count_nonzero(input: Any, axis: Any = None, keepdims: bool = False, dtype: Any = np.int64, name: str | None = None) -> Any:
-    """Return how many elements are not zero along some axes."""
+    """Return the number of nonzero elements along the given axes."""
     return np.count_nonzero(plain_of(input), axis=axes_of(axis), keepdims=keepdims).astype(numpy_dtype(dtype))
 
 
@@ -102,26 +102,26 @@ def _scan(function: Callable[..., Any], x: Any, axis: int, exclusive: bool, reve
 
 @operation("cumsum math.cumsum")
 def cumsum(x: Any, axis: int = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None) -> Any:
-    """Return sums of all elements up to each; without its own if exclusive, from the end if reversed."""
+    """Return cumulative sums; `exclusive` omits the element itself, `reverse` starts at the end."""
     return _scan(np.cumsum, x, axis, exclusive, reverse, 0)
 
 
 @operation("math.cumprod")
 def cumprod(x: Any, axis: int = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None) -> Any:
-    """Return products of all elements up to each; without its own if exclusive, from the end if reversed."""
+    """Return cumulative products; `exclusive` omits the element itself, `reverse` starts at the end."""
     return _scan(np.cumprod, x, axis, exclusive, reverse, 1)
 
 
 @operation("sort")
 def sort(values: Any, axis: int = -1, direction: str = "ASCENDING", name: str | None = None) -> Any:
-    """Return sorted elements along an axis."""
+    """Return the elements sorted along an axis."""
     out = np.sort(as_tensor(values), axis=axis)
     return np.flip(out, axis) if direction == "DESCENDING" else out
 
 
 @operation("argsort")
 def argsort(values: Any, axis: int = -1, direction: str = "ASCENDING", stable: bool = False, name: str | None = None) -> Any:
-    """Return the positions, int32, that sort the elements along an axis; equal ones stay in order."""
+    """Return the int32 positions that sort the elements along an axis; the sort is stable."""
     x = plain_of(values)
     keys = np.flip(x, axis) if direction == "DESCENDING" else x
     order = np.argsort(keys, axis=axis, stable=True).astype(np.int32)
@@ -129,7 +129,7 @@ def argsort(values: Any, axis: int = -1, direction: str = "ASCENDING", stable: b
 
 
 class TopKV2(NamedTuple):
-    """What `top_k` returns."""
+    """The result of `top_k`."""
 
     values: Any
     indices: Any
@@ -137,7 +137,7 @@ class TopKV2(NamedTuple):
 
 @operation("math.top_k nn.top_k")
 def top_k(input: Any, k: int = 1, sorted: bool = True, index_type: Any = np.int32, name: str | None = None) -> TopKV2:
-    """Return the k largest elements of the last axis, the largest first, and their positions."""
+    """Return the k largest elements along the last axis, in descending order, and their positions."""
     x = as_tensor(input)
     places = static(argsort(x, -1, "DESCENDING"))[..., :k]
     return TopKV2(np.take_along_axis(x, places, -1), places.astype(numpy_dtype(index_type)))

@@ -1,4 +1,4 @@
-"""`tf.scatter_nd`, `tf.tensor_scatter_nd_update` and their kin, and `tf.map_fn`."""
+"""`tf.scatter_nd`, `tf.tensor_scatter_nd_update` and related functions, and `tf.map_fn`."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from functad.primitives.indexing.write import add, write
 
 
 def _index(indices: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
-    """Return positions that are given by the last axis of an array as an index of NumPy's.
+    """Return a NumPy index for positions along the last axis of an array.
 
     Raises:
-        IndexError: a position is outside.
+        IndexError: a position is out of bounds.
     """
     places = static(indices)
     if not ((places >= 0) & (places < np.array(shape[: places.shape[-1]], int))).all():
@@ -29,13 +29,13 @@ def _index(indices: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
 
 @operation("scatter_nd")
 def scatter_nd(indices: Any, updates: Any, shape: Any, name: str | None = None) -> Any:
-    """Return zeros with parts added at the positions given by the last axis of `indices`."""
+    """Return zeros with `updates` added at the positions along the last axis of `indices`."""
     whole, u = shape_from(shape), as_tensor(updates)
     return add(np.zeros(whole, dtype_of(u)), u, path=(), index=_index(indices, whole))
 
 
 def _changed(change: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that adds updates at positions, subtracts them, or replaces what is there: by the last ones."""
+    """Return a function that adds, subtracts or writes updates at given positions with `change`."""
 
     def scatter(tensor: Any, indices: Any, updates: Any) -> Any:
         x, u = operands(tensor, updates)
@@ -54,12 +54,12 @@ enter_calls(
 
 @operation("map_fn vectorized_map")
 def map_fn(fn: Callable[[Any], Any], elems: Any, *args: Any, **kwargs: Any) -> Any:
-    """Return the results of a function of each part along the first axis, stacked; arguments and results may be nested.
+    """Return the stacked results of a function of each slice along the first axis; arguments and results may be nested.
 
-    Further arguments of TensorFlow's, such as `fn_output_signature`, change nothing.
+    Further arguments of TensorFlow, such as `fn_output_signature`, have no effect.
 
     Raises:
-        ValueError: there is no part, or the numbers of parts differ.
+        ValueError: there are no slices, or the arrays have different numbers of slices.
     """
     leaves = [as_tensor(leaf) for leaf in flatten(elems)]
     counts = {shape_of(leaf)[0] for leaf in leaves}

@@ -1,4 +1,4 @@
-"""What TensorFlow does with axes and positions: reshaping, joining, gathering."""
+"""TensorFlow's functions of axes and positions: reshape, concatenate, gather and others."""
 
 from __future__ import annotations
 
@@ -44,24 +44,24 @@ enter_calls(
 
 @operation("transpose")
 def transpose(a: Any, perm: Any = None, conjugate: bool = False, name: str | None = None) -> Any:
-    """Return the axes in another order: reversed if none is given."""
+    """Return a Tensor with permuted axes; without `perm`, the axes are reversed."""
     out = np.transpose(as_tensor(a), None if perm is None else shape_from(perm))
     return np.conj(out) if conjugate else out
 
 
 @operation("unstack")
 def unstack(value: Any, num: int | None = None, axis: int = 0, name: str | None = None) -> list[Any]:
-    """Return the parts of a Tensor along an axis, without that axis."""
+    """Return the slices of a Tensor along an axis, without that axis."""
     x = np.moveaxis(as_tensor(value), axis, 0)
     return [x[i] for i in range(len(x))]
 
 
 @operation("split")
 def split(value: Any, num_or_size_splits: Any, axis: Any = 0, num: int | None = None, name: str = "split") -> list[Any]:
-    """Return a Tensor in a number of equal parts, or in parts of given lengths, of which one may be -1.
+    """Return a Tensor split into a number of equal parts, or into parts of given lengths; one length may be -1.
 
     Raises:
-        ValueError: the parts do not make up the whole.
+        ValueError: the lengths do not add up to the length of the axis.
     """
     x, sizes, place = as_tensor(value), static(num_or_size_splits), int(static(axis))
     if sizes.ndim == 0:
@@ -75,7 +75,7 @@ def split(value: Any, num_or_size_splits: Any, axis: Any = 0, num: int | None = 
 
 @operation("pad")
 def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", constant_values: Any = 0, name: str | None = None) -> Any:
-    """Return a Tensor with margins: constant, or mirrored without (`REFLECT`) or with (`SYMMETRIC`) the edge."""
+    """Return a padded Tensor: constant, or mirrored without (`REFLECT`) or with (`SYMMETRIC`) the edge."""
     x, widths, kind = as_tensor(tensor), static(paddings).tolist(), mode.lower()
     options: dict[str, Any] = {"constant_values": constant_values} if kind == "constant" else {"mode": kind}
     return np.pad(x, widths, **options)
@@ -83,7 +83,7 @@ def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", constant_values: Any
 
 @operation("slice")
 def slice_(input_: Any, begin: Any, size: Any, name: str | None = None) -> Any:
-    """Return a part that begins somewhere and has some lengths, where -1 stands for all that is left."""
+    """Return the part of a Tensor from `begin` with lengths `size`; -1 means all remaining elements."""
     parts = zip(shape_from(begin), shape_from(size), strict=True)
     return as_tensor(input_)[tuple([slice(first, None if count < 0 else first + count) for first, count in parts])]
 
@@ -92,16 +92,16 @@ def slice_(input_: Any, begin: Any, size: Any, name: str | None = None) -> Any:
 def gather(
     params: Any, indices: Any, validate_indices: Any = None, axis: Any = None, batch_dims: int = 0, name: str | None = None
 ) -> Any:
-    """Return the parts of a Tensor at some positions along an axis.
+    """Return the slices of a Tensor at given positions along an axis.
 
     Raises:
-        IndexError: a position is outside, also a negative one.
+        IndexError: a position is out of bounds or negative.
     """
     x, places = as_tensor(params), places_of(indices)
     along = batch_dims if axis is None else int(static(axis))
     along += len(shape_of(x)) if along < 0 else 0
     length = shape_of(x)[along]
-    numbers = lowest(places)  # of all examples of a batch
+    numbers = lowest(places)  # of all batch examples
     if issubclass(type(numbers), np.ndarray) and numbers.size and (numbers.min() < 0 or numbers.max() >= length):
         raise IndexError(f"positions from {numbers.min()} to {numbers.max()} on an axis of length {length}, at {here()}.")
     if not batch_dims:
@@ -112,19 +112,19 @@ def gather(
 
 
 def _batch_index(shape: tuple[int, ...], batch_dims: int) -> list[Any]:
-    """Return the numbers of the examples along each axis of a batch, so that they broadcast with positions."""
+    """Return the indices of the batch axes, shaped to broadcast with positions."""
     return list(np.ogrid[tuple([slice(n) for n in shape])][:batch_dims]) if batch_dims else []
 
 
 @operation("gather_nd")
 def gather_nd(params: Any, indices: Any, batch_dims: int = 0, name: str | None = None) -> Any:
-    """Return the elements, or parts, of a Tensor at positions given by the last axis of `indices`."""
+    """Return the elements or slices of a Tensor at the positions along the last axis of `indices`."""
     x, places = as_tensor(params), static(indices)
     return x[(*_batch_index(places.shape[:-1], batch_dims), *np.moveaxis(places, -1, 0))]
 
 
 @operation("boolean_mask")
 def boolean_mask(tensor: Any, mask: Any, axis: int | None = None, name: str = "boolean_mask") -> Any:
-    """Return the parts where a mask is true, along an axis or several from there on."""
+    """Return the slices of a Tensor at the true elements of a mask; the mask covers the axes from `axis` on."""
     x = as_tensor(tensor)
     return x[(slice(None),) * (axis or 0) + (static(mask).astype(bool),)]

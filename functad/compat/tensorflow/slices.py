@@ -1,4 +1,4 @@
-"""`IndexedSlices`: rows of a larger array. Gradients here are dense; code that makes or takes these runs all the same."""
+"""`IndexedSlices`: rows of a larger array. Gradients are dense here; code that creates or takes `IndexedSlices` still runs."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from functad.primitives.indexing.write import add
 
 @named("IndexedSlices")
 class IndexedSlices:
-    """Rows of an array, and where they stand; rows that are given twice count twice.
+    """Rows of an array and their positions; repeated rows add up.
 
     Args:
         values: a Tensor of shape `(n, ...)`.
-        indices: n integers: the positions along the first axis.
-        dense_shape: the shape of the whole.
+        indices: n integers, the positions along the first axis.
+        dense_shape: the shape of the whole array.
 
     Example:
         >>> from functad.compat import tf
@@ -33,10 +33,10 @@ class IndexedSlices:
         self.dense_shape = dense_shape
 
     def dense(self) -> Any:
-        """Return the whole, with zeros where there are no rows.
+        """Return the whole array, with zeros outside the rows.
 
         Raises:
-            ValueError: its shape was not given.
+            ValueError: `dense_shape` was not given.
         """
         if self.dense_shape is None:
             raise ValueError(f"IndexedSlices without dense_shape cannot be made dense, at {here()}: give the shape.")

@@ -1,4 +1,4 @@
-"""Tensors as TensorFlow makes them: Python floats become float32, integers int32, and shapes have `as_list()`."""
+"""Tensors with TensorFlow's conventions: Python floats become float32, integers int32, and shapes have `as_list()`."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from functad.tracing.traces.idle import idle
 
 _PYTHON = {float: np.dtype(np.float32), int: np.dtype(np.int32), bool: np.dtype(np.bool_), complex: np.dtype(np.complex128)}
 _INT32 = np.iinfo(np.int32)
-_set_type = object.__dict__["__class__"].__set__  # the attribute of a Tensor says what its value is
+_set_type = object.__dict__["__class__"].__set__  # the `__class__` of a Tensor is the type of its value
 
 
 class Tensor(functad.Tensor):
-    """A `functad.Tensor` whose shape is a `TensorShape`; what NumPy and operators make of it is one too."""
+    """A `functad.Tensor` whose shape is a `TensorShape`; NumPy functions and operators return such Tensors too."""
 
     __slots__ = ()
 
     @property  # type: ignore[override]
     def shape(self) -> TensorShape:
-        """Lengths of the axes."""
+        """The lengths of the axes."""
         return TensorShape(functad.Tensor.shape.__get__(self))
 
     @shape.setter
@@ -50,7 +50,7 @@ class Tensor(functad.Tensor):
 
 
 def _comparing(name: str) -> Any:
-    """Return an operator whose masks are Tensors too, as they have `numpy()` in TensorFlow."""
+    """Return an operator whose masks are Tensors too, so that they have `numpy()` as in TensorFlow."""
     method = getattr(functad.Tensor, name)
 
     @functools.wraps(method)
@@ -66,9 +66,9 @@ for _name in ("eq", "ne", "lt", "le", "gt", "ge", "and", "or", "xor", "rand", "r
 
 
 def tensor_of(value: Any) -> Any:
-    """Return a result as a Tensor of TensorFlow's kind."""
+    """Return a result as a Tensor of this module."""
     if type(value) is functad.Tensor:
-        _set_type(value, Tensor)  # the object stays the same: a tape knows it by that
+        _set_type(value, Tensor)  # the object must stay the same: a tape identifies it
         return value
     if isinstance(value, Recorded):
         return value
@@ -78,14 +78,14 @@ def tensor_of(value: Any) -> Any:
 
 
 def tensors_of(tree: Any) -> Any:
-    """Return a nested result with Tensors of TensorFlow's kind; `None` stays what it is."""
-    if issubclass(type(tree), (Recorded, np.ndarray, np.generic)):  # the usual case: a tree takes 6 us
+    """Return a nested result with Tensors of this module; `None` stays `None`."""
+    if issubclass(type(tree), (Recorded, np.ndarray, np.generic)):  # the usual case; a pytree costs 6 us
         return tensor_of(tree)
     return mapped(tensor_of, tree)
 
 
 def returning_tensors(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function whose result, whatever it computes, is a Tensor, or a structure of them."""
+    """Return a function with the same results as Tensors, or pytrees of Tensors."""
 
     @functools.wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -95,7 +95,7 @@ def returning_tensors(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def operation(paths: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator that enters a function whose results are Tensors under some names."""
+    """Return a decorator that registers a function, with its results as Tensors, under the given names."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         return named(paths)(returning_tensors(function))
@@ -104,10 +104,10 @@ def operation(paths: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 def enter_calls(rows: Mapping[str, tuple[Callable[..., Any], Callable[..., Iterable[Any]]]]) -> None:
-    """Enter functions, most of them NumPy's, under TensorFlow's names.
+    """Register functions, mostly of NumPy, under TensorFlow's names.
 
     Args:
-        rows: by names, a function, and what makes its arguments of TensorFlow's; the latter has TensorFlow's signature.
+        rows: by names, the function and a converter with TensorFlow's signature, which returns the arguments of the function.
     """
     for paths, (function, arguments) in rows.items():
         enter(paths, _call(function, arguments, paths.partition(" ")[0]))
@@ -126,10 +126,10 @@ def _call(function: Callable[..., Any], arguments: Callable[..., Iterable[Any]],
 
 
 def as_tensor(value: Any, dtype: Any = None) -> Any:
-    """Convert a value to a Tensor as TensorFlow does; a Tensor of the dtype stays the same object.
+    """Convert a value to a Tensor as TensorFlow does; a Tensor of the requested dtype is returned unchanged.
 
     Raises:
-        TypeError: it holds no numbers.
+        TypeError: the value holds no numbers.
     """
     if dtype is None and isinstance(value, Recorded):
         return value
@@ -158,7 +158,7 @@ def _holds_tensor(value: Any) -> bool:
 
 
 def _common_dtype(values: Iterable[Any]) -> Any:
-    """Return the dtype of the first Tensor in a list: Python numbers beside it take that."""
+    """Return the dtype of the first Tensor in a list, which Python numbers beside it take; `None` if there is no Tensor."""
     for value in values:
         if isinstance(value, (list, tuple)):
             found = _common_dtype(value)
@@ -174,7 +174,7 @@ def _fits(array: Any) -> bool:
 
 
 def _python_kind(value: Any) -> type | None:
-    """Return the widest type among the Python numbers in a nested list; `None` if NumPy's own are among them."""
+    """Return the widest type of the Python numbers in a nested list; `None` if NumPy numbers are among them."""
     if isinstance(value, (list, tuple, range)):
         kinds = [_python_kind(part) for part in value]
         if None in kinds:
@@ -184,7 +184,7 @@ def _python_kind(value: Any) -> type | None:
 
 
 def operands(*values: Any) -> list[Any]:
-    """Return operands as Tensors, where numbers, lists and arrays take the dtype of the first Tensor among them."""
+    """Return operands as Tensors; numbers, lists and arrays take the dtype of the first Tensor among them."""
     if all(isinstance(value, Recorded) for value in values):
         return list(values)
     dtype = _common_dtype(values)
@@ -192,14 +192,14 @@ def operands(*values: Any) -> list[Any]:
 
 
 def _taken(value: Any, dtype: Any) -> Any:
-    """Return the dtype that an operand takes beside a Tensor: floats that meet integers keep their own."""
+    """Return the dtype of an operand beside a Tensor; `None` if it keeps its own, as floats beside integers do."""
     own = dtype_of(as_tensor(value))
     return dtype if np.can_cast(own, dtype, "same_kind") else None
 
 
 @operation("constant")
 def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Const") -> Any:
-    """Return a value as a Tensor, of a shape to which one number is repeated."""
+    """Return a value as a Tensor; a single number is broadcast to `shape`."""
     out = as_tensor(value, dtype)
     if shape is None:
         return out
@@ -208,7 +208,7 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Cons
 
 @operation("cast dtypes.cast")
 def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
-    """Return a Tensor with elements of another type; the imaginary part is dropped where that is real."""
+    """Return a Tensor with another dtype; a conversion from complex to real drops the imaginary part."""
     x, wanted = as_tensor(x), numpy_dtype(dtype)
     if dtype_of(x).kind == "c" and wanted.kind not in "cb":
         x = x.real
@@ -225,7 +225,7 @@ enter_calls(
 
 @named("is_tensor")
 def is_tensor(x: Any) -> bool:
-    """Say whether something is a Tensor or a Variable."""
+    """Return `True` if `x` is a Tensor, a Variable or `IndexedSlices`."""
     return isinstance(x, (Recorded, TensorLike, IndexedSlices))
 
 

@@ -1,4 +1,4 @@
-"""`tf.train`: optimisers by the names and settings of TensorFlow 1, as code for `contrib.eager` uses them."""
+"""`tf.train`: optimisers with the names and settings of TensorFlow 1, for code that uses `contrib.eager`."""
 
 from __future__ import annotations
 

@@ -18,17 +18,17 @@ from functad.primitives.operands import read
 
 @named("Variable")
 class Variable(functad.Variable):
-    """A value that changes by assignment, and that tapes follow.
+    """A value that changes by assignment; tapes watch it.
 
     Args:
         initial_value: an array, a number, a nested list, a Tensor, or a function without arguments that returns one of these.
             Python floats become float32, integers int32; arrays keep their dtype.
-        trainable: tapes follow it; `None` means that they do if it holds floating-point or complex numbers.
-        validate_shape, caching_device, variable_def, import_scope, synchronization, aggregation: without meaning here.
-        name: `"w"` makes the name `w:0`.
-        dtype: type of the elements.
-        constraint: is kept as an attribute.
-        shape: must be that of the value, where it is given.
+        trainable: tapes watch the Variable; `None` means `True` for floating-point and complex numbers.
+        validate_shape, caching_device, variable_def, import_scope, synchronization, aggregation: have no effect.
+        name: `"w"` gives the name `w:0`.
+        dtype: the dtype of the elements.
+        constraint: stored as an attribute.
+        shape: if given, it must match the shape of the value.
 
     Example:
         >>> from functad.compat import tf
@@ -61,7 +61,7 @@ class Variable(functad.Variable):
 
     @property
     def shape(self) -> TensorShape:
-        """Lengths of the axes."""
+        """The lengths of the axes."""
         return TensorShape(super().shape)
 
     def get_shape(self) -> TensorShape:
@@ -82,7 +82,7 @@ class Variable(functad.Variable):
     def assign(
         self, value: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
     ) -> functad.Variable | None:
-        """Replace the value, which must have this shape; tapes do not follow that."""
+        """Replace the value by one of the same shape; tapes do not record the assignment."""
         return super().assign(_plain(value), read_value=read_value)
 
     def assign_add(
@@ -102,7 +102,7 @@ class Variable(functad.Variable):
         return self._scatter(sparse_delta, lambda old, index, new: old.__setitem__(index, new))
 
     def scatter_add(self, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None) -> Variable:
-        """Add to rows; one that is given twice is added to twice."""
+        """Add to rows; repeated rows add up."""
         return self._scatter(sparse_delta, np.add.at)
 
     def scatter_sub(self, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None) -> Variable:
@@ -110,15 +110,15 @@ class Variable(functad.Variable):
         return self._scatter(sparse_delta, np.subtract.at)
 
     def scatter_nd_update(self, indices: Any, updates: Any, name: str | None = None) -> Variable:
-        """Replace the elements, or parts, at positions given by the last axis of `indices`."""
+        """Replace the elements or slices at the positions along the last axis of `indices`."""
         return self._scatter(_by_position(indices, updates), lambda old, index, new: old.__setitem__(index, new))
 
     def scatter_nd_add(self, indices: Any, updates: Any, name: str | None = None) -> Variable:
-        """Add to the elements, or parts, at positions given by the last axis of `indices`."""
+        """Add to the elements or slices at the positions along the last axis of `indices`."""
         return self._scatter(_by_position(indices, updates), np.add.at)
 
     def scatter_nd_sub(self, indices: Any, updates: Any, name: str | None = None) -> Variable:
-        """Subtract from the elements, or parts, at positions given by the last axis of `indices`."""
+        """Subtract from the elements or slices at the positions along the last axis of `indices`."""
         return self._scatter(_by_position(indices, updates), np.subtract.at)
 
     def __reduce__(self) -> Any:
@@ -138,7 +138,7 @@ def _by_position(indices: Any, updates: Any) -> IndexedSlices:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value to be assigned: numbers and nested lists as arrays of TensorFlow's default dtypes."""
+    """Return a value to assign; nested lists become arrays of TensorFlow's default dtypes."""
     return as_tensor(value) if isinstance(value, (list, tuple, IndexedSlices)) else read(value)
 
 
