@@ -92,6 +92,8 @@ class _AdoptingLoader(Loader):
                     adoption.follow_scipy(module.__name__)
 
     def __getattr__(self, name: str) -> Any:
+        if name == "_loader":  # a copy that is not filled yet
+            raise AttributeError(name)
         return getattr(self._loader, name)
 
 

@@ -67,7 +67,29 @@ class CompiledFunction:
         return CompiledFunction(self.original[types])  # type: ignore[index]
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(vars(self)["original"], name)
+        if name == "original":  # a copy that is not filled yet
+            raise AttributeError(name)
+        return getattr(self.original, name)
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self.original == (other.original if isinstance(other, CompiledFunction) else other))
+
+    def __hash__(self) -> int:
+        return hash(self.original)
+
+    def __copy__(self) -> CompiledFunction:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> CompiledFunction:
+        return self
+
+    def __reduce__(self) -> Any:
+        return _unchanged, (self.original,)
+
+
+def _unchanged(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function unchanged: a pickled `CompiledFunction` is the compiled function itself."""
+    return function
 
 
 def _handed(a: Any, handed: list[tuple[Any, Any, Any]]) -> Any:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import builtins
 import dis
 import functools
-from types import CellType, CodeType, FunctionType
+from types import CellType, FunctionType
 from typing import Any
 
+from functad.adoption.code import codes_of
 from functad.adoption.modules import MARK
 from functad.adoption.products import PRODUCT, product, with_products
 from functad.adoption.replacements import NUMBERS, Kept, replacement, uses_of
@@ -35,8 +36,8 @@ def _imported(kept: Kept, name: str, globals: Any = None, locals: Any = None, fr
 
 def adopted_function(f: FunctionType) -> FunctionType:
     """Return a function with the same code and the globals of adopted code."""
-    codes = [f.__code__, *[const for const in f.__code__.co_consts if isinstance(const, CodeType)]]
-    if any(step.opname in ("STORE_GLOBAL", "DELETE_GLOBAL") for code in codes for step in dis.get_instructions(code)):
+    steps = [step for code in codes_of(f.__code__) for step in dis.get_instructions(code)]
+    if any(step.opname in ("STORE_GLOBAL", "DELETE_GLOBAL") for step in steps):
         raise UnsupportedError(
             f"{f.__name__} assigns to a global name, at {here()}, which the adopted function would do apart from its module. "
             f'Adopt the module: functad.adopt("{f.__module__}").'

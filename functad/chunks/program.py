@@ -67,7 +67,7 @@ def in_chunks(backend: Backend, leaves: Sequence[Any], expressions: Expressions)
 
 def holds_chunks(leaves: Sequence[Any], expressions: Expressions) -> bool:
     """Return `True` if a Dask array is among the arguments or the constants of a list."""
-    return any(map(chunks_of, leaves)) or any(map(is_chunked, _constants(expressions)))
+    return any(chunks_of(leaf) is not None for leaf in leaves) or any(map(is_chunked, _constants(expressions)))
 
 
 IN_CHUNKS = " in chunks"

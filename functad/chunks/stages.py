@@ -42,7 +42,6 @@ class Stages:
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
         self._needed: dict[int, Value] = {}
-        self._waiting: list[Value] = []
         self.engine: list[Value] = []
         self.whole: dict[int, Stage] = {}
         self.chunks: dict[int, Stage] = {}

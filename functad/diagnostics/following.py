@@ -11,7 +11,6 @@ value: it decides branches, indexes arrays, and converts to an array.
 from __future__ import annotations
 
 import operator
-from types import CodeType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -77,13 +76,6 @@ class Follower(Recorder):
         slot = self.inputs
         self.steps.append(Step("input", (), (slot,)))
         return super().enter(value)
-
-    def append(self, record: Any, value: Any, code: CodeType | None = None, instruction: int = 0) -> Any:
-        """Append a record and return a `Followed` for its result."""
-        made, tensor = super().append(record, value, code, instruction), Followed()
-        tensor.below, tensor.recorder, tensor.slot = value, self, made.slot
-        tensor.code, tensor.instruction = code, instruction
-        return tensor
 
     def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """Record a call of a primitive; a result without derivative is a constant Tensor."""
@@ -222,6 +214,9 @@ class Followed(Tensor):
         follower: Any = next(leaf for leaf in leaves if isinstance(leaf, Followed)).recorder  # `self` may be a stale view
         follower.compare(name, text, parents, out)
         return follower.constant(out, Step(text, parents, ()))
+
+
+Follower.tensor_class = Followed
 
 
 def _all_constant(tree: Any) -> bool:

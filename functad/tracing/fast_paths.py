@@ -53,7 +53,7 @@ def _enter_reduction(primitive: Primitive, function: Any) -> None:
         out = compute(value, axis=axes, keepdims=keepdims)
         saved = (value.shape, axes, keepdims) if reads_shape else (value, out, axes, keepdims)
         frame = _getframe(2)
-        return recorder.append((plan, x.slot, saved, None), out, frame.f_code, frame.f_lasti)
+        return recorder.append((plan, x.slot, saved, None), out, frame.f_code, frame.f_lasti, type(x))
 
     SHORT[function] = short
 
@@ -77,7 +77,7 @@ def _enter_join(primitive: Primitive, *, adds: int) -> None:
             value = a
             if isinstance(a, Recorded):
                 if recorder is None:
-                    recorder = a.recorder
+                    recorder, cls = a.recorder, type(a)
                     if not recorder.eager or not recorder.pulls:
                         return NotImplemented
                 elif a.recorder is not recorder:
@@ -95,7 +95,7 @@ def _enter_join(primitive: Primitive, *, adds: int) -> None:
         out = compute(*values, **params)
         plan = primitive.reverse_plan(tuple(active))
         place = slots[0] if len(slots) == 1 else tuple(slots)
-        return recorder.append((plan, place, plan.save(values, out, params), None), out, *user_place())
+        return recorder.append((plan, place, plan.save(values, out, params), None), out, *user_place(), cls)
 
     SHORT[primitive.function] = short
 

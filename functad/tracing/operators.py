@@ -188,7 +188,7 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
             else:
                 return aside(x, y, depth)
             frame = _getframe(depth)
-            return recorder.append(equation, out, frame.f_code, frame.f_lasti)
+            return recorder.append(equation, out, frame.f_code, frame.f_lasti, cls)
 
         return method
 
@@ -240,7 +240,7 @@ def unary(primitive: Primitive) -> Method:
         if kind is not type(value) or (out.dtype is not value.dtype if kind is _ndarray else kind is cls):
             specs = recorder.specs_for(primitive, [value], (0,), out)
         frame = _getframe(depth)
-        return recorder.append((plan, x.slot, saved, specs), out, frame.f_code, frame.f_lasti)
+        return recorder.append((plan, x.slot, saved, specs), out, frame.f_code, frame.f_lasti, cls)
 
     def called(x: Any, depth: int) -> Any:
         return method(strong(x), depth + 1)

@@ -76,7 +76,7 @@ class Reading:
         frame = _getframe(1)
         if way is WIDENS and type(out) is _ndarray:
             # Recorded as a reshape: its VJP rule does not scatter, and it does not count as a selection.
-            tensor = recorder.append((_RESHAPE, self.slot, value.shape, None), out, frame.f_code, frame.f_lasti)
+            tensor = recorder.append((_RESHAPE, self.slot, value.shape, None), out, frame.f_code, frame.f_lasti, type(self))
             note_view(self, tensor, RESHAPE, {"shape": out.shape})
             return tensor
         is_view = type(out) is not _float64 and shares(out, value)
@@ -86,7 +86,7 @@ class Reading:
                 check_shape(out)
             kept = held(index, recorder) if type(index) is _ndarray else with_arrays(index, lambda a: held(a, recorder))
         record = (_PLAN, self.slot, (kept, value.shape, value.dtype), None)
-        tensor = recorder.append(record, out, frame.f_code, frame.f_lasti)
+        tensor = recorder.append(record, out, frame.f_code, frame.f_lasti, type(self))
         if is_view:
             note_view(self, tensor, GETITEM, {"index": index})
         return tensor
@@ -108,7 +108,7 @@ def _elements(t: Any, code: CodeType, instruction: int) -> Iterator[Any]:
             continue
         value = t.below
         out = value[i]
-        tensor = recorder.append((_PLAN, t.slot, (i, shape, dtype), None), out, code, instruction)
+        tensor = recorder.append((_PLAN, t.slot, (i, shape, dtype), None), out, code, instruction, type(t))
         if type(out) is not _float64 and shares(out, value):
             note_view(t, tensor, GETITEM, {"index": i})
         yield tensor

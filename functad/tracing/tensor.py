@@ -47,7 +47,7 @@ from functad.tracing.memory import ArrayMemory, not_assigned
 from functad.tracing.methods import ArrayMethods
 from functad.tracing.operators import BINARY, SHORT, UNARY, Operators, binary, unary
 from functad.tracing.reading import Reading
-from functad.tracing.traces.base import Recorded, escaped, make_tensors_of, record, resolve
+from functad.tracing.traces.base import Recorded, Recorder, escaped, record, resolve
 from functad.tracing.traces.idle import idle
 from functad.tracing.type_tests import TensorType, TypeTests
 from functad.tracing.views import note_read_only, refresh
@@ -379,7 +379,7 @@ def _listed(tensor: Any) -> Any:
 
 
 LEAF_KINDS.add(Tensor)
-make_tensors_of(Tensor)
+Recorder.tensor_class = Tensor
 _FLOAT32 = np.dtype(np.float32)
 _USUAL = frozenset({Tensor, np.ndarray})
 _STRONG = frozenset({np.ndarray, np.float64, np.float32})

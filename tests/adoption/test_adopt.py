@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import math
+import pickle
 import sys
 import threading
 from collections.abc import Iterator
@@ -269,6 +271,32 @@ def test_a_class_of_ones_own_is_adopted_alone() -> None:
 
 
 COUNT = 0
+
+
+def test_an_assignment_in_a_function_within_a_function_is_refused() -> None:
+    def outer(a: Any) -> Any:
+        def middle() -> None:
+            def inner() -> None:
+                global COUNT  # noqa: PLW0603 - that is what is refused
+                COUNT += 1
+
+            inner()
+
+        middle()
+        return a
+
+    with pytest.raises(UnsupportedError, match="outer assigns to a global name"):
+        functad.adopt(outer)
+
+
+def test_a_compiled_function_compares_copies_and_pickles_as_its_original() -> None:
+    from functad.adoption.compiled import CompiledFunction
+
+    made = CompiledFunction(len)
+    assert made == len
+    assert {len: 1}[made] == 1
+    assert copy.copy(made) == copy.deepcopy(made) == made
+    assert pickle.loads(pickle.dumps(made)) is len
 
 
 def test_a_function_that_assigns_to_a_global_name_is_refused() -> None:

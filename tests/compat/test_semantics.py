@@ -69,6 +69,7 @@ def test_shapes():
     assert (x.shape.num_elements(), x.shape[1:].as_list(), str(x.shape)) == (6, [3], "(2, 3)")
     assert repr(x.shape + [4]) == "TensorShape([2, 3, 4])"  # noqa: RUF005 (shapes are added so in TensorFlow)
     assert x.shape.is_compatible_with([None, 3])
+    assert x.shape.is_compatible_with(None)
     assert x.shape.is_fully_defined()
     with pytest.raises(ValueError, match="not compatible"):
         x.shape.assert_is_compatible_with([3, None])
@@ -418,3 +419,14 @@ def test_names_without_effect():
     assert "shape=(2,)" in repr(tf.TensorSpec([2]))
     with pytest.raises(AttributeError, match="only a scope"):
         tf.Graph().finalize()
+
+
+def test_uniform_numbers_stay_below_the_upper_end():
+    numbers = tf.random.uniform([50_000], dtype=tf.float16, seed=1).numpy()
+    assert numbers.min() >= 0.0
+    assert numbers.max() < 1.0
+
+
+def test_map_fn_of_a_number_raises():
+    with pytest.raises(ValueError, match="needs a first axis"):
+        tf.map_fn(lambda x: x, tf.constant(1.0))

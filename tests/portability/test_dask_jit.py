@@ -402,3 +402,10 @@ def test_entries_and_their_derivatives_are_those_of_numpy(entry):
             found = dask.compute(*functad.tree_leaves(compiled(*lazy)))
         for a, b in zip(found, functad.tree_leaves(expected), strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-11, err_msg=str(call))
+
+
+def test_a_lazy_number_is_an_argument_in_chunks():
+    total = da.ones(6, chunks=2).sum()
+    found = functad.jit(lambda s: s * 2.0)(total)
+    assert hasattr(found, "dask")
+    assert float(found.compute()) == 12.0

@@ -123,7 +123,9 @@ class TensorShape(tuple[int, ...]):
         return True
 
     def is_compatible_with(self, other: Any) -> bool:
-        """Return `True` if another shape is equal; `None` in it matches any length."""
+        """Return `True` if another shape is equal; `None` in it matches any length, and `None` any shape."""
+        if other is None:
+            return True
         wanted = [None if n is None else int(n) for n in other]
         return len(wanted) == len(self) and all(n in (None, own) for n, own in zip(wanted, self, strict=True))
 

@@ -50,7 +50,8 @@ def _uniform(rng: np.random.Generator, shape: Any, minval: Any, maxval: Any, dty
             raise ValueError(f"uniform random integers need maxval, at {here()}.")
         return rng.integers(static(minval), static(maxval), shape_from(shape)).astype(kind)
     low, high = as_tensor(minval, kind), as_tensor(1 if maxval is None else maxval, kind)
-    return low + (high - low) * rng.random(shape_from(shape)).astype(kind)
+    below_one = np.nextafter(kind.type(1), kind.type(0))  # a cast of a double rounds up to 1
+    return low + (high - low) * np.minimum(rng.random(shape_from(shape)).astype(kind), below_one)
 
 
 @operation("random.normal random_normal")

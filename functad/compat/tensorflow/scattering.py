@@ -62,6 +62,8 @@ def map_fn(fn: Callable[[Any], Any], elems: Any, *args: Any, **kwargs: Any) -> A
         ValueError: there are no slices, or the arrays have different numbers of slices.
     """
     leaves = [as_tensor(leaf) for leaf in flatten(elems)]
+    if not all(map(shape_of, leaves)):
+        raise ValueError(f"map_fn of a number, at {here()}: each array needs a first axis.")
     counts = {shape_of(leaf)[0] for leaf in leaves}
     if len(counts) != 1 or 0 in counts:
         raise ValueError(f"map_fn of {sorted(counts)} parts, at {here()}: there must be as many, and one at least, of each.")

@@ -103,6 +103,9 @@ class Recorder:
     plain = False
     """The Tensors represent plain values of the user: operations with constants give constants, as with plain values."""
 
+    tensor_class: ClassVar[type[Recorded]]
+    """The class of the Tensors."""
+
     reassigns: ClassVar[bool] = False
     """`t += v` creates a new Tensor and leaves the old one unchanged, since it may be a source of a tape."""
 
@@ -126,15 +129,18 @@ class Recorder:
         self.inputs += 1
         return self.append(None, value)
 
-    def append(self, record: Any, value: Any, code: CodeType | None = None, instruction: int = 0) -> Any:
+    def append(
+        self, record: Any, value: Any, code: CodeType | None = None, instruction: int = 0, cls: type[Recorded] | None = None
+    ) -> Any:
         """Append a record and return the Tensor of its result. No other function adds a record.
 
         Args:
             record: the record; `None` for an input, a constant, and every result but the last of several.
             value: the result one level lower.
             code, instruction: the user's line.
+            cls: the class of the Tensor; by default `tensor_class`.
         """
-        tensor = _tensor_class()
+        tensor = (cls or self.tensor_class)()
         tensor.below = value
         tensor.recorder = self
         tensor.slot = len(self.equations)
@@ -229,13 +235,7 @@ class Recorded:
     instruction: int
 
 
-_tensor_class: type[Recorded] = Recorded
-
-
-def make_tensors_of(cls: type[Recorded]) -> None:
-    """Set the class of the Tensors that traces create; the module of `Tensor` calls this function."""
-    global _tensor_class  # noqa: PLW0603 - an attribute of the trace would cost 1 % of a chain of numbers
-    _tensor_class = cls
+Recorder.tensor_class = Recorded  # `functad.tracing.tensor` sets `Tensor`
 
 
 def bare(cls: type[Recorded], recorder: Recorder, value: Any, slot: int) -> Any:
