@@ -127,7 +127,6 @@ class Call:
         Args:
             make: maps each differentiated value to its replacement. Default: arguments and Variables stay as they are.
             values: replacements of input values, by the number of the input.
-            values: by number of the input, other values than those that were given.
         """
         args, kwargs, number = self._made(make, values)
         given = []

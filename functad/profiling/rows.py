@@ -52,7 +52,7 @@ class Total(NamedTuple):
         forward: time of the forward pass, with recording.
         backward: time of the backward pass.
         numpy: the part of both passes in NumPy and derivative rules.
-        python: the part in the rest of the function: Python, and code without Tensors.
+        python: the part in other user code: Python, and NumPy code without Tensors.
         recording: the part in functad: recording, and the overhead of the backward pass.
         operations: the number of operations.
         function_peak: peak memory of the function alone.

@@ -108,7 +108,7 @@ def _of_arrays(f: Any, fixed: Callable[..., Any], args: tuple[Any, ...]) -> tupl
 
 
 def _rule(f: Any, wrong: WrongDerivativeError) -> str:
-    """Return the name of the rule that gave a wrong first derivative; each mode falls back to the rule of the other."""
+    """Return the name of the rule that gave a wrong first derivative; a mode without its own rule uses the other rule."""
     if isinstance(f, CustomFunction):
         pushes = f.jvp is not None and (wrong.mode.startswith("forward") or f.bwd is None)
         return f"the {'JVP' if pushes else 'backward'} rule of {_name(f)}"

@@ -166,14 +166,13 @@ class Call:
         return tuple([leaf for leaf in self.arrays(*primals) if dtype_of(leaf).kind in "fc"])
 
     def is_number(self, position: int) -> bool:
-        """Return `True` if a leaf is a real scalar and an argument by itself, not inside a list.
+        """Return `True` if a leaf is a real scalar and a whole argument, not an element of a list.
 
         Args:
             position: index into `leaves`.
 
         Returns:
-            `True` or `False`.
-            Whether it is one.
+            `True` for a real scalar argument, else `False`.
         """
         leaf, path = self.leaves[position], self.structure.paths("")[position]
         return leaf.shape == () and leaf.dtype.kind == "f" and path.count("[") == 2

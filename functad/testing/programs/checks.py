@@ -232,7 +232,7 @@ class Examination:
     def check_vmap(self) -> None:
         """Compare `vmap` of two examples with a loop."""
         batches = [np.stack([np.asarray(x), np.asarray(x) * 0.97 + 0.01]).astype(dtype_of(x)) for x in self.inputs]
-        # An example of shape () is an array if the input is one, because Python complex numbers treat scalars differently.
+        # An example of shape () is an array if the input is one: scalars and arrays act differently with a Python complex.
         # Each example is a copy: an operation that copies a broadcast input may return a view of an example instead.
         pairs = [(np.copy(b), x) for b, x in zip(batches, self.inputs, strict=True)]
         rows = [self.elsewhere(*[b[i, ...] if isinstance(x, np.ndarray) else b[i] for b, x in pairs]) for i in range(2)]

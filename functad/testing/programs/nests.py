@@ -103,7 +103,7 @@ class Nest(Program):
         return Program(**{part.name: getattr(self, part.name) for part in fields(Program)})
 
     def canonical(self) -> Nest:
-        """Return the nest with the first layer of each derivative kind, and without neutral and compiled layers."""
+        """Return the nest with `vjp` and `jvp` for all pull and push layers, without neutral and compiled layers."""
         plainest = [Layer(layer.kind, next(iter(KINDS[layer.kind]))) for layer in self.layers if layer.kind in ("pull", "push")]
         return replace(self, layers=tuple(plainest))
 

@@ -90,7 +90,7 @@ table("numbers", Draft.operand)("""
 @line("numbers")
 def branch(d: Draft) -> str:
     """Return a branch on the type or size of a value."""
-    a = d.operand(lambda value: np.ndim(value) > 0 or not isinstance(value, np.ndarray))  # lists confuse () with a number
+    a = d.operand(lambda value: np.ndim(value) > 0 or not isinstance(value, np.ndarray))  # a list treats () as a number
     return d.way("({v} * 2.0 if {test} else {v} * 0.5)", test=d.way(TESTS, a=a))
 
 
