@@ -1,4 +1,4 @@
-"""The ground that all displays stand on: markup and style for notebooks, text for terminals, and how amounts are put.
+"""Shared parts of all displays: markup and style for notebooks, text for terminals, and texts for amounts.
 
-Nothing here knows what is shown. Objects import it when they are displayed, so that `import functad` does not pay for it.
+This package knows none of the displayed objects. They import it when they are displayed, not at `import functad`.
 """

@@ -1,4 +1,4 @@
-"""How counts, bytes, shares and durations are put into words."""
+"""Texts for counts, bytes, shares and durations."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ def counted(count: int, what: str, many: str = "") -> str:
     """Return a count with its noun: `1 record`, `12,345 records`.
 
     Args:
-        count: how many.
-        what: of what, in the singular.
-        many: the plural, where it is not the singular with an s.
+        count: the number.
+        what: the noun in the singular.
+        many: the plural. Default: the singular with an s.
 
     Example:
         >>> counted(1, "entry", "entries"), counted(12345, "record")
@@ -43,7 +43,7 @@ def seconds_text(seconds: float) -> str:
 
 
 def share_text(part: float, whole: float) -> str:
-    """Return a part of a whole in per cent, which is `100 %` or `0 %` only where it is all or nothing.
+    """Return a part of a whole in per cent; `100 %` and `0 %` appear only for exactly all and nothing.
 
     Example:
         >>> share_text(1, 3), share_text(999_999, 1_000_000), share_text(1, 1_000_000), share_text(0, 0)
@@ -58,7 +58,7 @@ def share_text(part: float, whole: float) -> str:
 
 
 def _scaled(amount: float, step: float, units: tuple[str, ...]) -> str:
-    """Return an amount in the largest unit of which it is at least one, with three digits."""
+    """Return an amount with three digits in the largest unit that keeps it at least one."""
     unit = 0
     while unit + 1 < len(units) and float(f"{amount:.3g}") >= step:
         amount, unit = amount / step, unit + 1

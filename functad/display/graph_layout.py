@@ -1,9 +1,9 @@
-"""Where the boxes and edges of a drawing stand: layers, an order within them with few crossings, and smooth edges.
+"""Layout of a drawing: boxes in layers, ordered for few crossings, with smooth edges.
 
-The steps are those of Sugiyama, Tagawa and Toda (1981): each box gets a layer below those of its sources (longest path); edges
-that span several layers pass through points in the layers between; sweeps order each layer by the barycentres of its
-neighbours; then each layer is placed near its neighbours, in least squares, by isotonic regression. All edges that begin at one
-port share their way as far as they can.
+The steps are from Sugiyama, Tagawa and Toda (1981). Each box gets a layer below its sources (longest path). Edges that span
+several layers pass through points in the layers between. Sweeps order each layer by the barycentres of its neighbours. Then
+isotonic regression places each layer near its neighbours, in least squares. All edges from one port share their points as far
+as they can.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class Box:
     """A box of a drawing.
 
     Attributes:
-        width, height: its size, with what is written below it.
-        ports: the positions, from its middle, where edges leave it.
-        late: it stands as far down as it can, beside what reads it.
-        layer, x, y: its layer, its middle, and its upper edge: what the layout finds.
+        width, height: the size, including the text below the box.
+        ports: the positions where edges leave the box, relative to its middle.
+        late: place the box as far down as possible, next to its readers.
+        layer, x, y: the layer, the middle and the upper edge; set by the layout.
     """
 
     width: float
@@ -46,9 +46,9 @@ class Edge:
     """An edge from a port of a box to another box.
 
     Attributes:
-        source, port: where it begins.
-        target: where it ends.
-        points: its way, as (x, y): found by the layout. Each second piece is vertical, the others are to be bent.
+        source, port: the box and the port where the edge begins.
+        target: the box where the edge ends.
+        points: the path as (x, y), set by the layout. Every second piece is vertical; the others are to be drawn as curves.
     """
 
     source: int
@@ -59,13 +59,14 @@ class Edge:
 
 @dataclass(slots=True)
 class _Item:
-    """What takes room in a layer: a box, or a point that an edge passes through.
+    """An item of a layer: a box, or a point on an edge.
 
     Attributes:
-        width: of it.
+        width: the width of the item.
         box: the number of the box; -1 for a point.
-        ups, downs: the neighbours in the layers next to it: the item, the weight, and both positions from the middles.
-        x: its middle.
+        ups, downs: neighbours in the adjacent layers: the item, the weight, and both positions relative to the middles.
+        x: the middle.
+        rank: the index in the layer.
     """
 
     width: float
@@ -77,11 +78,11 @@ class _Item:
 
 
 def lay_out(boxes: Sequence[Box], edges: Sequence[Edge]) -> tuple[float, float]:
-    """Find where boxes stand and edges go; these are set in them.
+    """Set the positions of boxes and the points of edges.
 
     Args:
-        boxes: in an order in which no edge goes backwards.
-        edges: of which no two have the same ends.
+        boxes: the boxes, in topological order.
+        edges: the edges; no two have the same ends.
 
     Returns:
         The width and the height of the drawing.
@@ -104,7 +105,7 @@ def lay_out(boxes: Sequence[Box], edges: Sequence[Edge]) -> tuple[float, float]:
 
 
 def count_points(boxes: Sequence[Box], edges: Sequence[Edge]) -> int:
-    """Count the points in layers that edges would pass through: what a layout takes in time and memory grows with them."""
+    """Return the number of points where edges would cross layers; the time and memory of a layout grow with it."""
     _set_layers(boxes, edges)
     ends: dict[tuple[int, int], int] = {}
     for edge in edges:
@@ -127,7 +128,7 @@ def _set_layers(boxes: Sequence[Box], edges: Sequence[Edge]) -> None:
 
 
 def _items(boxes: Sequence[Box], edges: Sequence[Edge]) -> tuple[list[list[_Item]], dict[tuple[int, int], dict[int, _Item]]]:
-    """Return the items of each layer, and for each port the items by layer that its edges pass through."""
+    """Return the items of each layer, and for each port the items on its edges by layer."""
     layers: list[list[_Item]] = [[] for _ in range(max((box.layer for box in boxes), default=0) + 1)]
     items = [_Item(box.width, number) for number, box in enumerate(boxes)]
     for item, box in zip(items, boxes, strict=True):
@@ -179,7 +180,7 @@ def _number(layer: list[_Item]) -> None:
 
 
 def _sort(layer: list[_Item], *, up: bool) -> None:
-    """Sort a layer by the barycentres of the neighbours in the layer above or below; items without one stay where they are."""
+    """Sort a layer by the barycentres of its neighbours above or below; items without neighbours keep their places."""
     keys = {}
     for item in layer:
         near = item.ups if up else item.downs
@@ -190,7 +191,7 @@ def _sort(layer: list[_Item], *, up: bool) -> None:
 
 
 def _exchange(layers: list[list[_Item]]) -> None:
-    """Exchange neighbours within layers as long as that saves crossings, where there are not too many."""
+    """Swap adjacent items if that saves crossings; skip layers of more than 60 items."""
     for layer in layers:
         if len(layer) > 60:
             continue
@@ -203,7 +204,7 @@ def _exchange(layers: list[list[_Item]]) -> None:
 
 
 def _pair(left: Sequence[tuple[_Item, float, float, float]], right: Sequence[tuple[_Item, float, float, float]]) -> int:
-    """Count the crossings of the edges of two items, of which one stands left of the other."""
+    """Return the number of crossings between the edges of two items, the first one on the left."""
     return sum([(a.rank, p) > (b.rank, q) for a, _, _, p in left for b, _, _, q in right])
 
 
@@ -223,7 +224,7 @@ def _crossings(layers: list[list[_Item]]) -> int:
 
 
 def _spread_arrivals(boxes: Sequence[Box], layers: list[list[_Item]]) -> None:
-    """Let edges arrive side by side at the upper edge of a box, in the order in which they come."""
+    """Spread the ends of edges along the upper edge of a box, in the order of their sources."""
     for layer in layers:
         for item in layer:
             if item.box < 0 or len(item.ups) < 2:
@@ -238,7 +239,7 @@ def _spread_arrivals(boxes: Sequence[Box], layers: list[list[_Item]]) -> None:
 
 
 def _place(layers: list[list[_Item]]) -> None:
-    """Find the middles of all items: in the order of their layers, apart, and near to their neighbours."""
+    """Set the middles of all items: in the order of their layers, without overlap, and near to their neighbours."""
     for layer in layers:
         x = 0.0
         for item, before in zip(layer, [None, *layer], strict=False):
@@ -256,7 +257,7 @@ def _place(layers: list[list[_Item]]) -> None:
 
 
 def _straighten(layers: list[list[_Item]]) -> None:
-    """Put items that follow each other alone, as the points of a long edge do, below each other where there is room."""
+    """Align chains of items, such as the points of a long edge, vertically where space permits."""
     room: dict[int, tuple[_Item | None, _Item | None]] = {}
     for layer in layers:
         for i, item in enumerate(layer):
@@ -284,7 +285,7 @@ def _straighten(layers: list[list[_Item]]) -> None:
 
 
 def _following(item: _Item) -> tuple[_Item, float] | None:
-    """Return the item that is to stand below another, and how far to the right; `None` if there is no such one."""
+    """Return the item to align below an item, with its offset to the right, or `None`."""
     points = [(lower, own) for lower, _, own, _ in item.downs if lower.box < 0]
     if len(points) == 1 and (item.box < 0 or len(item.downs) == 1):
         return points[0]
@@ -300,7 +301,7 @@ def _apart(left: _Item, right: _Item) -> float:
 
 
 def _settle(layer: list[_Item], *, above: bool, below: bool) -> None:
-    """Move the items of a layer as near to their neighbours as the room allows: a least-squares fit, by pooling."""
+    """Move the items of a layer as near to their neighbours as possible without overlap: least squares, by pooling."""
     blocks: list[list[float]] = []  # mean, weight, count
     shift, shifts = 0.0, []
     for i, item in enumerate(layer):
@@ -322,7 +323,7 @@ def _settle(layer: list[_Item], *, above: bool, below: bool) -> None:
 
 
 def _set_heights(boxes: Sequence[Box], layers: list[list[_Item]]) -> float:
-    """Set the upper edges of all boxes, and return the height of all."""
+    """Set the upper edges of all boxes and return the total height."""
     y = 0.0
     for number, layer in enumerate(layers):
         tallest = max((boxes[item.box].height for item in layer if item.box >= 0), default=0.0)
@@ -342,7 +343,7 @@ def _route(
     layers: list[list[_Item]],
     chains: dict[tuple[int, int], dict[int, _Item]],
 ) -> None:
-    """Set the points of all edges: they go straight down through a layer, and are bent between two."""
+    """Set the points of all edges: vertical within a layer, curved between layers."""
     tops = [min([boxes[item.box].y for item in layer if item.box >= 0], default=0.0) for layer in layers]
     bottoms = [max([_foot(boxes[item.box]) for item in layer if item.box >= 0], default=0.0) for layer in layers]
     arrivals = {

@@ -1,6 +1,6 @@
-"""Markup for notebooks, put together so that text is always escaped and every tag is closed.
+"""Markup for notebooks; text is always escaped and every tag is closed.
 
-What is `Markup` is taken as it is, and everything else is text. `view` makes a display of it, which brings its style along.
+`Markup` is inserted unchanged, any other content as escaped text. `view` returns a display that includes its style.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ _WITHOUT_CONTENT = ("input", "br")
 
 
 class Markup(str):
-    """Text that is markup already."""
+    """Text that is already markup."""
 
     __slots__ = ()
 
 
 def marked_up(content: Any) -> Markup:
-    """Return markup for a content: itself if it is `Markup`, otherwise its text with the signs of markup escaped.
+    """Return markup for a content: `Markup` unchanged, anything else as escaped text.
 
     Example:
         >>> marked_up("<lambda>")
@@ -31,7 +31,7 @@ def marked_up(content: Any) -> Markup:
 
 
 def joined(*contents: Any) -> Markup:
-    """Return contents one after the other; `None` is none."""
+    """Return the concatenated contents; `None` is skipped."""
     return Markup("".join([marked_up(content) for content in contents if content is not None]))
 
 
@@ -39,10 +39,10 @@ def tag(kind: str, *contents: Any, **attributes: Any) -> Markup:
     """Return an element.
 
     Args:
-        kind: its name: `td`, `path`.
-        contents: what is in it, as for `joined`.
-        attributes: by name; `_` stands for `-`, one at the end is dropped, as in `class_`. `None` and `False` leave one out,
-            and `True` gives it without a value.
+        kind: the name of the element: `td`, `path`.
+        contents: the contents, as for `joined`.
+        attributes: the attributes by name. `_` means `-`; a final `_` is dropped, as in `class_`. `None` and `False` omit the
+            attribute, and `True` gives it without a value.
 
     Example:
         >>> tag("td", "a < b", class_="number", title=None)
@@ -60,22 +60,22 @@ def tag(kind: str, *contents: Any, **attributes: Any) -> Markup:
 
 
 def code(content: Any) -> Markup:
-    """Return names and lines of code in the letters of code."""
+    """Return a content in the font of code."""
     return tag("code", content)
 
 
 def faint(content: Any) -> Markup:
-    """Return a content of less weight in fainter letters."""
+    """Return a less important content in a fainter colour."""
     return tag("span", content, class_="ftd-faint")
 
 
 def whole(content: Any) -> Markup:
-    """Return a content that is never broken into lines."""
+    """Return a content without line breaks."""
     return tag("span", content, class_="ftd-whole")
 
 
 def heading(what: Any, *more: Any) -> Markup:
-    """Return the first line of a display: what it is in bold letters, then what is to be known of it, set apart by dots."""
+    """Return the first line of a display: a title in bold, then facts separated by dots."""
     rest = [joined(" · ", part) for part in more if part]
     return tag("div", tag("b", what), *rest, class_="ftd-head")
 
@@ -90,11 +90,11 @@ def table(
     """Return a table.
 
     Args:
-        head: the names of the columns; empty for a table without them.
-        rows: the cells, one for each column.
-        right: the numbers of the columns that stand at the right: those of numbers.
-        total: the cells of a last row that sums up.
-        attributes: of the element.
+        head: the names of the columns; empty for a table without names.
+        rows: the cells, one per column.
+        right: indices of right-aligned columns, such as numbers.
+        total: the cells of a final row of totals.
+        attributes: attributes of the element.
     """
 
     def row(cells: Sequence[Any], kind: str) -> Markup:
@@ -110,18 +110,18 @@ def table(
 
 
 def fold(summary: Any, *contents: Any, opened: bool = False) -> Markup:
-    """Return contents that a click on a summary shows and hides."""
+    """Return contents that a click on the summary shows and hides."""
     return tag("details", tag("summary", summary), *contents, open=opened)
 
 
 def picture(width: float, height: float, *contents: Any, label: str, **attributes: Any) -> Markup:
-    """Return a drawing, as wide as there is room and at most as wide as it says.
+    """Return a drawing that shrinks to the available width.
 
     Args:
-        width, height: of the coordinates.
-        contents: elements of SVG, made by `tag`.
-        label: what it shows, for those who cannot see it.
-        attributes: further ones of the element.
+        width, height: the size in SVG coordinates.
+        contents: SVG elements, created by `tag`.
+        label: a description for screen readers.
+        attributes: further attributes of the element.
     """
     return tag(
         "svg",
@@ -137,11 +137,11 @@ def picture(width: float, height: float, *contents: Any, label: str, **attribute
 
 
 def view(*contents: Any) -> str:
-    """Return a display for a notebook: contents in a box that has the style with it."""
+    """Return a notebook display: the contents in a box that includes the style."""
     return tag("div", tag("style", Markup(STYLE)), *contents, class_="ftd-view")
 
 
 def drawing(content: Markup) -> str:
-    """Return a `picture` as a file of its own, with the style in it: it reads whether the page is light or dark."""
+    """Return a `picture` as the text of an SVG file, with a style for light and dark pages."""
     opening, _, rest = content.partition(">")
     return f'{opening} class="ftd-view">{tag("style", Markup(STYLE_OF_FILES))}{rest}'

@@ -1,4 +1,4 @@
-"""How far a run is: a curve that grows in a notebook, a bar in a terminal."""
+"""Progress of a run: a growing curve in a notebook, a bar in a terminal."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from functad.display.markup import Markup, faint, heading, picture, tag, view
 from functad.importable import optional
 
 _POINTS = 800
-"""So many points of the curve are kept, at most; then every other one is dropped."""
+"""The largest number of stored points of the curve; beyond it, every other point is dropped."""
 
 _PAUSE = 0.2
-"""Seconds between two drawings."""
+"""Seconds between two updates of the display."""
 
 _WIDTH, _HEIGHT = 460.0, 190.0
 _LEFT, _TOP, _RIGHT, _BOTTOM = 70.0, 10.0, 12.0, 22.0
 
 
 class Progress:
-    """A run of many steps, each with a value that is to fall: what it has come to is shown while it goes on.
+    """A live display of a run of many steps with a value to minimise.
 
-    In a notebook that is a curve, in a terminal a bar of tqdm. Nothing of either is imported before the run begins.
+    A notebook shows a curve, a terminal shows a bar of tqdm. IPython and tqdm are imported when the run begins.
 
     Args:
-        total: how many steps there will be; `None` if that is not known.
-        name: of the run.
-        what: what asks for it, in the message of a package that is missing.
+        total: the number of steps, or `None` if unknown.
+        name: the name of the run.
+        what: the name of the caller, for the message about a missing package.
 
     Attributes:
-        steps: how many were reported.
+        steps: the number of reported steps.
         last: the last value; `None` before the first.
 
     Raises:
-        ImportError: (when it is entered, in a terminal) tqdm is not installed.
+        ImportError: tqdm is not installed (on entry, in a terminal).
 
     Example:
         >>> import functad
@@ -62,7 +62,7 @@ class Progress:
         self._began = self._drawn = self._seconds = 0.0
 
     def __enter__(self) -> Self:
-        from time import perf_counter  # noqa: PLC0415 - only a run needs it
+        from time import perf_counter  # noqa: PLC0415 - needed only for a run
 
         self._clock = perf_counter
         self._began = self._drawn = perf_counter()
@@ -81,10 +81,10 @@ class Progress:
             self._handle.update(self)
 
     def report(self, value: Any) -> None:
-        """Take note of a step.
+        """Report one step.
 
         Args:
-            value: a number, or a Tensor of one that no transform follows: what the step has come to.
+            value: the value of the step, a number or an untraced scalar Tensor.
         """
         self.steps += 1
         self.last = float(value)
@@ -121,7 +121,7 @@ class Progress:
 
 
 def in_notebook() -> bool:
-    """Say whether the program runs in a kernel of Jupyter, which can change what it has shown."""
+    """Return `True` if the program runs in a Jupyter kernel, which can update a display."""
     if "IPython" not in sys.modules:
         return False
     shell: Any = sys.modules["IPython"].get_ipython()
@@ -129,7 +129,7 @@ def in_notebook() -> bool:
 
 
 def _curve(points: list[tuple[int, float]], end: int) -> list[Markup]:
-    """Return the curve of some values by the numbers of their steps; nothing if there are too few."""
+    """Return the curve of values over steps; an empty list if fewer than two values are finite."""
     finite = [value for _, value in points if math.isfinite(value)]
     if len(finite) < 2:
         return []

@@ -1,13 +1,13 @@
-"""The one style of all displays: it takes letters and ground from the page, and colours that read on light and dark ones.
+"""The style of all displays: fonts and background from the page, and colours that are readable on light and dark pages.
 
-JupyterLab tells its colours by variables (`--jp-*`). Other pages say that they are dark by an attribute or a class, or leave
-it to the system (`prefers-color-scheme`).
+JupyterLab defines its colours as variables (`--jp-*`). Other pages mark a dark theme by an attribute or a class, or follow the
+system (`prefers-color-scheme`).
 """
 
 from __future__ import annotations
 
 COLORS = ("blue", "orange", "green", "red", "purple", "brown", "pink", "olive", "cyan", "grey")
-"""The colours, by their names in `var(--ftd-NAME)`: blue for the way forward, orange for the way back, red for cuts."""
+"""Colour names in `var(--ftd-NAME)`: blue for the forward pass, orange for the backward pass, red for stopped derivatives."""
 
 _LIGHT = ("#1f6fb2", "#a85400", "#2b7d3f", "#c0303a", "#7a50b5", "#86564b", "#bb4a94", "#6a6f0e", "#0b7280", "#6b6b6b")
 _DARK = ("#6db3f2", "#f0a04b", "#6cc784", "#ff7b7f", "#b794f0", "#c9a097", "#f08cc8", "#c5ca52", "#58cbd8", "#a8a8a8")
@@ -15,7 +15,7 @@ _INKS = "#222", "#ddd"
 
 
 def color(number: int) -> str:
-    """Return a colour for a group of that number; after the last comes the first again.
+    """Return the colour of a group by its number; the colours repeat.
 
     Example:
         >>> color(1), color(11)
@@ -25,7 +25,7 @@ def color(number: int) -> str:
 
 
 def palette(theme: str | None) -> list[tuple[str, str]]:
-    """Return the names and values of the colours of a theme, `light` or `dark`, and of the ink on it.
+    """Return the names and values of the colours and of the ink of a theme, `light` or `dark`.
 
     Example:
         >>> palette("dark")[0], palette("light")[-1]
@@ -66,7 +66,7 @@ _INSIDE = "".join(
         *[f"& .ftd-{name}{{color:var(--ftd-{name})}}" for name in COLORS],
     ]
 )
-"""What is in a display; `&` stands for that."""
+"""Rules for the contents of a display; `&` is the selector of the display."""
 
 STYLE = "".join(
     [
@@ -75,12 +75,12 @@ STYLE = "".join(
         f"color:var(--jp-content-font-color1,currentColor);font-size:13px;line-height:1.45;overflow-x:auto;{_palette(_LIGHT)}}}",
         f"@media (prefers-color-scheme:dark){{.ftd-view{{{_palette(_DARK)}}}}}",
         f"{_ON_LIGHT}{{{_palette(_LIGHT)}}}{_ON_DARK}{{{_palette(_DARK)}}}",
-        _INSIDE.replace("&", ".ftd-view.ftd-view"),  # twice, so that it outweighs what a notebook says of all tables and code
+        _INSIDE.replace("&", ".ftd-view.ftd-view"),  # repeated to override the notebook's rules for all tables and code
     ]
 )
-"""As the content of a `style` element; all that it says is of `.ftd-view` and what is in it."""
+"""The content of a `style` element; all rules apply to `.ftd-view` and its contents only."""
 
 STYLE_OF_FILES = (
     f"{STYLE}svg.ftd-view{{color:{_INKS[0]}}}@media (prefers-color-scheme:dark){{svg.ftd-view{{color:{_INKS[1]}}}}}"
 )
-"""The same for drawings that stand in files of their own, where no page gives letters their colour."""
+"""The same style for SVG files, which have no page to set the text colour."""

@@ -1,4 +1,4 @@
-"""Text for terminals: columns that fit in 80 characters, and cuts of what is too long."""
+"""Text for terminals: tables of at most 80 columns, and truncation of long texts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 WIDTH = 80
-"""So many columns, at most, has the text form of anything."""
+"""The largest width of any text display, in columns."""
 
 _DOTS = "..."
 _NARROWEST = 8
@@ -15,14 +15,14 @@ _GAP = "  "
 
 
 def width_of(text: str) -> int:
-    """Return how many columns a terminal takes for a text: two for wide characters, none for combining ones."""
+    """Return the width of a text in terminal columns: two per wide character, none per combining character."""
     if text.isascii():
         return len(text)
     return sum(0 if unicodedata.combining(sign) else 2 if unicodedata.east_asian_width(sign) in "WF" else 1 for sign in text)
 
 
 def cut(text: Any, width: int = WIDTH) -> str:
-    """Return a text on one line, its end replaced by dots if it is wider than that.
+    """Return a text on one line, with dots in place of its end if it is wider than `width`.
 
     Example:
         >>> cut("one" + chr(10) + "two", 10), cut("sunflower", 6)
@@ -33,7 +33,7 @@ def cut(text: Any, width: int = WIDTH) -> str:
 
 
 def cut_middle(text: Any, width: int = WIDTH) -> str:
-    """Return a text on one line, its middle replaced by dots if it is wider than that: paths and places end in what tells most.
+    """Return a text on one line, with dots in place of its middle if it is too wide; the ends of paths matter most.
 
     Example:
         >>> cut_middle("layers/0/attention/kernel", 16)
@@ -48,7 +48,7 @@ def cut_middle(text: Any, width: int = WIDTH) -> str:
 
 
 def _beginning(line: str, width: int) -> str:
-    """Return as much of a line as fits."""
+    """Return the longest beginning of a line that fits."""
     taken = 0
     for place, sign in enumerate(line):
         taken += width_of(sign)
@@ -58,7 +58,7 @@ def _beginning(line: str, width: int) -> str:
 
 
 def padded(text: str, width: int, right: bool = False) -> str:
-    """Return a text with blanks up to a width: behind it, or before it if it is to stand at the right."""
+    """Return a text padded with blanks to a width: on the right, or on the left if `right` is true."""
     blanks = " " * max(width - width_of(text), 0)
     return blanks + text if right else text + blanks
 
@@ -71,20 +71,20 @@ def text_table(
     indent: int = 0,
     width: int = WIDTH,
 ) -> str:
-    """Return a table of text that is at most so wide: the widest columns are cut till it fits.
+    """Return a table of text of at most `width` characters; the widest columns are cut until it fits.
 
-    More than sixteen columns have no room in 80 characters, and are wider.
+    Tables of more than sixteen columns do not fit in 80 characters, and are wider.
 
     Args:
-        head: the names of the columns; empty for a table without them.
-        rows: the cells, one for each column.
-        right: the numbers of the columns that stand at the right: those of numbers. They are cut last.
-        middle: the numbers of the columns of which the middle is cut: those of paths and places.
-        indent: blanks before each line.
-        width: of all, in characters.
+        head: the names of the columns; empty for a table without names.
+        rows: the cells, one per column.
+        right: indices of right-aligned columns, such as numbers. They are cut last.
+        middle: indices of columns that are cut in the middle, such as paths.
+        indent: number of blanks before each line.
+        width: width of the table in characters.
 
     Returns:
-        The lines, without a line break at the end.
+        The lines, without a final line break.
 
     Example:
         >>> print(text_table(["name", "bytes"], [["kernel", 24], ["bias", 8]], right=[1]))
@@ -106,7 +106,7 @@ def text_table(
 
 
 def _fit(widths: list[int], room: int, right: Collection[int]) -> None:
-    """Narrow the widest column, again and again, till all have room; columns of numbers only when the others are narrow."""
+    """Narrow the widest columns until the table fits; right-aligned columns only when the others are narrow."""
     while sum(widths) > room:
         open_to = [i for i, width in enumerate(widths) if i not in right and width > _NARROWEST]
         open_to = open_to or [i for i, width in enumerate(widths) if width > len(_DOTS)]
@@ -116,15 +116,15 @@ def _fit(widths: list[int], room: int, right: Collection[int]) -> None:
 
 
 def wrapped(text: str, indent: str = "", following: str | None = None, width: int = WIDTH) -> str:
-    """Return a sentence in lines that are at most so wide; words that are wider alone are broken.
+    """Return a sentence wrapped to lines of at most `width` characters; longer words are broken.
 
     Args:
         text: the sentence.
-        indent: what the first line begins with.
-        following: what the others begin with; as the first if not given.
-        width: of each line.
+        indent: the beginning of the first line.
+        following: the beginning of the other lines. Default: `indent`.
+        width: the largest width of a line.
     """
-    import textwrap  # noqa: PLC0415 - nobody else needs it
+    import textwrap  # noqa: PLC0415 - used only here
 
     rest = indent if following is None else following
     lines = textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=rest, break_on_hyphens=False)

@@ -1,4 +1,4 @@
-"""Values in one short line, without computing any: what is lazy or abstract is told by its kind."""
+"""One-line texts of values; lazy and abstract values are described without computing them."""
 
 from __future__ import annotations
 
@@ -12,18 +12,17 @@ _EDGE = 3
 _MOST = 12
 _DIGITS: Any = dict.fromkeys(["float_kind", "complex_kind"], lambda number: f"{number:.4g}")
 _LINE = 75
-"""NumPy's default; of who sets another that is obeyed."""
+"""NumPy's default line width; a line width set by the user takes precedence."""
 
 
 def value_text(value: Any, width: int = 60) -> str:
-    """Return the value of an array or a number in one line: of long arrays the ends.
+    """Return the value of an array or a number on one line; long arrays show their ends.
 
-    Arrays of other libraries show themselves, of which only the first line is taken: those of Dask say what they are and
-    compute nothing.
+    Arrays of other libraries show the first line of their `repr`; a Dask array is thus described, not computed.
 
     Args:
-        value: an array, a number, or anything else.
-        width: of the line.
+        value: an array, a number, or any other object.
+        width: width of the line.
 
     Example:
         >>> value_text(np.arange(100.0)), value_text(np.float64(0.1) * 3), value_text(2)
@@ -43,7 +42,7 @@ def value_text(value: Any, width: int = 60) -> str:
 
 
 def array_text(value: Any) -> str:
-    """Return the value of an array or a number in a few lines: of long arrays the ends.
+    """Return the value of an array or a number in a few lines; long arrays show their ends.
 
     Example:
         >>> print(array_text(np.eye(20)))
@@ -62,7 +61,7 @@ def array_text(value: Any) -> str:
 
 
 def repr_within(opening: str, value: Any, closing: str = ")") -> str:
-    """Return the `repr` of a value between two texts, its lines aligned, and no wider than NumPy's own and the 80 columns are.
+    """Return the `repr` of a value between two texts, with aligned lines, within NumPy's line width and 80 columns.
 
     Example:
         >>> print(repr_within("Tensor(", np.eye(2)))
@@ -77,5 +76,5 @@ def repr_within(opening: str, value: Any, closing: str = ")") -> str:
 
 
 def dtype_text(dtype: Any) -> str:
-    """Return the name of a dtype, or of what stands for one."""
+    """Return the name of a dtype; any other object as a string."""
     return str(getattr(dtype, "name", dtype))

@@ -1,1 +1,1 @@
-"""Expression lists as drawings: `draw`, with a layout of its own, and the same graph as text for DOT and Mermaid."""
+"""Drawings of expression lists: `draw` with its own layout, and graphs as text for DOT and Mermaid."""

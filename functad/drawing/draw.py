@@ -27,11 +27,11 @@ LIMIT = 40
 
 
 class Drawing:
-    """A picture of an expression list, as `functad.draw` returns it: notebooks show it.
+    """A picture of an expression list, returned by `functad.draw`; notebooks display it.
 
     Attributes:
-        name: of the function.
-        expressions: the list.
+        name: the name of the function.
+        expressions: the expression list.
     """
 
     __slots__ = ("_graph", "expressions", "name")
@@ -43,29 +43,29 @@ class Drawing:
 
     @property
     def svg(self) -> str:
-        """The picture as SVG; in a page it follows the colours of the page, and as a file those of the system."""
+        """The picture as SVG; its colours follow the page, or the system if it is a file."""
         return drawing(picture_of(self._graph, str(self)))
 
     @property
     def dot(self) -> str:
-        """The same graph in the language of Graphviz."""
+        """The same graph in DOT, the language of Graphviz."""
         return dot(self._graph)
 
     @property
     def mermaid(self) -> str:
-        """The same graph as a flowchart of Mermaid, which many pages in Markdown draw."""
+        """The same graph as a Mermaid flowchart, which many Markdown pages draw."""
         return mermaid(self._graph)
 
     def save(self, path: str | Path, *, theme: str | None = None) -> None:
         """Write the drawing to a file.
 
         Args:
-            path: its end says what is written: `.svg`, `.dot` or `.gv`, `.mmd`.
-            theme: `light` or `dark` fixes the colours of an SVG, for programs that know no style sheets, such as those that
-                make papers; otherwise they follow the page.
+            path: the file; its suffix selects the format: `.svg`, `.dot` or `.gv`, `.mmd`.
+            theme: `light` or `dark` fixes the colours of an SVG, for programs without style sheets, such as LaTeX tools.
+                Default: the colours follow the page.
 
         Raises:
-            InputError: the end of the path, or the theme, is none of these.
+            InputError: the suffix or the theme is unknown.
         """
         ends: dict[str, Callable[[], str]] = {
             ".svg": lambda: self.svg if theme is None else fixed(self.svg, palette(theme)),
@@ -99,28 +99,28 @@ class Drawing:
 def draw(
     f: Callable[..., Any] | Expressions, *args: Any, backward: bool = False, limit: int | None = LIMIT, **kwargs: Any
 ) -> Drawing:
-    """Draw what a function does: its equations as boxes in layers, and the values between them as edges with their types.
+    """Draw the expression list of a function: equations as boxes in layers, values as edges with their types.
 
     The function is traced without values. Equations of a derivative, as in `draw(functad.grad(f), x)`, have another colour and
-    another shape than those of the function; dashed edges are the values that they keep. What is too much for one picture is
-    folded: calls of your functions to one box each, then lines, then runs of equations; how many is told below the picture.
+    shape than equations of the function. Dashed edges are residuals. Large lists are folded: each call of a user function
+    becomes one box, then each line, then runs of equations. The legend shows the number of folded equations.
 
     Args:
         f: a function of NumPy code, or an expression list.
-        args: its arguments: arrays, numbers, `ArraySpec`s or trees of them; of a list none are needed.
-        backward: draw also how cotangents, ones for each result, are pulled back to the floating-point arguments.
-        limit: so many boxes of equations at most; `None` for all that a picture can hold: thousands, where few values are read
-            late.
+        args: its arguments: arrays, numbers, `ArraySpec`s or pytrees of them; optional for an expression list.
+        backward: also draw the backward pass, with cotangents of ones, to the floating-point arguments.
+        limit: the largest number of equation boxes. `None` draws as many as a picture can hold: thousands, if long edges
+            are few.
         kwargs: keyword arguments of `f`.
 
     Returns:
-        A `Drawing`, which notebooks show; it has the texts `svg`, `dot` and `mermaid`, and `save(path)`.
+        A `Drawing`, displayed by notebooks; it has the texts `svg`, `dot` and `mermaid`, and `save(path)`.
 
     Raises:
-        InputError: an argument is no tree of arrays, `limit` is not positive, or `backward` is asked for and no argument is of
-            floating point.
-        OutputError: `f` returned something that is no tree of arrays.
-        AbstractValueError: `f` asked for a value.
+        InputError: an argument is no pytree of arrays, `limit` is not positive, or `backward` is set and no argument is
+            floating-point.
+        OutputError: the result of `f` is no pytree of arrays.
+        AbstractValueError: `f` needs a concrete value.
 
     Example:
         >>> import numpy as np, functad
@@ -154,7 +154,7 @@ def draw(
 
 
 def _drawn(name: str, listed: Expressions, results: Sequence[str], limit: int | None) -> Drawing:
-    """Return the drawing of a list, with fewer boxes than the limit allows where a picture cannot hold as many."""
+    """Return the drawing of a list, with fewer boxes than `limit` if the picture would be too large."""
     graph = graph_of(listed, results, limit)
     most = len(listed.equations) if limit is None else limit
     while most > LIMIT and not fits(graph):
@@ -164,12 +164,12 @@ def _drawn(name: str, listed: Expressions, results: Sequence[str], limit: int | 
 
 
 def _is_number(result: Any) -> bool:
-    """Say whether a result, of which the specs are given, is one real number, of which there is a gradient."""
+    """Return `True` if the spec of a result is one real number, so that it has a gradient."""
     return isinstance(result, ArraySpec) and result.shape == () and result.dtype.kind == "f"
 
 
 def _of_leaves(f: Callable[..., Any], chosen: list[int], args: Any, kwargs: Any) -> tuple[Callable[..., Any], list[Any]]:
-    """Return `f` as a function of some leaves of its arguments, and these."""
+    """Return `f` as a function of some leaves of its arguments, and these leaves."""
     leaves, structure = flatten((args, kwargs))
 
     def of_leaves(*own: Any) -> Any:
@@ -183,7 +183,7 @@ def _of_leaves(f: Callable[..., Any], chosen: list[int], args: Any, kwargs: Any)
 
 
 def _with_gradient(f: Callable[..., Any], chosen: list[int]) -> Callable[..., Any]:
-    """Return a function that computes `f`, which gives a number, and its gradient by some leaves of its arguments."""
+    """Return a function that computes a scalar `f` and its gradient with respect to some leaves of its arguments."""
 
     def both(*args: Any, **kwargs: Any) -> Any:
         of_leaves, own = _of_leaves(f, chosen, args, kwargs)
@@ -193,7 +193,7 @@ def _with_gradient(f: Callable[..., Any], chosen: list[int]) -> Callable[..., An
 
 
 def _with_pullback(f: Callable[..., Any], chosen: list[int]) -> Callable[..., Any]:
-    """Return a function that computes `f`, and pulls cotangents that are one back to some leaves of its arguments."""
+    """Return a function that computes `f` and the pullback of ones to some leaves of its arguments."""
 
     def both(*args: Any, **kwargs: Any) -> Any:
         of_leaves, own = _of_leaves(f, chosen, args, kwargs)

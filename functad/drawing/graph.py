@@ -1,4 +1,4 @@
-"""An expression list as a graph of boxes: equations, inputs, constants and outputs; those that are too many are folded."""
+"""Graphs of expression lists: boxes for equations, inputs, constants and outputs; long lists are folded."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Node:
     Attributes:
         kind: `input`, `constant`, `output`, `equation`, `loop` (an equation that holds lists) or `fold` (many equations).
         phase: `forward`, `backward` or `tangent`.
-        title, detail: what is written in it.
-        tip: what more there is to know, one thing a line.
-        count: how many equations it stands for.
+        title, detail: the text in the box.
+        tip: the tooltip, one fact per line.
+        count: the number of equations in the box.
     """
 
     kind: str
@@ -41,11 +41,11 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A value that one box makes and another reads.
+    """A value from one box to another.
 
     Attributes:
         source, target: the boxes.
-        label: the type of the value; of several the number.
+        label: the type of the value, or the number of values.
     """
 
     source: int
@@ -55,12 +55,12 @@ class Link:
 
 @dataclass(slots=True)
 class Graph:
-    """The boxes and links of a list.
+    """The boxes and links of an expression list.
 
     Attributes:
-        nodes: in an order in which no link goes backwards.
-        links: no two with the same ends and label.
-        folded: how many equations are not shown one by one.
+        nodes: the boxes, in topological order.
+        links: the links; no two have the same ends and label.
+        folded: the number of equations in folded boxes.
     """
 
     nodes: list[Node] = field(default_factory=list)
@@ -70,7 +70,7 @@ class Graph:
 
 @dataclass(slots=True)
 class _Unit:
-    """Equations that one box stands for: their indices, and what it says if they are several."""
+    """The equations of one box: their indices, and the text of the box if there are several."""
 
     indices: list[int]
     title: str
@@ -79,12 +79,12 @@ class _Unit:
 
 
 def graph_of(expressions: Expressions, results: Sequence[str], limit: int | None) -> Graph:
-    """Return the graph of a list.
+    """Return the graph of an expression list.
 
     Args:
         expressions: the list.
         results: a name for each output.
-        limit: so many boxes of equations at most; `None` for all.
+        limit: the largest number of equation boxes; `None` for no limit.
     """
     rows = expressions._listing().rows
     units = _units(rows, limit)
@@ -102,14 +102,14 @@ class _Maker:
     """Builds a graph box by box.
 
     Attributes:
-        makers: by slot, the box that makes it.
+        makers: the box that computes each slot.
     """
 
     def __init__(self, expressions: Expressions, graph: Graph) -> None:
         self.expressions = expressions
         self.graph = graph
         self.makers: dict[int, int] = {}
-        self.values: dict[tuple[int, int], dict[int, None]] = {}  # by source and target, the slots that go between
+        self.values: dict[tuple[int, int], dict[int, None]] = {}  # the slots between each source and target
 
     def add(self, node: Node) -> int:
         """Add a box and return its number."""
@@ -117,7 +117,7 @@ class _Maker:
         return len(self.graph.nodes) - 1
 
     def inputs(self) -> None:
-        """Add the inputs; of many, one box for each argument."""
+        """Add the inputs; if there are many, one box per argument."""
         expressions = self.expressions
         used = {s for e in expressions.equations for s in e.inputs if type(s) is int} | set(expressions.outputs)
         slots = range(len(expressions.inputs))
@@ -131,7 +131,7 @@ class _Maker:
             self.makers |= dict.fromkeys(own, number)
 
     def unit(self, unit: _Unit, rows: Sequence[Row]) -> None:
-        """Add the box of some equations, the constants that it reads, and the links to it."""
+        """Add the box of some equations, the constants that they read, and the links to the box."""
         equations = [self.expressions.equations[i] for i in unit.indices]
         alone = len(equations) == 1
         constants = [self.constant(s, unit.phase) for s in equations[0].inputs if _is_array(s)] if alone else []
@@ -145,14 +145,14 @@ class _Maker:
             self.makers |= dict.fromkeys(equation.outputs, number)
 
     def constant(self, source: Any, phase: str) -> tuple[int, ArraySpec]:
-        """Add the box of an array that the list holds."""
+        """Add the box of a constant array and return its number and spec."""
         spec = spec_or_none(source.value)
         assert spec is not None
         node = Node(CONSTANT, phase, "constant", "", f"constant {spec}, {bytes_text(spec.nbytes)}")
         return self.add(node), spec
 
     def outputs(self, results: Sequence[str]) -> None:
-        """Add the outputs; of many, one box for those that are read by the same beginning of an expression."""
+        """Add the outputs; if there are many, one box per root name such as an argument or `result`."""
         sources = self.expressions.outputs
         names = [_root(name) for name in results] if len(results) > _MANY else list(results)
         if len(set(names)) > _MANY:
@@ -170,7 +170,7 @@ class _Maker:
                     self.values.setdefault((self.makers[source], number), {})[source] = None
 
     def finish(self) -> None:
-        """Make links of the values that go between boxes: one for each, or one for all where they are many."""
+        """Add links for the values between boxes: one per type, or one with a count if many values leave the box."""
         specs = self.expressions.specs
         leaving: dict[int, set[int]] = {}
         for (source, _), slots in self.values.items():
@@ -221,7 +221,7 @@ def _types(specs: Sequence[ArraySpec]) -> str:
 
 
 def _is_array(source: Any) -> bool:
-    """Say whether a source is an array that the list holds; numbers are written into the box that reads them."""
+    """Return `True` if a source is a constant array; constant numbers are written into the box of their reader."""
     spec = spec_or_none(source.value) if isinstance(source, Constant) else None
     return spec is not None and spec.ndim > 0
 
@@ -239,12 +239,12 @@ def _short(text: str) -> str:
 
 @dataclass(slots=True)
 class Group:
-    """Consecutive rows that one call of a function of the user made.
+    """Consecutive rows from one call of a user function.
 
     Attributes:
         call: the call.
         phase: the phase of the rows.
-        items: rows, and groups of the calls that this call made.
+        items: rows of the call itself, and groups of its inner calls.
     """
 
     call: Call
@@ -261,7 +261,7 @@ class Group:
 
 
 def grouped(rows: Sequence[Row]) -> list[Row | Group]:
-    """Group rows by the calls that made them; the calls that are around all of them make no group."""
+    """Group rows by their calls; calls that contain all rows form no group."""
     chains = [row.place.calls for row in rows if row.place is not None and row.place.calls]
     common = 0
     if chains:
@@ -291,7 +291,7 @@ def _grouped(rows: Sequence[Row], depth: int) -> list[Row | Group]:
 
 
 def _units(rows: Sequence[Row], limit: int | None) -> list[_Unit]:
-    """Divide a list among boxes: single equations as far as the limit allows, then calls, lines, and runs of them."""
+    """Split a list into boxes: single equations if the limit allows, else calls, lines and runs of equations are folded."""
     numbers = {id(row): i for i, row in enumerate(rows)}
     if limit is None or len(rows) <= limit:
         return [_single(i, row) for i, row in enumerate(rows)]
@@ -311,7 +311,7 @@ def _units(rows: Sequence[Row], limit: int | None) -> list[_Unit]:
 
 
 def _opened(units: list[_Unit], rows: Sequence[Row], limit: int) -> list[_Unit]:
-    """Return units of which the smallest are single equations again, as many as the limit allows."""
+    """Split the smallest units into single equations again, as many as the limit allows."""
     left = limit - len(units)
     single: set[int] = set()
     for unit in sorted(units, key=lambda unit: len(unit.indices)):
@@ -336,7 +336,7 @@ def _folded(group: Group, numbers: dict[int, int]) -> _Unit:
 
 
 def _by_line(units: Sequence[_Unit], rows: Sequence[Row]) -> Iterator[_Unit]:
-    """Yield units of which those that follow each other and come from one line are one."""
+    """Yield units; consecutive single equations from one line become one unit."""
 
     def key(unit: _Unit) -> Any:
         row = rows[unit.indices[0]]
@@ -349,7 +349,7 @@ def _by_line(units: Sequence[_Unit], rows: Sequence[Row]) -> Iterator[_Unit]:
 
 
 def _chunks(units: Sequence[_Unit], rows: Sequence[Row], limit: int) -> Iterator[_Unit]:
-    """Yield so many units at most, each of several that follow each other; of one phase, unless phases change more often."""
+    """Yield at most `limit` units of consecutive equations; each has one phase, unless there are more runs of phases."""
     runs = [list(run) for _, run in itertools.groupby(units, lambda unit: unit.phase)]
     if len(runs) > limit:
         runs = [list(units)]
@@ -361,7 +361,7 @@ def _chunks(units: Sequence[_Unit], rows: Sequence[Row], limit: int) -> Iterator
 
 
 def _joined(units: Sequence[_Unit], rows: Sequence[Row]) -> _Unit:
-    """Return one unit for several, named after what they have in common: a function, a line, or nothing."""
+    """Join several units into one, with a common function, a common line or the primitives as title."""
     indices = [i for unit in units for i in unit.indices]
     phase = Counter([unit.phase for unit in units]).most_common(1)[0][0]
     count = counted(len(indices), "equation")

@@ -1,4 +1,4 @@
-"""The picture of a graph: boxes in layers, forward and backward told apart by colour and by shape."""
+"""SVG pictures of graphs: boxes in layers; colour and shape distinguish forward from derivative equations."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def picture_of(graph: Graph, label: str, sorted_ports: list[dict[str, float]] | 
     """Return the drawing of a graph.
 
     Args:
-        graph: it.
-        label: what it shows, for those who cannot see it.
-        sorted_ports: what leaves each box, from left to right; if not given, that is found by a first layout.
+        graph: the graph.
+        label: a description for screen readers.
+        sorted_ports: the ports of each box, from left to right. Default: sorted after a first layout.
     """
     ports = sorted_ports or _ports(graph)
     boxes, edges = _parts(graph, ports)
@@ -43,7 +43,7 @@ def picture_of(graph: Graph, label: str, sorted_ports: list[dict[str, float]] | 
 
 
 def fits(graph: Graph) -> bool:
-    """Say whether a graph is not too large to be drawn: one with thousands of long edges would take minutes."""
+    """Return `True` if a graph is small enough to draw; one with thousands of long edges would take minutes."""
     return count_points(*_parts(graph, _ports(graph))) <= _POINTS
 
 
@@ -53,7 +53,7 @@ def _parts(graph: Graph, ports: list[dict[str, float]]) -> tuple[list[Box], list
 
 
 def _ports(graph: Graph) -> list[dict[str, float]]:
-    """Return for each box the labels of what leaves it, with the widths that they take."""
+    """Return the labels of the values that leave each box, with their widths."""
     found: list[dict[str, float]] = [{} for _ in graph.nodes]
     for link in graph.links:
         found[link.source][link.label] = len(link.label) * _SMALL + 10
@@ -61,7 +61,7 @@ def _ports(graph: Graph) -> list[dict[str, float]]:
 
 
 def _sort_ports(graph: Graph, ports: list[dict[str, float]], boxes: Sequence[Box]) -> bool:
-    """Let what leaves a box stand in the order of where it goes, from left to right; say whether that was another."""
+    """Sort the ports of each box by the positions of their targets; return `True` if an order changed."""
     ends: dict[tuple[int, str], list[float]] = {}
     for link in graph.links:
         ends.setdefault((link.source, link.label), []).append(boxes[link.target].x)
@@ -93,7 +93,7 @@ def _height(node: Node) -> float:
 
 
 def _edge(graph: Graph, edge: Edge) -> Markup:
-    """Return an edge: dashed if it brings a value of the forward part to a derivative."""
+    """Return an edge; it is dashed if it is a residual."""
     source, target = graph.nodes[edge.source], graph.nodes[edge.target]
     of_target = target.phase if target.kind != OUTPUT else source.phase
     color = _GREY if of_target == FORWARD or source.kind == CONSTANT else _COLORS[of_target]
@@ -112,7 +112,7 @@ def _edge(graph: Graph, edge: Edge) -> Markup:
 
 
 def _node(node: Node, box: Box) -> Markup:
-    """Return a box with its text and its tip."""
+    """Return a box with its text and its tooltip."""
     width, height = _width(node), _height(node)
     x, y = box.x - width / 2, box.y
     parts: list[Any] = [tag("title", node.tip)]
@@ -129,7 +129,7 @@ def _node(node: Node, box: Box) -> Markup:
 
 
 def _width(node: Node) -> float:
-    """Return the width of what is drawn; what is written below may be wider."""
+    """Return the width of the box itself; the labels below may be wider."""
     room = 34 if node.phase != FORWARD or node.kind in (INPUT, OUTPUT, LOOP) else 24
     return max(len(node.title) * _LETTER, len(node.detail) * _SMALL) + room
 
@@ -147,7 +147,7 @@ def _outline(node: Node, x: float, y: float, width: float, height: float, *, fil
         radius = height / 2 if node.kind in (INPUT, OUTPUT) else 0 if node.kind == CONSTANT else 4
         return tag("rect", x=f"{x:.1f}", y=f"{y:.1f}", width=f"{width:.1f}", height=f"{height:.1f}", rx=f"{radius:g}", **ink)
     cut = min(8.0, height / 3)
-    slant = cut if node.phase == BACKWARD else 0.0  # octagons go backward; parallel edges with two cut corners are tangents
+    slant = cut if node.phase == BACKWARD else 0.0  # backward equations are octagons; tangent equations have two cut corners
     corners = [
         (x + cut, y),
         (x + width - slant, y),
@@ -162,7 +162,7 @@ def _outline(node: Node, x: float, y: float, width: float, height: float, *, fil
 
 
 def _behind(node: Node, x: float, y: float, width: float, height: float) -> Markup:
-    """Draw the part that is seen of a second box behind one: there is more in it."""
+    """Return the visible part of a second box behind a folded one."""
     cut = 4.0 if node.phase == FORWARD else min(8.0, height / 3)
     right, top = x + width + 4, y - 4
     way = (
@@ -190,7 +190,7 @@ def _text(text: str, x: float, y: float, *, small: bool = False, weight: str | N
 
 
 def _legend(graph: Graph, y: float) -> tuple[Markup, float]:
-    """Return the legend, of the shapes and colours that occur, and its width."""
+    """Return the legend of the shapes and colours in the graph, and its width."""
     operations = [node.phase for node in graph.nodes if node.kind not in (INPUT, CONSTANT, OUTPUT)]
     kinds = [node.kind for node in graph.nodes]
     entries = [(Node("equation", phase, ""), phase) for phase in (FORWARD, BACKWARD, TANGENT) if phase in operations]
@@ -211,7 +211,7 @@ def _legend(graph: Graph, y: float) -> tuple[Markup, float]:
 
 
 def fixed(svg: str, palette: Sequence[tuple[str, str]]) -> str:
-    """Return a drawing without a style sheet, its colours by name those of a palette, for programs that know no style."""
+    """Return a drawing without a style sheet, with the colours of a palette, for programs without style sheets."""
     begin, end = svg.index("<style>"), svg.index("</style>") + len("</style>")
     plain = svg[:begin] + svg[end:]
     for name, value in palette:

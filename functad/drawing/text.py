@@ -1,4 +1,4 @@
-"""The graph of a list as text for programs that draw: DOT of Graphviz, and Mermaid."""
+"""Graphs of expression lists as text: DOT for Graphviz, and Mermaid."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _OPERATIONS = (EQUATION, LOOP, FOLD)
 
 
 def dot(graph: Graph) -> str:
-    """Return the graph in the language of Graphviz; a backward part has octagons."""
+    """Return the graph in DOT, the language of Graphviz; equations of a backward pass are octagons."""
     lines = [
         "digraph functad {",
         "  rankdir=TB;",
@@ -45,7 +45,7 @@ def dot(graph: Graph) -> str:
 
 
 def mermaid(graph: Graph) -> str:
-    """Return the graph as a flowchart for Mermaid, which pages in Markdown draw; a backward part has hexagons."""
+    """Return the graph as a Mermaid flowchart for Markdown pages; equations of derivatives are hexagons."""
     lines = ["flowchart TD"]
     for number, node in enumerate(graph.nodes):
         opening, closing = _MERMAID_SHAPES[node.kind]
@@ -71,11 +71,11 @@ def _label(node: Node) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return a text as a string of DOT."""
+    """Return a text as a DOT string."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
 
 
 def _coded(text: str) -> str:
-    """Return a text with the signs of Mermaid as numbers."""
+    """Return a text with Mermaid's special characters as numeric codes."""
     signs = {sign: f"#{ord(sign)};" for sign in '#"<>&`[]{}|\\'}
     return "".join([signs.get(sign, sign) for sign in text]).replace("\n", "<br/>")

@@ -1,1 +1,1 @@
-"""Where the time and the memory of a function and its gradient go, line by line."""
+"""Time and memory of a function and its gradient, line by line."""

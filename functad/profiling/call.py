@@ -1,4 +1,4 @@
-"""A call that is made again and again to be looked at: each time with fresh arguments, and nothing of the user's changes."""
+"""A repeatable call for measurements: each run gets copies of the arguments, and user state is restored."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class Part(NamedTuple):
     """One argument of a call.
 
     Attributes:
-        key: its position, or its name.
-        leaves: what is in it.
-        structure: how that is put together.
-        reasons: for each leaf why it is not differentiated; `None` for one that is.
+        key: the position or the name of the argument.
+        leaves: the leaves of the argument.
+        structure: the structure of the argument.
+        reasons: the reason why a leaf is not differentiated, or `None` for a differentiated leaf; one per leaf.
     """
 
     key: int | str
@@ -43,28 +43,28 @@ class Part(NamedTuple):
 
     @property
     def path(self) -> str:
-        """How messages name it."""
+        """The path of the argument in messages."""
         return f"args[{self.key}]" if isinstance(self.key, int) else f"kwargs[{self.key!r}]"
 
 
 class Call:
-    """A function with arguments, and what of them is differentiated.
+    """A function with arguments and the selection of inputs to differentiate with respect to.
 
-    Without `argnums` and `argnames` these are the trainable Variables that the function reads, or its first argument if it
-    reads none. Integers, and what is no number, are let through.
+    Without `argnums` and `argnames`, the inputs are the trainable Variables that the function reads, or its first argument if
+    it reads none. Integers and leaves that are no numbers are accepted and not differentiated.
 
     Args:
-        transform: what the user called, for messages.
-        f: the function; of a compiled one the function that was compiled is looked at.
+        transform: the name of the user's call, for messages.
+        f: the function; a compiled function is replaced by the function that it was made from.
         args, kwargs: its arguments.
         argnums, argnames, has_aux: as for `explain`.
 
     Attributes:
-        function: what is called.
-        name: its name.
-        jitted: the function as it was given, if that was compiled.
+        function: the uncompiled function.
+        name: the name of the function.
+        jitted: the given function if it is compiled, else `None`.
         parts: the arguments.
-        variables: the Variables that are differentiated.
+        variables: the Variables to differentiate with respect to.
 
     Raises:
         InputError: there is nothing to differentiate.
@@ -107,7 +107,7 @@ class Call:
             )
 
     def inputs(self) -> list[tuple[str, Any]]:
-        """Return the inputs that are differentiated: path and value, leaves of arguments first."""
+        """Return path and value of the differentiated inputs: leaves of arguments first, then Variables."""
         found = [
             (path, leaf)
             for part in self.parts
@@ -122,11 +122,11 @@ class Call:
         return tuple(args), kwargs
 
     def bound(self, make: Callable[[Any], Any] | None = None, values: Mapping[int, Any] | None = None) -> Callable[[], Any]:
-        """Return the call as a function without arguments, for one run: with copies of all arrays.
+        """Return the call for one run as a function without arguments; it holds copies of all arrays.
 
         Args:
-            make: makes of each value that is differentiated what stands in its place; Variables stay what they are without it.
-            values: by number of the input, other values than those that were given.
+            make: maps each differentiated value to its replacement. Default: arguments and Variables stay as they are.
+            values: replacements of input values, by the number of the input.
         """
         args, kwargs, number = self._made(make, values)
         given = []
@@ -146,7 +146,7 @@ class Call:
     def _made(
         self, make: Callable[[Any], Any] | None, values: Mapping[int, Any] | None
     ) -> tuple[list[Any], dict[str, Any], int]:
-        """Return the arguments for one run, and the number of inputs among them."""
+        """Return the arguments for one run and the number of inputs among them."""
         known: dict[int, Any] = {}
         args: list[Any] = list(self.args)
         kwargs = dict(self.kwargs)
@@ -168,11 +168,11 @@ class Call:
         return args, kwargs, number
 
     def entered(self, recorder: Recorder, values: Mapping[int, Any] | None = None) -> Callable[[], Any]:
-        """Return the call for one run in a trace, of which the differentiated values, or others, are inputs."""
+        """Return the call for one run in a trace; the differentiated values, or `values`, become inputs of the trace."""
         return self.bound(lambda value: recorder.enter(held_primal(value, recorder)), values)
 
     def finished(self, recorder: Recorder, out: Any) -> tuple[list[Any], list[int | None]]:
-        """Return the leaves of a result as plain values, and their slots in a trace."""
+        """Return the leaves of a result as plain values, with their slots in a trace (`None` for other values)."""
         leaves, _ = checked_leaves(out, self.selection.transform, self.function)
         own = [isinstance(leaf, Recorded) and leaf.recorder is recorder for leaf in leaves]
         slots = [leaf.slot if mine else None for leaf, mine in zip(leaves, own, strict=True)]
@@ -180,13 +180,13 @@ class Call:
 
     @staticmethod
     def seeds(recorder: Recorder, values: list[Any], slots: list[int | None]) -> list[Any]:
-        """Return the cotangents with which a walk begins: ones."""
+        """Return the cotangents for the start of a backward pass: ones."""
         ones = [np.ones_like(value)[()] if dtype_of(value).kind in "fc" else None for value in values]
         return seeded(recorder, slots, ones)
 
     @contextmanager
     def undisturbed(self) -> Iterator[None]:
-        """Return a context after which Variables, and the random numbers of NumPy and Python, are what they were."""
+        """Return a context that restores Variables and the random states of NumPy and Python at its end."""
         numpys, pythons = np.random.get_state(), random.getstate()  # noqa: NPY002 - the user's function may draw from it
         try:
             yield
@@ -200,25 +200,25 @@ class Call:
 
 
 class _Changing(Given):
-    """What stands for a Variable in a run in which it shall not change."""
+    """A stand-in for a Variable in a run that must not change the Variable."""
 
     __slots__ = ()
 
     @property
     def value(self) -> Any:
-        """The value now."""
+        """The current value."""
         return self._value
 
     def change(self, value: Any) -> None:
-        """Take a new value."""
+        """Set a new value."""
         self._value, self._latest = value, None
 
 
 class _Met(dict[int, _Changing]):
-    """What stands for the Variables that are met in a run, by their identity; called with a Variable it returns that."""
+    """Stand-ins for the Variables of a run, by identity; a call with a Variable returns its stand-in."""
 
     def __call__(self, variable: Variable) -> _Changing:
-        """Return the stand-in of a Variable."""
+        """Return the stand-in of a Variable; create it at the first call."""
         if id(variable) not in self:
             self[id(variable)] = _Changing(variable, variable.held, ())
         return self[id(variable)]
@@ -226,9 +226,9 @@ class _Met(dict[int, _Changing]):
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Return a context in which neither NumPy nor Python warn, of what the user's own calls warn of.
+    """Return a context that silences warnings of NumPy and Python; the user's own calls give these warnings.
 
-    It restores what was twice where it is interrupted, as `functad.settings.setting` does.
+    An interrupt during the restoration triggers a second restoration, as in `functad.settings.setting`.
     """
     errors, filters = np.geterr(), warnings.catch_warnings()
     filters.__enter__()
@@ -250,7 +250,7 @@ def quiet() -> Iterator[None]:
 
 
 def uncompiled(f: Any) -> tuple[Any, Any]:
-    """Return the function that a compiled one was made from, and the compiled one; `None` for what is not compiled."""
+    """Return the function inside a compiled one, and the compiled one; `f` and `None` if `f` is not compiled."""
     inner = getattr(f, "__func__", f)
     if not isinstance(inner, Jitted):
         return f, None
@@ -259,7 +259,7 @@ def uncompiled(f: Any) -> tuple[Any, Any]:
 
 
 def _fresh(leaf: Any, known: dict[int, Any]) -> Any:
-    """Return a copy of what a function may change: an array, a generator of random numbers; the same for the same."""
+    """Return a copy of an array or random generator, one copy per object; return any other leaf unchanged."""
     if type(leaf) in PYTHON_SCALARS:
         return leaf
     if isinstance(leaf, (np.random.Generator, np.random.RandomState, random.Random)):

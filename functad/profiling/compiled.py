@@ -1,4 +1,4 @@
-"""What compiling takes away of a call: measured, where it compiles."""
+"""Measurement of the time that compilation saves, if the function compiles."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from functad.transforms.grad import gradient_function
 from functad.trees.structure import flatten
 
 LARGEST = 5_000
-"""Lists of more operations are not compiled to be measured: that could take minutes."""
+"""Longer lists of operations are not compiled for the measurement, because it could take minutes."""
 
 
 class Compiled(NamedTuple):
-    """What was found by compiling value and gradient.
+    """Measurements of the compiled value and gradient.
 
     Attributes:
-        seconds: what a call takes; `None` if it does not compile, or was not tried.
-        without: what it takes without compiling, measured in turn with the other.
-        compiling: what the first call took.
-        backend: what compiled it.
-        reason: why it was not measured.
+        seconds: time of a compiled call; `None` if compilation failed or was not tried.
+        without: time of an uncompiled call, measured in turn with the compiled calls.
+        compiling: time of the first call.
+        backend: the name of the backend.
+        reason: the reason why nothing was measured.
         static: positions of arguments that had to be static.
     """
 
@@ -44,9 +44,9 @@ class Compiled(NamedTuple):
 
 
 def gradient_of(call: Call) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
-    """Return value and gradient of a call as one function, for `jit`, with its arguments.
+    """Return value and gradient of a call as one function for `jit`, with its arguments.
 
-    Results that are no number are summed, so that ones are pulled back.
+    Results that are no single number are summed, so that their cotangents are ones.
     """
     variables, count = call.variables, len(call.args)
 
@@ -69,11 +69,11 @@ def gradient_of(call: Call) -> tuple[Callable[..., Any], tuple[Any, ...], dict[s
 
 
 def compiled(call: Call, operations: int) -> Compiled:
-    """Compile value and gradient of a call, and measure that.
+    """Compile value and gradient of a call, and measure them.
 
     Args:
-        call: it.
-        operations: how many it has.
+        call: the call.
+        operations: the number of its operations.
     """
     if operations > LARGEST:
         return Compiled(None, 0.0, 0.0, "", f"with {operations} operations, compiling it to measure that could take minutes")
@@ -85,17 +85,17 @@ def compiled(call: Call, operations: int) -> Compiled:
         own, given, named = inner.given
         options = inspect.signature(jit).bind(own, *given, **named).arguments
         del options["f"]
-        if inner is not call.jitted:  # of a method, positions count the object
+        if inner is not call.jitted:  # the positions of a method include the object
             options["static_argnums"] = ()
     try:
         return _measured(f, args, kwargs, call, options, static)
-    except Exception as error:  # noqa: BLE001 - whatever the function raises when it is traced is the answer
+    except Exception as error:  # noqa: BLE001 - any exception during the trace becomes the reason
         reason = first_sentence(error)
     integers = tuple([i for i, a in enumerate(call.args) if type(a) in PYTHON_SCALARS and dtype_of(a).kind in "biu"])
     if integers and not options:
         try:
             return _measured(f, args, kwargs, call, {"static_argnums": integers}, integers)
-        except Exception:  # noqa: BLE001, S110 - the first reason is the one to tell
+        except Exception:  # noqa: BLE001, S110 - report the first reason
             pass
     return Compiled(None, 0.0, 0.0, "", reason)
 
@@ -111,7 +111,7 @@ def _measured(
     """Compile a function and measure it.
 
     Raises:
-        Exception: what tracing, compiling or running it raises.
+        Exception: any error of tracing, compiling or running the function.
     """
     program: Any = jit(f, **options)
 
@@ -123,13 +123,13 @@ def _measured(
     with quiet(), call.undisturbed():
         (first,) = run()
         eager = functools.partial(measure.gradient_times, call)
-        times, _ = measure.repeated(lambda: (sum(measure.warm(run)), sum(measure.warm(eager))))  # in turn, to compare them
+        times, _ = measure.repeated(lambda: (sum(measure.warm(run)), sum(measure.warm(eager))))  # in turn, for comparison
     seconds, without = (statistics.median(column) for column in zip(*times, strict=True))
     return Compiled(seconds, without, first, program.compiler.backend.name, "", static)
 
 
 def first_sentence(error: BaseException) -> str:
-    """Return the first sentence of an error, with its kind if that is not functad's."""
+    """Return the first sentence of an error message, preceded by the type of an error from outside functad."""
     text = " ".join(str(error).split())
     for end in (". ", "? ", "! "):
         place = text.find(end)

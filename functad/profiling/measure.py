@@ -1,7 +1,7 @@
-"""What is measured: a call by itself, with its gradient, operation by operation, and what memory that takes.
+"""Measurements of a call: the function alone, its gradient, single operations, and peak memory.
 
-Times are medians over several rounds, after one that warms up. The sums of the parts are not the whole: recording and the clock
-stand between them. So the whole is measured by itself too, and what the parts do not explain is told apart.
+Times are medians over several rounds, after one warm-up round. The parts do not add up to the whole, because recording and the
+clock run between them. So the whole is measured separately, and the remainder is reported by itself.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from functad.transforms.walks.reverse import pull_back
 clock: Callable[[], float] = time.perf_counter
 
 ROUNDS = 3, 40
-"""At least, and at most, so many rounds."""
+"""The smallest and the largest number of rounds."""
 SECONDS = 1.0
-"""So long all rounds take together, if the least number of them needs no more."""
+"""Time for all rounds together, unless the smallest number of rounds takes longer."""
 
 
 class Timed(NamedTuple):
     """An operation with its times, all in seconds.
 
     Attributes:
-        operation: which.
-        before: between the operation before and this one.
-        forward, backward: in it, and in its derivative.
-        back_bytes: bytes of the arrays that the derivative made.
+        operation: the operation.
+        before: time since the end of the previous operation.
+        forward, backward: time in the operation and in its derivative.
+        back_bytes: bytes of the arrays that the derivative created.
     """
 
     operation: Operation
@@ -50,17 +50,17 @@ class Timed(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What was measured of a call, in seconds and bytes.
+    """The measurements of a call, in seconds and bytes.
 
     Attributes:
-        operations: one by one.
-        plain: the function, without functad.
-        forward, backward: the function while it is recorded, and the walk back.
-        after: in the function, after its last operation.
-        plain_peak, peak: the most memory that the function, and its gradient, took at one time.
-        walk: what the walk takes for a record beside the rule.
-        rounds: how often.
-        constant: each run did the same operations; otherwise the times are of one run.
+        operations: the operations in order.
+        plain: time of the function without functad.
+        forward, backward: time of the forward pass with recording, and of the backward pass.
+        after: time in the function after its last operation.
+        plain_peak, peak: peak memory of the function alone and of its gradient.
+        walk: overhead of the backward pass per record, without the rule.
+        rounds: the number of rounds.
+        constant: each run did the same operations; otherwise the times are from the runs that match the first.
     """
 
     operations: list[Timed]
@@ -79,11 +79,11 @@ def measured(call: Call) -> Measured:
     """Measure a call."""
     outermost = user_frame(sys._getframe(1))
     with quiet(), call.undisturbed():
-        recorder, laps, _ = _observed(call, outermost, notes=True)  # it warms up too
+        recorder, laps, _ = _observed(call, outermost, notes=True)  # also the warm-up
         alone, together = functools.partial(_plain, call), functools.partial(gradient_times, call)
         taken, rounds = repeated(lambda: (*warm(alone), *warm(together), _observed(call, outermost, notes=False)))
         plain_peak, peak = _peak(alone), _peak(together)
-    plain, forward, backward, parts = zip(*taken, strict=True)  # in turn, so that what else the machine does meets all alike
+    plain, forward, backward, parts = zip(*taken, strict=True)  # measured in turn, so that machine load affects all equally
     same = [part for part in parts if part[0].names == recorder.names]
     constant = len(same) == len(parts)
     same = same or [(recorder, laps, 0.0)]
@@ -99,7 +99,7 @@ def measured(call: Call) -> Measured:
 
 
 def repeated(run: Callable[[], Any], seconds: float | None = None) -> tuple[list[Any], int]:
-    """Run something once to warm up, then as often as there is time; return what these gave, and how many there were."""
+    """Run a function once to warm up, then as often as time allows; return the results and the number of rounds."""
     start = clock()
     run()
     taken = max(clock() - start, 1e-9)
@@ -109,9 +109,9 @@ def repeated(run: Callable[[], Any], seconds: float | None = None) -> tuple[list
 
 
 def warm(run: Callable[[], tuple[float, ...]]) -> tuple[float, ...]:
-    """Return the times of the quickest of a few runs in a row, or of the only one if that takes long.
+    """Return the times of the fastest of up to three consecutive runs; of a single run if it is slow.
 
-    Caches are cold before the first, and what else the machine does only adds.
+    The first run has cold caches, and other load on the machine only adds time.
     """
     start = clock()
     times = [run()]
@@ -131,7 +131,7 @@ def _plain(call: Call) -> tuple[float]:
 
 
 def gradient_times(call: Call) -> tuple[float, float]:
-    """Return how long the function takes while it is recorded, and the walk back, both as `grad` does them."""
+    """Return the times of the forward pass with recording and of the backward pass, both as in `grad`."""
     recorder = ReverseRecorder("profile", call.function)
     run = call.entered(recorder)
     start = clock()
@@ -145,7 +145,7 @@ def gradient_times(call: Call) -> tuple[float, float]:
 
 
 def _observed(call: Call, outermost: FrameType | None, *, notes: bool) -> tuple[TimedRecorder, Laps, float]:
-    """Return the trace of a run that was measured operation by operation, the walk back, and the time after the last one."""
+    """Run with per-operation measurement; return the trace, the backward times and the time after the last operation."""
     recorder = TimedRecorder(call.function, clock, outermost, notes=notes)
     run = call.entered(recorder)
     recorder.begin()
@@ -155,12 +155,12 @@ def _observed(call: Call, outermost: FrameType | None, *, notes: bool) -> tuple[
     laps = Laps(clock, notes=notes)
     seeds = call.seeds(recorder, values, slots)
     pull_back(recorder.equations, seeds, recorder.inputs, consume=False, observer=laps)
-    recorder.equations.clear()  # with the values that they hold
+    recorder.equations.clear()  # release the residuals
     return recorder, laps, end
 
 
 def _peak(run: Callable[[], Any]) -> int:
-    """Return how much more memory there is in use at one time while something runs, NumPy's arrays and Python's objects."""
+    """Return the peak memory of a run above its start, for NumPy arrays and Python objects."""
     tracing = tracemalloc.is_tracing()
     if not tracing:
         tracemalloc.start()
@@ -176,7 +176,7 @@ def _peak(run: Callable[[], Any]) -> int:
 
 @functools.cache
 def walk_time() -> float:
-    """Measure what an observed backward walk takes for a record, beside its rule, by a chain of negations of one number."""
+    """Return the overhead per record of an observed backward pass, measured on a chain of negations of one number."""
     one, length = np.float64(1.0), 200
 
     def chained(x: Any) -> Any:

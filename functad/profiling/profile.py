@@ -1,4 +1,4 @@
-"""`profile`: where the time and the memory of a function and its gradient go, line by line."""
+"""`profile`: time and memory of a function and its gradient, line by line."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from functad.profiling.shown import Shown
 from functad.transforms.calling.selection import ArgNames, ArgNums
 
 UNSEEN = "code without Tensors"
-"""The name of the operation that stands for code of the user's in which nothing is differentiated, where that takes time."""
+"""The operation name of a row for user code without Tensors that takes a significant time."""
 
 _LEAST_UNSEEN = 500e-6
 _UNSEEN_SHARE = 0.1
 
 
 class Profile(Shown):
-    """What `profile` returns: print it, let a notebook show it, or read its rows.
+    """The result of `profile`: print it, display it in a notebook, or read its rows.
 
     Attributes:
         function: the name of the function.
-        inputs: what was differentiated.
-        rows: one for each operation on each line, the longest first.
-        total: where the time of the whole goes.
-        compiled: what compiling makes of it.
-        unseen: what code in which no Tensor takes part needs, in seconds, where that is much.
-        notes: what is to be known beside.
+        inputs: the paths of the differentiated inputs.
+        rows: one row per operation and line, sorted by time.
+        total: times and memory of the whole gradient.
+        compiled: times of the compiled gradient.
+        unseen: seconds in user code without Tensors; 0 if insignificant.
+        notes: additional remarks.
 
     Example:
         >>> import numpy as np, functad
@@ -55,14 +55,14 @@ class Profile(Shown):
         self.unseen = sum([step.forward for step in unseen])
 
     def lines(self) -> tuple[Row, ...]:
-        """Return one row for each line of the user's code, the longest first."""
+        """Return one row per line of the user's code, sorted by time."""
         rows = self._rows(lambda place, operation: (place.line, operation == UNSEEN))
         return tuple([row if row.operation == UNSEEN else row._replace(operation="") for row in rows])
 
     def functions(self) -> tuple[Row, ...]:
-        """Return one row for each function of the user's, with all that it calls, the longest first.
+        """Return one row per user function, including the functions that it calls, sorted by time.
 
-        A function that calls others has their time in its own, so shares add up to more than one.
+        The time of a callee also counts for its callers, so the shares add up to more than one.
         """
         whole = sum([step.forward + step.backward for step in self._steps]) or 1.0
         found: dict[str, Row] = {}
@@ -73,7 +73,7 @@ class Profile(Shown):
         return _sorted(found.values())
 
     def bars(self) -> tuple[Bar, ...]:
-        """Return the time as a tree: functions, the functions and lines in them, and so on."""
+        """Return the time as a tree: functions, then the functions and lines inside them."""
         return _bars(self._steps)
 
     def _rows(self, key: Callable[[Place, str], Hashable]) -> tuple[Row, ...]:
@@ -92,7 +92,7 @@ _NOWHERE = Place("", "an unknown line", "")
 
 
 class _Step(NamedTuple):
-    """What one row or bar is made of: one operation, or the code before it."""
+    """An operation, or the code before it, as a part of rows and bars."""
 
     path: tuple[Place, ...]
     operation: str
@@ -106,14 +106,14 @@ def _step(path: tuple[Place, ...], name: str, timed: Any) -> _Step:
 
 
 def _unseen(found: Measured) -> list[_Step]:
-    """Return the code of the user's between operations that takes so long that it is no mere Python around them."""
+    """Return the steps for user code between operations that takes longer than plain Python overhead."""
     least = max(_LEAST_UNSEEN, _UNSEEN_SHARE * (found.forward + found.backward))
     steps = [_Step(timed.operation.path, UNSEEN, timed.before, 0.0, 0) for timed in found.operations if timed.before >= least]
     if found.after >= least and found.operations:
         path = found.operations[-1].operation.path[:1]
         steps.append(_Step(path, UNSEEN, found.after, 0.0, 0))
     alone = found.plain - sum([timed.forward for timed in found.operations])
-    return steps if alone >= 0.5 * sum([step.forward for step in steps]) else []  # otherwise that time is functad's own
+    return steps if alone >= 0.5 * sum([step.forward for step in steps]) else []  # otherwise functad itself took that time
 
 
 def _total(found: Measured) -> Total:
@@ -154,7 +154,7 @@ def _sorted(rows: Iterable[Row]) -> tuple[Row, ...]:
 
 
 def _bars(steps: list[_Step], depth: int = 0) -> tuple[Bar, ...]:
-    """Return the bars of steps that agree up to a depth: functions, and in the last of them its lines, as they ran first."""
+    """Return the bars of steps with equal paths up to `depth`: functions, then lines, in order of first execution."""
     groups: dict[tuple[str, str], list[_Step]] = {}
     for step in steps:
         if depth < len(step.path):
@@ -180,29 +180,28 @@ def profile(
     has_aux: bool = False,
     **kwargs: Any,
 ) -> Profile:
-    """Measure where the time and the memory of a function and its gradient go, line by line of its code.
+    """Measure time and memory of a function and its gradient, line by line.
 
-    The function is run many times, and its gradient taken: by itself, operation by operation on the way forward and back, with
-    its memory counted, and compiled. Times are medians. Of an array, or a tree of them, ones are pulled back. Nothing of yours
-    changes: each run gets copies of all arrays, and Variables and random numbers are put back.
+    `profile` runs the function and its gradient many times: alone, operation by operation, with memory counted, and compiled.
+    Times are medians. The cotangents of array results are ones. Each run gets copies of all arrays, and Variables and random
+    states are restored.
 
     Args:
-        f: a function of NumPy code; of a compiled one the function that was compiled is measured.
-        args: its arguments: arrays, numbers or trees of them, Variables, modules.
-        argnums: position, or positions, of the arguments to differentiate. If neither these nor `argnames` are given, it is the
-            trainable Variables that the function reads; if it reads none, its first argument.
-        argnames: name, or names, of arguments to differentiate.
-        has_aux: `f` returns a pair `(value, aux)`, and `aux` does not count.
+        f: a function of NumPy code. For a compiled function, `profile` measures the function that it was made from.
+        args: its arguments: arrays, numbers or pytrees of them, Variables, modules.
+        argnums: position or positions of the arguments to differentiate with respect to. Default without `argnames`: the
+            trainable Variables that the function reads, or its first argument if it reads none.
+        argnames: name or names of arguments to differentiate with respect to.
+        has_aux: `f` returns a pair `(value, aux)`; `aux` is ignored.
         kwargs: keyword arguments of `f`.
 
     Returns:
-        A `Profile`. Print it for the longest lines, where the time goes in all, the most memory that is taken, and what
-        compiling would take away; in a notebook it shows a picture too. `rows`, `lines()`, `functions()` and `total` are for
-        programs.
+        A `Profile`. Its text has the slowest lines, the total times, the peak memory and the time that compilation would save.
+        A notebook also shows a picture. Programs read `rows`, `lines()`, `functions()` and `total`.
 
     Raises:
         InputError: there is nothing to differentiate.
-        OutputError: `f` returned something that is no tree of arrays.
+        OutputError: the result of `f` is no pytree of arrays.
 
     Example:
         >>> import numpy as np, functad

@@ -1,4 +1,4 @@
-"""The trace of a profile: a reverse trace that measures each operation where it happens, forward and in the backward walk."""
+"""The trace of a profile: a reverse trace that measures each operation in the forward and the backward pass."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from functad.transforms.walks.cotangents import Scattered
 
 
 class Place(NamedTuple):
-    """A line of the user's that ran.
+    """An executed line of user code.
 
     Attributes:
-        function: the name of the function that it stands in.
-        line: file and number.
-        text: its code; empty if there is no file.
+        function: the name of the function that contains the line.
+        line: file and line number.
+        text: the code of the line; empty if there is no file.
     """
 
     function: str
@@ -39,10 +39,10 @@ class Operation(NamedTuple):
     """One operation of a traced run.
 
     Attributes:
-        name: what was called.
-        path: the user's lines that ran then, the outermost first; the last is where the operation stands.
-        slot: that of its record; `None` if no derivative flows through it.
-        bytes: what its results take that is no view of something else.
+        name: the name of the function that was called.
+        path: the user's lines that were executing, outermost first; the last one contains the operation.
+        slot: the slot of the record, or `None` if no derivative flows through the operation.
+        bytes: bytes of the results that are no views.
     """
 
     name: str
@@ -52,11 +52,11 @@ class Operation(NamedTuple):
 
 
 class Lap(NamedTuple):
-    """How long an operation took.
+    """The time of an operation.
 
     Attributes:
-        before: from the end of the operation before to its beginning: the user's Python, and recording.
-        during: in NumPy.
+        before: time since the end of the previous operation: the user's Python code and recording.
+        during: time in NumPy.
     """
 
     before: float
@@ -67,13 +67,14 @@ class TimedRecorder(ReverseRecorder):
     """A reverse trace that measures its operations.
 
     Attributes:
-        laps: one for each operation.
-        operations: the same operations, if they are to be noted: that takes as long as they do, so a run of its own does it.
+        laps: one per operation.
+        operations: the operations, or `None` unless `notes` is set. Collecting them takes as long as the operations
+            themselves, so a separate run does it.
     """
 
     def __init__(self, function: object, clock: Callable[[], float], outermost: FrameType | None, *, notes: bool) -> None:
         super().__init__("profile", function)
-        self.eager = False  # the short ways do not come here
+        self.eager = False  # fast paths would bypass `process`
         self.clock = clock
         self.outermost = outermost
         self.laps: list[Lap] = []
@@ -82,7 +83,7 @@ class TimedRecorder(ReverseRecorder):
         self.last = clock()
 
     def begin(self) -> None:
-        """Start the clock: the function is called now."""
+        """Start the clock, just before the call of the function."""
         self.last = self.clock()
 
     def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
@@ -106,7 +107,7 @@ class TimedRecorder(ReverseRecorder):
         return made
 
     def write(self, primitive: Primitive, root: Any, v: Any, params: dict[str, Any]) -> Any:
-        """Write into a value, in place if nothing else holds it, and record that."""
+        """Write to a value, in place if it has no other owner, and record the write."""
         begun, start = self.last, self.clock()
         made = super().write(primitive, root, v, params)
         end = self.clock()
@@ -116,12 +117,12 @@ class TimedRecorder(ReverseRecorder):
         return made
 
     def lap(self, primitive: Primitive, before: float, during: float) -> None:
-        """Keep how long an operation took."""
+        """Append the time of an operation."""
         self.laps.append(Lap(before, during))
         self.names.append(primitive.name)
 
     def note(self, primitive: Primitive, values: Sequence[Any], out: Any, slot: int | None) -> None:
-        """Keep which operation it was, if that is wanted."""
+        """Append the operation if `notes` is set."""
         if self.operations is not None:
             results = out if primitive.multiple else (out,)
             path = path_of(user_frame(sys._getframe(2)), self.outermost)
@@ -129,11 +130,11 @@ class TimedRecorder(ReverseRecorder):
 
 
 class Laps:
-    """An observer of a backward walk, which measures how long each record takes.
+    """An observer of a backward pass that measures the time of each record.
 
     Attributes:
-        times: by slot.
-        bytes: by slot, the arrays that were made; only if that is wanted.
+        times: times by slot.
+        bytes: bytes of the created arrays by slot; only if `notes` is set.
     """
 
     def __init__(self, clock: Callable[[], float], *, notes: bool) -> None:
@@ -151,7 +152,7 @@ class Laps:
         self.start = self.clock()
 
     def after(self, index: int, record: Any, found: Sequence[Any]) -> None:
-        """Stop it."""
+        """Stop the clock."""
         self.times[index] = self.clock() - self.start
         if self.notes:
             made = [found[slot] for slot in dict.fromkeys(inputs_of(record))]
@@ -159,7 +160,7 @@ class Laps:
 
 
 def made_bytes(results: Sequence[Any], given: Sequence[Any]) -> int:
-    """Return how many bytes results take that are neither what was given, nor views of something."""
+    """Return the bytes of the results that are neither in `given` nor views nor scalars."""
     known = {id(innermost(value)) for value in given}
     plain = {id(value): value for value in map(innermost, results)}
     return sum(
@@ -172,7 +173,7 @@ def made_bytes(results: Sequence[Any], given: Sequence[Any]) -> int:
 
 
 def operation_name(primitive: Primitive) -> str:
-    """Return the name of an operation as users write it, as far as they do."""
+    """Return the name of an operation as in user code, if users can call it."""
     if primitive.name == "astype_integer":
         return "astype"
     function = primitive.function
@@ -186,7 +187,7 @@ def operation_name(primitive: Primitive) -> str:
 
 
 def path_of(frame: FrameType | None, outermost: FrameType | None) -> tuple[Place, ...]:
-    """Return the lines of the user's code that run in a frame and in those that called it, below the outermost."""
+    """Return the executing lines of user code in a frame and its callers, up to `outermost` (excluded), outermost first."""
     found = []
     while frame is not None and frame is not outermost:
         found.append(place_of_frame(frame))
@@ -198,7 +199,7 @@ _known: dict[tuple[Any, int], Place] = {}
 
 
 def place_of_frame(frame: FrameType) -> Place:
-    """Return the line of the user's code that runs in a frame."""
+    """Return the executing line of user code in a frame."""
     import linecache  # noqa: PLC0415 - only a profile needs it
 
     code = frame.f_code
@@ -213,4 +214,4 @@ def place_of_frame(frame: FrameType) -> Place:
 
 
 MANY = 10_000
-"""So many lines are remembered: to look one up takes as long as twenty operations."""
+"""The largest number of cached lines; one lookup takes as long as twenty operations."""

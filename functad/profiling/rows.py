@@ -1,4 +1,4 @@
-"""The rows, sums and bars of a profile."""
+"""Rows, totals and bars of a profile."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from functad.profiling.recording import Place
 
 
 class Row(NamedTuple):
-    """What a line, an operation on it, or a function took, in seconds and bytes.
+    """Time (seconds) and memory (bytes) of a line, an operation on a line, or a function.
 
     Attributes:
         function: the name of the user's function.
-        line: file and number.
+        line: file and line number.
         code: the text of the line.
-        operation: what was called there; empty if it is all operations together.
-        calls: how often.
-        forward: in NumPy, on the way forward.
-        backward: in the derivative.
-        bytes: of the arrays that were made, forward and backward.
-        share: of the time of all rows.
+        operation: the name of the operation; empty if the row sums all operations.
+        calls: the number of operations.
+        forward: time in NumPy in the forward pass.
+        backward: time in derivative rules.
+        bytes: bytes of the arrays created in both passes.
+        share: share of the time of all rows.
 
     Example:
         >>> import functad
@@ -40,24 +40,24 @@ class Row(NamedTuple):
 
     @property
     def time(self) -> float:
-        """Forward and backward together."""
+        """Time of both passes."""
         return self.forward + self.backward
 
 
 class Total(NamedTuple):
-    """Where the time of a gradient goes, in seconds, and what memory it takes, in bytes.
+    """Time (seconds) and memory (bytes) of a whole gradient.
 
     Attributes:
-        function: what a call of the function alone takes, without functad.
-        forward: what it takes while it is recorded.
-        backward: what the walk back takes.
-        numpy: of forward and backward, what NumPy computes.
-        python: of them, the rest of the function: Python, and code in which no Tensor takes part.
-        recording: of them, what functad does: recording, and walking back.
-        operations: how many there are.
-        function_peak: the most memory that the function alone takes at one time.
-        peak: the same of the gradient.
-        bytes: of all arrays that are made.
+        function: time of a call of the function alone, without functad.
+        forward: time of the forward pass, with recording.
+        backward: time of the backward pass.
+        numpy: the part of both passes in NumPy and derivative rules.
+        python: the part in other user code: Python, and NumPy code without Tensors.
+        recording: the part in functad: recording, and the overhead of the backward pass.
+        operations: the number of operations.
+        function_peak: peak memory of the function alone.
+        peak: peak memory of the gradient.
+        bytes: bytes of all created arrays.
 
     Example:
         >>> import functad
@@ -79,18 +79,18 @@ class Total(NamedTuple):
 
     @property
     def time(self) -> float:
-        """What value and gradient take."""
+        """Time of value and gradient."""
         return self.forward + self.backward
 
 
 class Bar(NamedTuple):
-    """A function, or a line of it, in the picture: what ran in it stands in `bars`.
+    """A bar of the picture: a function, or a line of a function, with the bars inside it.
 
     Attributes:
-        name: of the function, or of the line.
-        place: where that is.
-        forward, backward: in seconds.
-        bars: what ran in it.
+        name: the name of the function, or the text of the line.
+        place: the place of the function or line.
+        forward, backward: times in seconds.
+        bars: the bars of the functions and lines that ran inside.
     """
 
     name: str
@@ -101,5 +101,5 @@ class Bar(NamedTuple):
 
     @property
     def time(self) -> float:
-        """Forward and backward together."""
+        """Time of both passes."""
         return self.forward + self.backward

@@ -1,4 +1,4 @@
-"""How a profile is shown: as text, as a page, as a picture."""
+"""Displays of a profile: text, notebook page and picture."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from functad.profiling.compiled import Compiled
 from functad.profiling.rows import Bar, Row, Total
 
 LONGEST = 12
-"""So many lines a text shows, and a page before the rest is folded."""
+"""The largest number of lines in a text; a page folds the rest."""
 
 _COLUMNS = ["line", "code", "calls", "forward", "backward", "made", "share"]
 _RIGHT = [2, 3, 4, 5, 6]
 
 
 class Shown:
-    """A profile that can be shown.
+    """The displays of a profile.
 
     Attributes:
-        function, rows, total, compiled, unseen, notes: as `Profile` has them.
+        function, rows, total, compiled, unseen, notes: see `Profile`.
     """
 
     function: str
@@ -34,15 +34,15 @@ class Shown:
     notes: tuple[str, ...]
 
     def lines(self) -> tuple[Row, ...]:
-        """Return one row for each line of the user's code, the longest first."""
+        """Return one row per line of the user's code, sorted by time."""
         raise NotImplementedError
 
     def bars(self) -> tuple[Bar, ...]:
-        """Return the time as a tree."""
+        """Return the time as a tree of bars."""
         raise NotImplementedError
 
     def svg(self) -> str:
-        """Return the picture of `bars` as SVG: widths are times, forward and backward stand in two colours."""
+        """Return a picture of `bars` as SVG: widths are times; forward and backward passes have different colours."""
         return drawing(picture_of(self))
 
     def __repr__(self) -> str:
@@ -107,7 +107,7 @@ def _cells(row: Row) -> list[Any]:
 
 
 def sentences(profile: Shown) -> Iterator[str]:
-    """Yield what is to be said beside the lines, a sentence or two each."""
+    """Yield the summary of a profile, a sentence or two at a time."""
     total = profile.total
     parts = {"NumPy and derivative rules": total.numpy, "the rest of your code": total.python, "recording": total.recording}
     told = ", ".join([f"{name} {seconds_text(part)} ({share_text(part, total.time)})" for name, part in parts.items()])
@@ -126,7 +126,7 @@ def sentences(profile: Shown) -> Iterator[str]:
 
 
 def compiling(profile: Shown) -> str:
-    """Say in one or two sentences what compiling takes away."""
+    """Return one or two sentences about the time that compilation saves."""
     total, program = profile.total, profile.compiled
     overhead = total.python + total.recording
     if program.seconds is None:
@@ -152,7 +152,7 @@ def compiling(profile: Shown) -> str:
 
 
 _WORTH = 0.05
-"""The least share of the time for which compiling is worth a word."""
+"""The smallest share of the time that counts as saved by compilation."""
 
 
 # The picture
@@ -162,9 +162,9 @@ _LEAST = 1.5
 
 
 def picture_of(profile: Shown) -> Markup:
-    """Return bars that lie on each other as the functions called each other: widths are times, in two colours.
+    """Return the bars as a flame graph: nested as the functions called each other, with widths as times.
 
-    In each bar the left part, blue, is the way forward, and the right part, orange, the derivative.
+    The left part of each bar, blue, is the forward pass. The right part, orange, is the derivative.
     """
     bars = profile.bars()
     whole = sum([bar.time for bar in bars]) or 1.0

@@ -1,4 +1,4 @@
-"""Checks of derivatives, of functad's own primitives and of any others; importing functad does not import them.
+"""Checks of derivatives, for functad's primitives and for user functions; `import functad` does not import this package.
 
 Example:
     >>> import numpy as np

@@ -1,4 +1,4 @@
-"""The checks of a batching rule: a call for a batch at once against a loop over its examples, the derivatives too."""
+"""Checks of batching rules: `vmap` of a call and of its derivatives against a loop over the examples."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from functad.testing.numerical import EXACT_TOLERANCE, agree, random_like
 from functad.testing.sample_calls import Call, calls, is_constant
 
 SIZE = 5
-"""Examples in a batch; no sample has an axis of this length, so that axes that are mixed up have the wrong one."""
+"""Number of examples in a batch. No sample has an axis of this length, so mixed-up axes give a wrong shape."""
 
 
 def check_batches(entry: Entry, dtype: Any, seed: int = 0) -> None:
-    """Check every sample call of an entry under `vmap`, with all its inputs batched, and, if they are real, with each alone.
+    """Check every sample call of an entry under `vmap`: all inputs batched and, if they are real, single inputs batched.
 
     Args:
         entry: a primitive, composite or constant.
-        dtype: of the inputs.
-        seed: of the random inputs.
+        dtype: dtype of the inputs.
+        seed: seed of the random inputs.
 
     Raises:
-        AssertionError: a result or a derivative differs from that of the loop, or the rule is a loop itself.
+        AssertionError: a result or a derivative differs from the loop, or the batching rule is itself a loop.
     """
     for examples in zip(*[calls(entry, dtype, seed + i) for i in range(SIZE)], strict=True):
         if examples[0].primals:
@@ -36,9 +36,9 @@ def check_batches(entry: Entry, dtype: Any, seed: int = 0) -> None:
 
 
 def check_batch(examples: Sequence[Call], generator: np.random.Generator) -> None:
-    """Check one sample call, given with the inputs of each example."""
+    """Check one sample call; `examples` holds the call once per example, each with its own inputs."""
     call = examples[0]
-    real = all(dtype_of(primal).kind == "f" for primal in call.primals)  # which inputs are batched is the same for all dtypes
+    real = all(dtype_of(primal).kind == "f" for primal in call.primals)  # batching of single inputs does not depend on dtype
     for chosen in _choices(len(call.primals), alone=real):
         try:
             _compare(call.arrays, examples, chosen, "result")
@@ -56,17 +56,17 @@ def check_batch(examples: Sequence[Call], generator: np.random.Generator) -> Non
 
 
 def _choices(count: int, *, alone: bool) -> Iterator[set[int]]:
-    """Yield which inputs are batched: all, and if there are several, each of the first ones alone."""
+    """Yield sets of inputs to batch: all inputs, then each of the first three alone."""
     yield set(range(count))
     if alone and count > 1:
         yield from ({i} for i in range(min(count, 3)))
 
 
 def _check_refusal(call: Call, chosen: set[int], refusal: Exception) -> None:
-    """Raise unless an abstract trace of the same inputs is refused too: NumPy does not look at every argument for Tensors.
+    """Raise unless an abstract trace of the same inputs raises too: NumPy does not check every argument for Tensors.
 
     Raises:
-        AssertionError: it is not.
+        AssertionError: the abstract trace accepts the inputs, or all inputs were batched.
     """
     indices = sorted(chosen)
     if len(chosen) == len(call.primals):
@@ -86,7 +86,7 @@ def _check_refusal(call: Call, chosen: set[int], refusal: Exception) -> None:
 
 
 def _compare(function: Callable[..., Any], examples: Sequence[Call], chosen: set[int], what: str) -> None:
-    """Compare a function of the inputs under `vmap` with calls for the first and the last example, which take most time."""
+    """Compare `vmap` of a function with calls for the first and the last example only, because the calls dominate the time."""
     call = examples[0]
     rows = [[example.primals[i] if i in chosen else primal for i, primal in enumerate(call.primals)] for example in examples]
     given = [np.stack(column) if i in chosen else column[0] for i, column in enumerate(zip(*rows, strict=True))]

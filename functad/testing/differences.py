@@ -1,9 +1,9 @@
-"""A derivative in one direction found from differences, with how far to trust it, and where there is none to be found.
+"""Directional derivatives by finite differences, with an uncertainty and a mask of the elements that have a derivative.
 
-A kink is told from a bend by its scale: one-sided differences of a smooth function differ by the step times its second
-derivative, so twice as much for twice the step; at a kink they differ by the same for every step. A kink near the point, or a
-function that varies within the step, shows in central differences that depend on the step; then smaller steps are tried.
-Stairs that are climbed by many steps at a time look like a slope, but not with steps of another size.
+A kink is detected by its scale. The two one-sided differences of a smooth function differ by the step times its second
+derivative, so by twice as much for twice the step. At a kink they differ by the same amount for every step. If a kink is near
+the point, or the function varies within the step, central differences depend on the step; then smaller steps are tried.
+Steps of another size also reject a staircase: over many of its steps, a staircase looks like a slope.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from functad.expressions.spec import shape_of
 from functad.testing.numerical import complex_step
 
 STEPS = {8: (2.0**-13, 2.0**-19, 2.0**-25), 4: (2.0**-6, 2.0**-8, 2.0**-10)}
-"""Steps to try, by the bytes of a real number of the result."""
+"""Finite-difference steps to try, by the bytes of a real number of the result."""
 
 TRUSTED = {8: 1e-5, 4: 2e-2}
-"""The largest error, relative to the derivatives of the same result, with which a difference is worth comparing."""
+"""Largest uncertainty of a usable difference, relative to the derivatives of the same result."""
 
 NEGLIGIBLE = {8: 1e-9, 4: 1e-5}
-"""An error that always is worth comparing, for derivatives that are zero."""
+"""Uncertainty that is always accepted, for derivatives that are zero."""
 
 Function = Callable[..., Sequence[Any]]
 
@@ -36,9 +36,9 @@ class Measured:
     """The derivative of one result in one direction.
 
     Attributes:
-        derivative: element by element.
-        uncertainty: how far `derivative` may be off, element by element.
-        smooth: where there is a derivative that can be trusted.
+        derivative: one value per element.
+        uncertainty: a bound on the error of `derivative`, per element.
+        smooth: a mask of the elements with a reliable derivative.
     """
 
     derivative: Any
@@ -46,17 +46,17 @@ class Measured:
     smooth: Any
 
     def allowed(self, atol: float, rtol: float) -> Any:
-        """Return how far a derivative may be off, element by element, where it can be trusted.
+        """Return the largest accepted error of a derivative, per element; valid where `smooth` is true.
 
         Args:
-            atol: what is allowed beside the uncertainty.
-            rtol: the same, relative to the largest derivative.
+            atol: absolute tolerance, added to the uncertainty.
+            rtol: tolerance relative to the largest derivative.
         """
         return atol + rtol * float(np.max(np.abs(self.derivative), initial=0.0, where=self.smooth)) + self.uncertainty
 
 
 def paired(gs: Sequence[Any], measured: Sequence[Measured]) -> tuple[float, float, float]:
-    """Return the sum of trusted derivatives times cotangents, and those of the sizes and the uncertainties of its terms."""
+    """Return the sum of `g * derivative` over smooth elements, the sum of its absolute terms and the sum of uncertainties."""
     terms = [np.multiply(g, np.where(m.smooth, m.derivative, 0)) for g, m in zip(gs, measured, strict=True)]
     doubts = [np.abs(g) * np.where(m.smooth, m.uncertainty, 0) for g, m in zip(gs, measured, strict=True)]
     expected, size, doubt = (
@@ -73,9 +73,9 @@ def measure(
     Args:
         function: takes arrays, returns a sequence of inexact arrays.
         primals: the point, in double precision.
-        direction: an array like each of the primals, with elements of size 1.
-        twice: trust only what steps of two sizes agree on, and no third contradicts.
-        real_bytes: of the real numbers with which `function` computes, if it rounds in between: 8 or 4.
+        direction: one array per primal, with elements of size 1.
+        twice: accept an element only if steps of two sizes agree and no third step contradicts them.
+        real_bytes: bytes of the real numbers that `function` computes with, if it rounds intermediate results: 8 or 4.
 
     Example:
         >>> [kinked] = measure(lambda x: [abs(x)], [np.array([0.0, 3.0])], [np.array([1.0, 2.0])])
@@ -112,9 +112,9 @@ def _differences(
 
 
 def _measured(ahead: Any, behind: Any, far_ahead: Any, far_behind: Any, here: Any, step: float, real_bytes: int) -> Measured:
-    """Judge four neighbours of a result at `here`."""
+    """Return the derivative of one result from its values at `here` and at four neighbours."""
     if not ahead.shape == behind.shape == far_ahead.shape == far_behind.shape == here.shape:
-        never = np.zeros(here.shape, bool)  # a mask that selects other elements nearby
+        never = np.zeros(here.shape, bool)  # for example a mask that selects other elements nearby
         return Measured(np.zeros(here.shape), np.full(here.shape, np.inf), never)
     precision = float(np.finfo(np.float32 if real_bytes == 4 else np.float64).eps)
     near, far = (ahead - behind) / (2 * step), (far_ahead - far_behind) / (4 * step)
@@ -132,7 +132,7 @@ def _measured(ahead: Any, behind: Any, far_ahead: Any, far_behind: Any, here: An
 
 
 def _best(tries: Sequence[Measured], twice: bool) -> Measured:
-    """Return, element by element, the most certain of several measurements; `twice`, only where two agree and none differs."""
+    """Return the most certain measurement per element; with `twice`, accept an element only if two agree and none differs."""
     best, agree, disagree = tries[0], *np.zeros((2, *tries[0].smooth.shape), bool)
     for other in tries[1:]:
         apart = np.abs(other.derivative - best.derivative) > best.uncertainty + other.uncertainty
@@ -148,7 +148,7 @@ def _best(tries: Sequence[Measured], twice: bool) -> Measured:
 
 
 def _sharpened(function: Function, primals: Sequence[Any], direction: Sequence[Any], found: list[Measured]) -> list[Measured]:
-    """Replace differences by a complex step where they confirm it: it has no error beside rounding."""
+    """Replace differences by complex-step derivatives, which only have rounding error, where the two agree."""
     sharper = complex_step(function, primals, direction)
     if sharper is None or len(sharper) != len(found):
         return found

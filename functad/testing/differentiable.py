@@ -1,4 +1,4 @@
-"""`assert_differentiable`: a property test of a function of one's own, whose arguments Hypothesis draws and makes small."""
+"""`assert_differentiable`: a property test of a user function with arguments that Hypothesis draws and shrinks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from functad.trees.structure import flatten
 
 CHECKS = ("differences", "modes", "vmap", "jit")
 AGREEMENT = {8: 1e-9, 4: 1e-3}
-"""How far two ways of computing the same may be apart, relative to the largest number, by the bytes of a real number."""
+"""Largest accepted difference of two computations, relative to the largest number, by the bytes of a real number."""
 
 
 def assert_differentiable(
@@ -38,26 +38,28 @@ def assert_differentiable(
     atol: float | None = None,
     rtol: float | None = None,
 ) -> None:
-    """Check the derivatives of a function at arguments that Hypothesis draws; needs the extra `testing`.
+    """Check the derivatives of a function at arguments that Hypothesis draws. Needs the extra `testing`.
 
     Args:
-        f: a function of arrays and numbers, or trees of them, that returns such.
-        strategy: a strategy of Hypothesis for the tuple of arguments, or for the only one. Without it arguments are drawn like
-            those of `example`, or by the annotations of `f`: `float`, `complex`, `np.float32`, `npt.NDArray[np.float64]`.
-        example: arguments; arrays and numbers of floating point are drawn anew, in their shapes and dtypes.
+        f: a function that takes and returns arrays, numbers, or pytrees of them.
+        strategy: a Hypothesis strategy for the tuple of arguments, or for a single argument. Default: arguments like
+            `example`, else by the annotations of `f`: `float`, `complex`, `np.float32`, `npt.NDArray[np.float64]`.
+        example: arguments. Floating-point and complex leaves are drawn at random in the same shapes and dtypes; other
+            leaves stay fixed.
         order: the highest order of derivative.
-        checks: some of `differences` (derivatives of both modes, and each over the other, against numerical ones, as
-            `check_grads` does), `modes` (forward against reverse mode), `vmap` (a batch against a loop) and `jit` (compiled
-            against eager).
-        max_examples: how often arguments are drawn.
+        checks: a subset of `differences` (both modes and their compositions against numerical derivatives, see
+            `check_grads`), `modes` (forward against reverse mode), `vmap` (a batch against a loop) and `jit` (compiled
+            against eager execution).
+        max_examples: the number of draws.
         atol, rtol: as for `check_grads`.
 
-    Points at kinks are left out of comparisons with differences. A function that asks for values is not compiled or batched.
+    Comparisons with differences skip points at kinks. The checks `jit` and `vmap` skip functions that need concrete values.
 
     Raises:
-        WrongDerivativeError: something disagrees; the message has the line of `f`, and the smallest arguments that were found.
+        WrongDerivativeError: a check failed; the message has the line of `f` and the smallest failing arguments.
         NothingComparedError: no derivative could be compared at any point.
-        InputError: `checks` are none, or it is not known what arguments `f` takes.
+        InputError: `checks` is empty or has an unknown name, or neither a strategy, an example nor annotations give the
+            arguments of `f`.
 
     Example:
         >>> import numpy as np, functad
@@ -99,7 +101,7 @@ def assert_differentiable(
 
 
 def _line_of(f: Callable[..., Any]) -> str:
-    """Return where a function begins, as messages say it."""
+    """Return the file and line of a function for messages, or an empty string."""
     code = getattr(inspect.unwrap(f), "__code__", None)
     return "" if code is None else f" ({Path(code.co_filename).name}:{code.co_firstlineno})"
 
@@ -108,7 +110,7 @@ def _arguments(f: Callable[..., Any], strategy: Any, example: Sequence[Any] | No
     """Return the strategy for the arguments of a function.
 
     Raises:
-        InputError: it is not known what they are like.
+        InputError: `strategy` is no strategy, or a parameter has neither an example nor a known annotation.
     """
     from hypothesis import strategies as st  # noqa: PLC0415 - an extra
 
@@ -146,13 +148,13 @@ def _arguments(f: Callable[..., Any], strategy: Any, example: Sequence[Any] | No
 
 
 def _of_annotation(annotation: Any, arrays: Callable[..., Any]) -> Any:
-    """Return the strategy for arguments of a type; `None` if it is not known."""
+    """Return the strategy for arguments of a type, or `None` for an unknown type."""
     if annotation in (float, complex):
         return arrays(annotation, (), separated=True).map(annotation)
     if isinstance(annotation, type) and issubclass(annotation, np.inexact):
         return arrays(annotation, (), separated=True).map(lambda x: x[()])
     alias = getattr(typing.get_origin(annotation), "__value__", None)
-    if alias is not None:  # `NDArray` is an alias of its own kind from NumPy 2.5 on
+    if alias is not None:  # NumPy 2.5 and later define `NDArray` as a type alias
         annotation = alias[typing.get_args(annotation)]
     if typing.get_origin(annotation) is np.ndarray:
         scalars = typing.get_args(typing.get_args(annotation)[1])
@@ -168,7 +170,7 @@ def _is_inexact(leaf: Any) -> bool:
 def _check(
     f: Callable[..., Any], args: tuple[Any, ...], order: int, checks: Sequence[str], atol: float | None, rtol: float | None
 ) -> int:
-    """Run the checks at one point; return 1 if derivatives were compared with differences."""
+    """Run the checks at one point; return 1 if derivatives were compared with differences, else 0."""
     compared = 0
     if "differences" in checks:
         try:
@@ -207,7 +209,7 @@ def _check(
         if "jit" in checks:
             _compare(lambda: jit(value_and_pulled, backend="numpy")(*primals), expected, "jit")
         if "vmap" in checks:
-            near = [(np.asarray(x) * _NEAR).astype(np.asarray(x).dtype)[()] for x in primals]  # of another example
+            near = [(np.asarray(x) * _NEAR).astype(np.asarray(x).dtype)[()] for x in primals]  # the second example
             batch = [np.stack([np.asarray(x), np.asarray(y)]) for x, y in zip(primals, near, strict=True)]
             both = [np.stack([np.asarray(x), np.asarray(y)]) for x, y in zip(expected, value_and_pulled(*near), strict=True)]
             _compare(lambda: vmap(value_and_pulled)(*batch), both, "vmap")
@@ -215,7 +217,7 @@ def _check(
 
 
 _NEAR = 0.999
-"""What an example is multiplied by for a second one in its batch; nearer to zero it stays within most domains."""
+"""Factor between the two examples of a batch. A factor below 1 moves towards zero, which stays within most domains."""
 
 
 def _allowed(values: Sequence[Any]) -> float:
@@ -224,7 +226,7 @@ def _allowed(values: Sequence[Any]) -> float:
 
 
 def _compare(run: Callable[[], Sequence[Any]], expected: Sequence[Any], what: str) -> None:
-    """Compare values and gradients under a transform with those without; a function that needs values is let be."""
+    """Compare values and gradients under a transform with the untransformed ones; skip functions that need concrete values."""
     try:
         found = run()
     except (AbstractValueError, UnsupportedError):

@@ -1,7 +1,7 @@
-"""Random programs by the thousand: `python -m functad.testing.fuzz --profile writes --programs 200000 --seed 0 --processes 2`.
+"""Fuzzing: `python -m functad.testing.fuzz --profile writes --programs 200000 --seed 0 --processes 2`.
 
-Each program is drawn from its own seed, checked, and, if it fails, made as short as it can be. The run counts what came of the
-checks, prints a program for each way of failing, and ends with status 1 if there was one.
+Each random program has its own seed. The fuzzer draws it, checks it and shrinks it if a check fails. It counts the outcomes of
+all checks, prints one program per kind of failure, and exits with status 1 if there was a failure.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ from functad.testing.programs.program import Program, draw_program
 from functad.testing.programs.shrink import shrink
 
 BLOCK = 250
-"""How many programs a process checks before it reports."""
+"""Number of programs that a process checks before it reports."""
 
 SHORTENED = 4
-"""How many failures of one kind are made short in a block: most are the same."""
+"""Number of failures of one kind that are shrunk per block; most have the same cause."""
 
 JITTERS = 12
-"""How often inputs are changed in their last digits to see whether a program that fails stands on a jump."""
+"""Number of random perturbations of the inputs' last digits that test whether a program is discontinuous there."""
 
 Counts = collections.Counter[tuple[str, str, str]]
 
 
 @dataclass(frozen=True)
 class Profile:
-    """What kind of programs are drawn, and what is checked of them.
+    """The kind of random programs and the number of checks for each.
 
     Attributes:
-        options: of `draw_program`, or of `draw_nest`.
-        nests: programs are put into nests of transforms.
-        backend: programs are compiled by this backend and compared with eager execution.
-        some: of the checks that are not always made, how many are made of each program; all by default.
+        options: keyword arguments of `draw_program`, `draw_nest` or `draw_case`.
+        nests: wrap programs in nested transforms.
+        backend: compile programs with this backend and compare with eager execution.
+        some: the number of optional checks per program; all by default.
     """
 
     options: dict[str, Any] = field(default_factory=dict)
@@ -79,21 +79,21 @@ PROFILES = {
     ),
     "nests": Profile({"layouts": True}, nests=True),
 }
-"""By name: programs that do not write, that write through views, that use plain arrays again, about numbers, of large arrays,
-and nests of transforms."""
+"""Profiles by name: programs without writes, with writes through views, with reused buffers, with Python numbers, with large
+arrays, and with nested transforms."""
 
 COMPILED = {f"compiled-{backend}": Profile({"backend": backend}, backend=backend) for backend in ("numpy", "llvm", "xla")}
-"""By name, the profiles that compare compiled with eager execution, for each backend of `jit`."""
+"""Profiles that compare compiled with eager execution, one per backend of `jit`."""
 
 
 def drawn(profile: str, seed: int) -> Program:
-    """Return the program of a profile that belongs to a seed.
+    """Return the program of a profile for a seed.
 
     Example:
         >>> str(drawn("simple", 3)) == str(drawn("simple", 3))
         True
     """
-    uniform = random.Random(seed).random  # noqa: S311 - a program is no secret
+    uniform = random.Random(seed).random  # noqa: S311 - not used for cryptography
 
     def choose(n: int) -> int:
         return int(uniform() * n)
@@ -104,10 +104,10 @@ def drawn(profile: str, seed: int) -> Program:
 
 
 def examined(program: Program, checks: Sequence[str] = ()) -> list[Finding]:
-    """Run the checks of a program and return their findings; none if NumPy alone does not run it.
+    """Return the findings of a program's checks; an empty list if plain NumPy cannot run the program.
 
     Args:
-        program: a program, or a nest of transforms around one.
+        program: a program, a nest of transforms around one, or a compiled case.
         checks: names of checks; all by default.
     """
     with warnings.catch_warnings():
@@ -118,7 +118,7 @@ def examined(program: Program, checks: Sequence[str] = ()) -> list[Finding]:
         try:
             inside = program.as_program() if isinstance(program, Nest) else program
             expected = as_list(inside(*program.inputs))
-        except Exception:  # noqa: BLE001 - a line was left out that others need
+        except Exception:  # noqa: BLE001 - shrinking may remove a line that others need
             _restored(program.inputs, before)
             return []
         if not all(np.asarray(y).dtype.kind == "f" and np.all(np.isfinite(y)) for y in expected) or _restored(
@@ -135,9 +135,9 @@ def examined(program: Program, checks: Sequence[str] = ()) -> list[Finding]:
 
 
 def _jumps(program: Program, expected: Sequence[Any]) -> bool:
-    """Say whether a program jumps where it was drawn: a last digit of its inputs decides about its results.
+    """Return `True` if a program is discontinuous near its inputs: changes of their last digits change its results.
 
-    So do roundings, which no two ways of computing the same have in common.
+    Two correct computations of such a program may differ, because they round differently.
     """
     uniform = np.random.default_rng(len(program.source)).uniform
     for _ in range(JITTERS):
@@ -153,7 +153,7 @@ def _jumps(program: Program, expected: Sequence[Any]) -> bool:
 
 
 def _restored(inputs: Sequence[Any], before: Sequence[Any]) -> bool:
-    """Say whether a program wrote into its inputs, as a shortened one may, and take it back."""
+    """Restore inputs that a program wrote to, as a shrunk program may; return `True` if there were any."""
     written = [(x, value) for x, value in zip(inputs, before, strict=True) if not np.array_equal(x, value)]
     for x, value in written:
         x[...] = value
@@ -162,7 +162,7 @@ def _restored(inputs: Sequence[Any], before: Sequence[Any]) -> bool:
 
 @dataclass
 class Failure:
-    """A program that fails, as short as it could be made."""
+    """A failing program, shrunk."""
 
     seed: int
     program: Program
@@ -170,13 +170,13 @@ class Failure:
 
     @property
     def signature(self) -> tuple[str, ...]:
-        """What it has in common with failures that are likely the same: the check, and the functions in the program."""
+        """The key of failures with a likely common cause: the check and the functions in the program."""
         names = set(re.findall(r"\w+(?=\()|\.T\b|\.flat\b", "\n".join(self.program.lines)))
         layers = [layer.name for layer in self.program.layers] if isinstance(self.program, Nest) else []
         return (*alike(self.finding), *sorted(names), *layers)
 
     def __str__(self) -> str:
-        """The report, which can be pasted and run."""
+        """Return a report as source that runs."""
         head = f"# seed {self.seed}: {self.finding.check} is {self.finding.outcome}\n"
         detail = "".join(f"# {line}\n" for line in self.finding.detail.splitlines()[:12])
         end = ENDS.get(self.finding.check, "")
@@ -195,7 +195,7 @@ ENDS = {
     "vmap": "print(functad.vmap(program)(*[np.stack([x, x]) for x in inputs]))\nprint(program(*inputs))",
     "list": "print(functad.make_expressions(program)(*inputs)(*inputs))\nprint(program(*inputs))",
 }
-"""What shows each failure, after the program, its inputs and the imports."""
+"""Source lines that show a failure of each check; they follow the program, its inputs and the imports."""
 
 
 def way(finding: Finding) -> tuple[str, str, str]:
@@ -204,18 +204,18 @@ def way(finding: Finding) -> tuple[str, str, str]:
 
 
 def alike(finding: Finding) -> tuple[str, ...]:
-    """Return the key of failures of which one is shown: for bare exceptions with the place where they were raised."""
+    """Return the key of failures that are reported once; for exceptions other than functad's, it includes the raising line."""
     return (*way(finding), finding.detail.rpartition(", in ")[2] if finding.outcome == "bare" else "")
 
 
 def check_block(profile: str, seeds: range, refused: bool = False, checks: Sequence[str] = ()) -> tuple[Counts, list[Failure]]:
-    """Check programs; return how often what was found, and the first failures of each kind, made short.
+    """Check programs; return the counts of all findings and the first failures of each kind, shrunk.
 
     Args:
-        profile: a name from `PROFILES`.
-        seeds: of the programs.
-        refused: what is refused counts as a failure.
-        checks: names of checks; those of the profile by default.
+        profile: a name from `PROFILES` or `COMPILED`.
+        seeds: one seed per program.
+        refused: also return programs that functad refuses.
+        checks: names of checks; the checks of the profile by default.
     """
     counts: Counts = collections.Counter()
     tried: collections.Counter[tuple[str, ...]] = collections.Counter()
@@ -232,7 +232,7 @@ def check_block(profile: str, seeds: range, refused: bool = False, checks: Seque
 
 
 def _checks(profile: str, seed: int) -> Sequence[str]:
-    """Return the checks for one program: some are left to others, in turn."""
+    """Return the checks of one program: the optional checks rotate with the seed."""
     if profile in COMPILED:
         return ("compiled",)
     kind = PROFILES[profile]
@@ -243,7 +243,7 @@ def _checks(profile: str, seed: int) -> Sequence[str]:
 
 
 def made_short(seed: int, program: Program, finding: Finding) -> Failure:
-    """Return a failure with the shortest program that fails in the same way."""
+    """Return a failure with the shortest program found that fails in the same way."""
     first = [] if isinstance(program, (Nest, Case)) else ["value"]
     checks = [*[name for name in first if name != finding.check], finding.check]
 
@@ -257,7 +257,7 @@ def made_short(seed: int, program: Program, finding: Finding) -> Failure:
 def run(
     profile: str, programs: int, seed: int, processes: int, refused: bool = False
 ) -> Iterator[tuple[int, Counts, list[Failure]]]:
-    """Check programs in blocks; yield after each block, in order, how many are done, and what `check_block` returns."""
+    """Check programs in blocks; after each block, in order, yield the number done and the results of `check_block`."""
     blocks = [range(first, min(first + BLOCK, seed + programs)) for first in range(seed, seed + programs, BLOCK)]
     check = functools.partial(check_block, profile, refused=refused)
     context, done = multiprocessing.get_context("spawn"), 0
@@ -272,7 +272,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return 1 if a program failed, else 0.
 
     Args:
-        arguments: those of the command line by default.
+        arguments: the arguments; default: the command line.
     """
     parser = argparse.ArgumentParser("python -m functad.testing.fuzz", description="Check random NumPy programs.")
     parser.add_argument(
@@ -295,13 +295,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def say(text: str) -> None:
-    """Print at once: a run may take hours."""
+    """Print and flush, because a run may take hours."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
 
 def _report(profile: str, given: argparse.Namespace) -> bool:
-    """Run one profile and print what comes of it; return whether something failed."""
+    """Run one profile and print its findings; return `True` if a program failed."""
     counts: Counts = collections.Counter()
     shown: set[tuple[str, ...]] = set()
     start = time.perf_counter()

@@ -1,6 +1,6 @@
-"""`check_grads`: the derivatives that functad gives for a function against numerical ones, in both modes and to any order.
+"""`check_grads`: compare functad's derivatives of a function with numerical ones, in both modes and to any order.
 
-A derivative of order two is the derivative of the function `x, t -> J t`, or `x, g -> g^T J`, which is checked like any other.
+A second derivative is checked as the first derivative of the function `x, t -> J t` or `x, g -> g^T J`.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from functad.trees.structure import flatten
 Mode = Literal["rev", "fwd"]
 MODES = {"rev": "reverse", "fwd": "forward"}
 TOLERANCES = {8: (1e-8, 1e-6), 4: (1e-4, 1e-3)}
-"""`atol` and `rtol` by the bytes of a real number, for numbers of size 1 and functions of some thousand roundings."""
+"""`atol` and `rtol` by the bytes of a real number, for numbers of size 1 and functions with some thousand roundings."""
 LOOKED_AT = 256
-"""How many elements of an input are moved one by one: to find those at a kink, or to name the one that is wrong."""
+"""Number of elements per input that are perturbed one by one, to find elements at a kink or to name a wrong element."""
 
 
 def check_grads(
@@ -42,25 +42,24 @@ def check_grads(
 ) -> None:
     """Check derivatives of `f` at `args` against numerical ones.
 
-    They are compared in random directions, so the cost does not grow with the size of the arguments: some seven evaluations
-    of `f` and one derivative for each mode, and as much for each of the `len(modes)` derivatives of the next order. The
-    numerical side is a complex step where `f` continues to complex numbers, else central differences in double precision,
-    also for arguments in single precision. What depends on an argument at a kink, where the one-sided differences disagree,
-    is left out.
+    The comparison uses random directions, so its cost does not grow with the size of the arguments. Each mode takes about
+    seven evaluations of `f` and one derivative, and as much again for each of the `len(modes)` derivatives of the next order.
+    The numerical derivative is a complex step if `f` accepts complex numbers, else central differences. Both use double
+    precision, also for arguments in single precision. Elements at a kink, where one-sided differences disagree, are skipped.
 
     Args:
-        f: a function of arrays and numbers, or trees of them, that returns such.
-        args: its arguments; floating-point and complex ones are differentiated.
+        f: a function that takes and returns arrays, numbers, or pytrees of them.
+        args: its arguments; `check_grads` differentiates with respect to the floating-point and complex ones.
         order: the highest order of derivative.
-        modes: `rev` for reverse, `fwd` for forward, or both; from the second order on also each over the other.
-        atol: allowed absolute error; default 1e-8, or 1e-4 in single precision.
-        rtol: allowed error relative to the largest number in the same array; default 1e-6, or 1e-3 in single precision.
-        seed: of the random directions.
+        modes: `rev` for reverse, `fwd` for forward, or both; from the second order on also their compositions.
+        atol: absolute tolerance. Default: 1e-8, or 1e-4 in single precision.
+        rtol: tolerance relative to the largest number of the same array. Default: 1e-6, or 1e-3 in single precision.
+        seed: seed of the random directions.
 
     Raises:
         WrongDerivativeError: a derivative is wrong; the message names order, mode, input, element and both numbers.
-        NothingComparedError: there was nothing to compare.
-        ValueError: `order` or `modes` are none.
+        NothingComparedError: no derivative could be compared.
+        ValueError: `order` or `modes` is invalid.
 
     Example:
         >>> import functad
@@ -79,7 +78,7 @@ def check_grads(
 
 @dataclass(frozen=True)
 class _Point:
-    """A function of arrays, which returns a list of arrays, at the point where it is differentiated."""
+    """A function from arrays to a list of arrays, with the point of differentiation."""
 
     name: str
     function: Callable[..., list[Any]]
@@ -92,14 +91,14 @@ class _Point:
 
     @staticmethod
     def of(f: Callable[..., Any], args: Sequence[Any], atol: float | None, rtol: float | None) -> _Point:
-        """Return a function of trees as one of those leaves that are inexact."""
+        """Return a function of pytrees as a function of their inexact leaves."""
         leaves, structure = flatten(tuple(args))
         places = [i for i, leaf in enumerate(leaves) if _is_inexact(leaf)]
         name = name_of(f)
         if not places:
             raise NothingComparedError(f"{name} has no floating-point or complex argument to differentiate by: {args!r}.")
 
-        @functools.wraps(f)  # messages are to name it
+        @functools.wraps(f)  # messages name `f`
         def function(*primals: Any) -> list[Any]:
             full = list(leaves)
             for i, primal in zip(places, primals, strict=True):
@@ -115,11 +114,11 @@ class _Point:
         low, high = TOLERANCES[4 if single else 8]
         tolerance = (low if atol is None else atol, high if rtol is None else rtol)
         paths = structure.paths("args")
-        real_bytes = min(_bytes(dtype_of(value)) for value in precise)  # f may round in between whatever it is given
+        real_bytes = min(_bytes(dtype_of(value)) for value in precise)  # `f` may round to float32 inside for any input
         return _Point(name, function, [leaves[i] for i in places], [paths[i] for i in places], tolerance, real_bytes)
 
     def check(self, order: int, modes: tuple[Mode, ...], generator: np.random.Generator) -> None:
-        """Check the derivatives of this order, then those of the derivatives."""
+        """Check the first derivatives of this function; for a higher order, check the functions that compute them."""
         for mode in modes:
             _Comparison(self, mode, generator).run()
         if order > 1:
@@ -127,7 +126,7 @@ class _Point:
                 self.derivative(mode, generator).check(order - 1, modes, generator)
 
     def derivative(self, mode: Mode, generator: np.random.Generator) -> _Point:
-        """Return the function of the point and a direction that gives the derivative in this direction."""
+        """Return the JVP (`fwd`) or VJP (`rev`) as a function of the point and of its tangents or cotangents."""
         count = len(self.primals)
         if mode == "fwd":
             ends = _directions(self.primals, generator)
@@ -160,13 +159,13 @@ class _Point:
 
 
 class _Comparison:
-    """The derivatives of one function in one mode against numerical ones.
+    """The comparison of one function's derivatives in one mode with numerical ones.
 
     Attributes:
-        doubles: the point in double precision, at which differences are taken.
-        scales: the size of a step in each input: that of its elements, but not below 1.
-        twice: trust only what steps of two sizes agree on. Beside a kink that is nearer than the step, as of `abs(x) ** 1.5`,
-            one step can be off by more than it tells, so a disagreement counts if it is found in this way too.
+        doubles: the point in double precision, used for differences.
+        scales: step size per input: the size of its elements, at least 1.
+        twice: accept an element only if steps of two sizes agree. If a kink is nearer than the step, as for
+            `abs(x) ** 1.5`, the error of one step can exceed its uncertainty. A failure is therefore repeated with `twice`.
     """
 
     def __init__(self, point: _Point, mode: Mode, generator: np.random.Generator) -> None:
@@ -180,11 +179,11 @@ class _Comparison:
         self.twice = False
 
     def run(self) -> None:
-        """Compare.
+        """Compare the derivatives; repeat a failed comparison with steps of two sizes.
 
         Raises:
             WrongDerivativeError: the derivatives disagree.
-            NothingComparedError: there are no numerical ones.
+            NothingComparedError: no numerical derivative is reliable.
         """
         if not _within(*self._pair(*self._smooth())):
             self.twice = True
@@ -193,10 +192,10 @@ class _Comparison:
                 self._blame(direction)
 
     def _smooth(self) -> tuple[Sequence[Any], list[Measured]]:
-        """Return a direction without kinks, and the derivative in it.
+        """Return a direction without kinks, and the numerical derivative along it.
 
         Raises:
-            NothingComparedError: there is none.
+            NothingComparedError: no element of the arguments or results is free of kinks.
         """
         direction = self.direction
         measured = self._measure(direction)
@@ -217,7 +216,7 @@ class _Comparison:
         return measure(self.point.function, self.doubles, direction, real_bytes=self.point.real_bytes, twice=self.twice)
 
     def _without_kinks(self) -> list[Any]:
-        """Return the direction with zeros for the elements of the inputs that cannot be moved without meeting a kink."""
+        """Return the direction with zeros for the input elements that cause a kink when they move."""
         kept = []
         finite = [m.smooth for m in self._measure([v * 0 for v in self.direction])]
         for i, v in enumerate(self.direction):
@@ -233,7 +232,7 @@ class _Comparison:
         return kept
 
     def _only(self, direction: Sequence[Any], i: int, j: int | None = None) -> list[Any]:
-        """Return a direction with zeros everywhere but in input `i`, or its element `j`."""
+        """Return a direction with zeros everywhere except in input `i`, or except in its element `j`."""
         only = [v * 0 for v in direction]
         only[i] = direction[i]
         if j is not None:
@@ -243,9 +242,9 @@ class _Comparison:
         return only
 
     def _pair(self, direction: Sequence[Any], measured: Sequence[Measured]) -> tuple[Any, Any, Any]:
-        """Return the derivative in a direction as functad finds it, as measured, and the error that is allowed.
+        """Return functad's derivative along a direction, the measured derivative and the tolerance.
 
-        In forward mode that is an array; in reverse mode it is paired with a random cotangent, and one number.
+        The three are arrays in forward mode. In reverse mode they are numbers, paired with a random cotangent.
         """
         atol, rtol = self.point.tolerance
         if self.mode == "fwd":
@@ -259,7 +258,7 @@ class _Comparison:
         return pairing(self._pull(gs), direction), expected, atol + rtol * size + doubt
 
     def _cotangent(self, measured: Measured, *, alone: bool) -> Any:
-        """Return a random cotangent for a result, zero where it has no derivative; 1 for the only number there is."""
+        """Return a random cotangent of a result, zero where it has no derivative; 1 if the result is a single number."""
         if alone:
             return np.where(measured.smooth, 1.0, 0.0)[()]
         drawn = np.asarray(self.generator.standard_normal(np.shape(measured.derivative)))
@@ -278,7 +277,7 @@ class _Comparison:
             return list(pullback([g.astype(dtype_of(y)) for g, y in zip(gs, values, strict=True)]))
 
     def _blame(self, direction: Sequence[Any]) -> None:
-        """Raise for the first input, and its first element, by which the derivative is wrong; else for all together."""
+        """Raise for the first input with a wrong derivative and its first wrong element, else for all arguments together."""
         worst: tuple[str, tuple[Any, Any, Any]] | None = None
         for i, path in enumerate(self.point.paths):
             numbers = self._compared(self._only(direction, i))
@@ -297,7 +296,7 @@ class _Comparison:
         self._fail(where, *_worst_of(*numbers))
 
     def _compared(self, direction: Sequence[Any]) -> tuple[Any, Any, Any]:
-        """Return found, expected and allowed for a direction of length 1, so that one element has its own derivative."""
+        """Return found, expected and allowed for a direction of length 1: for one element, its partial derivative."""
         length = math.sqrt(math.fsum(float(np.sum(np.abs(v) ** 2)) for v in direction)) or 1.0
         scale = max((scale for v, scale in zip(direction, self.scales, strict=True) if np.any(v)), default=1.0)
         unit = [v / length * scale for v in direction]
@@ -325,18 +324,18 @@ def _is_inexact(leaf: Any) -> bool:
 
 
 def _bytes(dtype: Any) -> int:
-    """Return how many bytes a real number of a dtype has."""
+    """Return the number of bytes of a real number of a dtype."""
     size: int = dtype.itemsize // (2 if dtype.kind == "c" else 1)
     return size
 
 
 def _as_array(value: Any) -> Any:
-    """Return a Python number as a NumPy scalar, anything else as it is."""
+    """Return a Python number as a NumPy scalar, and any other value unchanged."""
     return dtype_of(value).type(value) if type(value) in PYTHON_SCALARS else value
 
 
 def _directions(values: Sequence[Any], generator: np.random.Generator) -> list[Any]:
-    """Return random tangents or cotangents; 1 for the only number there is, so that messages show plain derivatives."""
+    """Return random tangents or cotangents; 1 for a single number, so that messages show plain derivatives."""
     arrays = [_as_array(value) for value in values]
     if _size_of(arrays) == 1:
         return [x * 0 + dtype_of(x).type(1) for x in arrays]
@@ -349,7 +348,7 @@ def _double(value: Any) -> Any:
 
 
 def _size(value: Any) -> float:
-    """Return the root mean square of what is finite."""
+    """Return the root mean square of the finite elements."""
     size = np.abs(value)
     size = size[np.isfinite(size)]
     return float(np.sqrt(np.mean(size**2))) if size.size else 0.0
@@ -360,12 +359,12 @@ def _size_of(arrays: Sequence[Any]) -> int:
 
 
 def _within(found: Any, expected: Any, allowed: Any) -> bool:
-    """Say whether everything agrees; NaN does not."""
+    """Return `True` if every error is within its tolerance; NaN is not."""
     return bool(np.all(np.abs(found - expected) <= allowed))
 
 
 def _worst_of(found: Any, expected: Any, allowed: Any) -> Iterator[Any]:
-    """Yield found, expected and allowed where they disagree most."""
+    """Yield found, expected and allowed for the element with the largest excess error."""
     found, expected, allowed = (np.atleast_1d(value) for value in (found, expected, allowed))
     excess = np.abs(found - expected) - allowed
     worst = int(np.argmax(np.where(np.isnan(excess), np.inf, excess)))

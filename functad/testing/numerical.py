@@ -1,7 +1,7 @@
-"""Derivatives found numerically: the independent side against which rules are judged.
+"""Numerical derivatives, the independent reference for derivative rules.
 
-A function here takes any number of arrays and returns a tuple of arrays. Its derivative in one direction is compared
-instead of its Jacobian: a wrong rule is wrong in a random direction too, at the cost of two evaluations.
+A function here takes any number of arrays and returns a tuple of arrays. Checks compare a directional derivative instead of
+the Jacobian: a wrong rule is also wrong in a random direction, and the comparison costs two evaluations.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from functad.transforms.walks.degenerate import random_like as random_numbers
 Function = Callable[..., Sequence[Any]]
 
 COMPLEX_STEP = 1e-40
-"""The step of `complex_step`: its square vanishes beside any number, and nothing is subtracted, so it may be tiny."""
+"""Step of `complex_step`. It can be tiny: its square vanishes beside any number, and no subtraction loses digits."""
 
 
 def random_like(value: Any, generator: np.random.Generator) -> Any:
@@ -38,7 +38,7 @@ def random_like(value: Any, generator: np.random.Generator) -> Any:
 
 
 def pairing(left: Sequence[Any], right: Sequence[Any]) -> float:
-    """Return `Re(sum a b)` over pairs of arrays, without conjugation: what a pull-back preserves.
+    """Return `Re(sum a b)` over pairs of arrays, without conjugation; a pullback preserves this pairing.
 
     Example:
         >>> pairing([np.array([1.0, 2.0])], [np.array([3.0, 4.0])])
@@ -50,17 +50,17 @@ def pairing(left: Sequence[Any], right: Sequence[Any]) -> float:
 def central_difference(
     function: Function, primals: Sequence[Any], direction: Sequence[Any], step: float | None = None
 ) -> list[Any]:
-    """Return the derivative of `function` at `primals` in a direction, from central differences of fourth order.
+    """Return the directional derivative of `function` at `primals` by central differences of fourth order.
 
-    With `D(h) = (f(x + h v) - f(x - h v)) / (2 h)` this is `(4 D(h) - D(2 h)) / 3`; its error is `h^4` times a fifth
-    derivative. The step is 2^-14 for float64: small beside the distance to the next kink, and rounding costs about 1e-11.
-    For differences of differences, where rounding costs as much again divided by the step, a longer one is better.
+    With `D(h) = (f(x + h v) - f(x - h v)) / (2 h)` the result is `(4 D(h) - D(2 h)) / 3`. Its error is `h^4` times a fifth
+    derivative. The step is 2^-14 for float64: small beside the distance to the next kink, with a rounding error near 1e-11.
+    Differences of differences need a longer step, because the division by the step amplifies rounding once more.
 
     Args:
         function: takes arrays, returns a sequence of arrays.
         primals: the point; float64 or complex128.
-        direction: an array like each of the primals.
-        step: h; by default chosen by the precision of the primals.
+        direction: one array per primal.
+        step: h. Default: depends on the precision of the primals.
 
     Returns:
         One array per result.
@@ -104,17 +104,16 @@ def numerical_jacobian(function: Callable[[Any], Any], x: Any) -> Any:
 
 
 def complex_step(function: Function, primals: Sequence[Any], direction: Sequence[Any]) -> list[Any] | None:
-    """Return `Im f(x + i h v) / h`, which is exact to rounding where a real function has a complex continuation.
+    """Return `Im f(x + i h v) / h`, exact to rounding if a real function has an analytic continuation.
 
     Args:
         function: takes arrays, returns a sequence of arrays.
         primals: the point: arrays of any shapes, float64 or complex128.
-        direction: an array like each of the primals.
+        direction: one array per primal.
 
     Returns:
-        One array per result; `None` if the arguments are complex anyway, or `function` does not take complex ones.
-        Whether `function` continues analytically cannot be seen: compare with `central_difference`
-        before trusting the result.
+        One array per result, or `None` if the primals are complex or `function` does not accept complex arrays. The result
+        is wrong if `function` does not continue analytically, so compare it with `central_difference`.
 
     Example:
         >>> complex_step(lambda x: [np.exp(x)], [np.float64(0.0)], [np.float64(1.0)])
@@ -126,7 +125,7 @@ def complex_step(function: Function, primals: Sequence[Any], direction: Sequence
         with warnings.catch_warnings():
             warnings.simplefilter("error", np.exceptions.ComplexWarning)
             out = function(*[x + 1j * (COMPLEX_STEP * v) for x, v in zip(primals, direction, strict=True)])
-    except (TypeError, ValueError, SystemError, np.exceptions.ComplexWarning):  # brentq of SciPy raises the third
+    except (TypeError, ValueError, SystemError, np.exceptions.ComplexWarning):  # SciPy's brentq raises SystemError
         return None
     return [np.imag(y) / COMPLEX_STEP for y in out]
 
@@ -134,17 +133,17 @@ def complex_step(function: Function, primals: Sequence[Any], direction: Sequence
 def directional_derivative(
     function: Function, primals: Sequence[Any], direction: Sequence[Any]
 ) -> tuple[list[Any], list[float]]:
-    """Return the derivative in a direction, and for each result how far it may be trusted.
+    """Return the directional derivative of each result, with its tolerance.
 
-    A complex step that central differences confirm takes their place.
+    A complex-step derivative replaces central differences where the two agree.
 
     Args:
         function: takes arrays, returns a sequence of arrays.
         primals: the point: arrays of any shapes, float64 or complex128.
-        direction: an array like each of the primals.
+        direction: one array per primal.
 
     Returns:
-        The derivatives, and a relative tolerance for each.
+        The derivatives, and a relative tolerance for each of them.
 
     Example:
         >>> directional_derivative(lambda x: [np.sin(x)], [np.float64(0.0)], [np.float64(1.0)])
@@ -163,24 +162,24 @@ def directional_derivative(
 
 
 DIFFERENCE_TOLERANCE = 1e-8
-"""For central differences of float64 numbers of size 1, whose error is near 1e-11: the rest is for large derivatives."""
+"""For central differences of float64 numbers of size 1. Their error is near 1e-11; the margin is for large derivatives."""
 
 EXACT_TOLERANCE = 1e-12
-"""For two ways of computing the same thing without subtracting neighbours, in float64."""
+"""For two exact computations of the same float64 values, without finite differences."""
 
 
 def agree(found: Any, expected: Any, tolerance: float, what: str, *, typed: bool = True) -> None:
-    """Compare two arrays.
+    """Compare two arrays by shape, value and optionally dtype.
 
     Args:
         found: an array or a number.
-        expected: what it should be.
-        tolerance: the largest `error` that is allowed.
-        what: the name of what is compared, and of the call that it is of.
-        typed: compare dtypes too.
+        expected: the reference.
+        tolerance: the largest accepted `error`.
+        what: the name of the quantity and of its call, for the message.
+        typed: also compare dtypes.
 
     Raises:
-        AssertionError: they differ in shape, in dtype, or by more than is allowed.
+        AssertionError: the arrays differ in shape, in dtype, or by more than the tolerance.
     """
     a, b = (f"{dtype_of(value) if typed else ''}{shape_of(value)}" for value in (found, expected))
     assert a == b, f"{what} is {a}, not {b}"
@@ -189,9 +188,9 @@ def agree(found: Any, expected: Any, tolerance: float, what: str, *, typed: bool
 
 
 def error(found: Any, expected: Any) -> float:
-    """Return the largest difference of two arrays, divided by the largest number in them if that is above 1.
+    """Return the largest difference of two arrays, divided by the largest finite number of `expected` if it is above 1.
 
-    NaN, and infinities that do not agree, count as infinitely wrong.
+    NaN and unequal infinities give infinity.
 
     Example:
         >>> error(np.array([1.0, 200.0]), np.array([1.0, 202.0])) < 0.01

@@ -1,24 +1,24 @@
-"""The checks of one entry of the registry, generated from its samples.
+"""Checks of one registry entry, generated from its samples.
 
-`check_primitive` runs them all. Each is a function of its own that raises an `AssertionError` with the entry, the sample call
-and the numbers that disagree.
+`check_primitive` runs all of them. Each check is a function that raises an `AssertionError` with the entry, the sample call and
+the numbers that disagree.
 
 | check | compares |
 |---|---|
-| `check_complete` | rule, samples and doc are there |
+| `check_complete` | rule, samples and doc exist |
 | `check_value` | result under a trace with NumPy's: structure, shapes, dtypes, values |
 | `check_forward` | tangent with the numerical derivative, element by element |
 | `check_reverse` | cotangents with tangents: `<g, J t> = <g J, t>`; their shapes and dtypes with the inputs |
-| `check_linear` | cotangents of a sum of `g` with the sum of cotangents; those of zero with zero |
-| `check_second_order` | derivatives of the pull-back, by inputs and by `g`, with numerical ones, in three mixtures of modes |
+| `check_linear` | cotangents of a sum of `g` with the sum of cotangents; cotangents for zero `g` with zero |
+| `check_second_order` | derivatives of the pullback with respect to inputs and `g`, numerically and across modes |
 | `check_abstract` | shape rule and expression list with the concrete result |
-| `check_abstract_reverse` | expression list of the pull-back with the pull-back |
+| `check_abstract_reverse` | expression list of the pullback with the pullback |
 | `check_precision` | float32: dtype of gradients, values against float64 |
 | `check_mixtures` | inputs of several dtypes, and Python numbers: value, cotangents |
-| `check_complex_refused` | a function that does not take complex numbers raises, traced or not |
-| `check_integers_refused` | `grad` by integers raises |
-| `check_refused` | a refused function raises, with its name, the reason and what to write instead |
-| `check_batches` | `vmap` of the call, its pull-back and its push-forward with a loop over examples |
+| `check_complex_refused` | a function without complex support raises, traced or not |
+| `check_integers_refused` | `grad` with respect to integers raises |
+| `check_refused` | a refused function raises, with its name, the reason and the alternative |
+| `check_batches` | `vmap` of the call, its pullback and its pushforward with a loop over examples |
 | `check_constant` | a function without derivative records nothing and has derivative zero |
 """
 
@@ -59,18 +59,18 @@ SINGLE_TYPES = (np.float32, np.complex64)
 
 
 def check_primitive(entry: Entry, *, seed: int = 0) -> None:
-    """Run every check that applies to an entry: on all its samples, in all four inexact dtypes.
+    """Run every check that applies to an entry, on all its samples, in all four inexact dtypes.
 
     Args:
         entry: a primitive, composite or constant.
-        seed: of the random inputs.
+        seed: seed of the random inputs.
 
     Example:
         >>> from functad.primitives.entry import ENTRIES
         >>> check_primitive(ENTRIES[np.sin])
 
     Raises:
-        AssertionError: a check failed; the message says which, on what call, and the numbers.
+        AssertionError: a check failed; the message has the check, the call and the numbers.
     """
     check_complete(entry)
     if isinstance(entry, Refused):
@@ -93,7 +93,7 @@ def check_primitive(entry: Entry, *, seed: int = 0) -> None:
 
 
 def check_call(call: Call, generator: np.random.Generator, double: Call | None = None) -> None:
-    """Run every check that applies to one call; in single precision, those that compare with the call in double precision."""
+    """Run every check that applies to one call; in single precision, only the comparisons with double precision."""
     check_value(call)
     if not call.primals:
         return
@@ -104,7 +104,7 @@ def check_call(call: Call, generator: np.random.Generator, double: Call | None =
     check_abstract(call)
     if is_constant(call.entry):
         check_constant(call, generator)
-        if not is_public(call.entry):  # functad's own ways to cut a derivative on purpose
+        if not is_public(call.entry):  # internal entries such as `stop_gradient` cut a nonzero derivative on purpose
             return
     if not call.smooth(*call.primals):
         return
@@ -117,13 +117,13 @@ def check_call(call: Call, generator: np.random.Generator, double: Call | None =
 
 
 def check_complete(entry: Entry) -> None:
-    """Check that an entry has what everything else follows from.
+    """Check that an entry has a doc, samples and its rules.
 
     Args:
         entry: a primitive, composite or constant.
 
     Raises:
-        AssertionError: something is missing; the message says what.
+        AssertionError: a part is missing; the message names it.
 
     Example:
         >>> from functad.primitives.entry import ENTRIES
@@ -140,7 +140,7 @@ def check_complete(entry: Entry) -> None:
 
 
 def _agree_pairing(left: tuple[Any, Any], right: tuple[Any, Any], tolerance: float, what: str, call: Call) -> None:
-    """Compare two pairings, relative to the size of what was added up."""
+    """Compare two pairings, relative to the sum of the absolute values of their terms."""
     found, expected = pairing(*left), pairing(*right)
     size = max(1.0, *(pairing([np.abs(a) for a in x], [np.abs(b) for b in y]) for x, y in (left, right)))
     wrong = abs(found - expected) / size
@@ -148,7 +148,7 @@ def _agree_pairing(left: tuple[Any, Any], right: tuple[Any, Any], tolerance: flo
 
 
 def check_value(call: Call) -> None:
-    """Check that the result under a trace is NumPy's, in structure, types, shapes, dtypes and values."""
+    """Check that the result under a trace equals NumPy's in structure, types, shapes, dtypes and values."""
     if not call.primals:
         return
     kinds: list[type] = []
@@ -182,7 +182,7 @@ def check_forward(call: Call, generator: np.random.Generator) -> None:
 
 
 def check_reverse(call: Call, generator: np.random.Generator) -> None:
-    """Check that cotangents have shape and dtype of their inputs, and pair with tangents: `<g, J t> = <g J, t>`."""
+    """Check that cotangents have the shape and dtype of their inputs, and that `<g, J t> = <g J, t>`."""
     direction = [random_like(x, generator) for x in call.primals]
     values, pullback = functad.vjp(call.smooth, *call.primals)
     g = tuple(random_like(value, generator) for value in values)
@@ -197,7 +197,7 @@ def check_reverse(call: Call, generator: np.random.Generator) -> None:
 
 
 def check_linear(call: Call, generator: np.random.Generator) -> None:
-    """Check that the pull-back is linear: `pull(a - 3 b) = pull(a) - 3 pull(b)`, and `pull(0)` is exactly zero."""
+    """Check that the pullback is linear: `pull(a - 3 b) = pull(a) - 3 pull(b)`, and `pull(0)` is exactly zero."""
     values, pullback = functad.vjp(call.smooth, *call.primals)
     left, right = (tuple(random_like(value, generator) for value in values) for _ in range(2))
     together = pullback(tuple(a - 3 * b for a, b in zip(left, right, strict=True)))
@@ -208,7 +208,7 @@ def check_linear(call: Call, generator: np.random.Generator) -> None:
 
 
 def check_second_order(call: Call, generator: np.random.Generator) -> None:
-    """Check the derivative of the pull-back, by the inputs and by `g`, in three mixtures of forward and reverse mode."""
+    """Check the derivatives of the pullback with respect to inputs and `g`: numerically, and in three compositions of modes."""
     primals, count = call.primals, len(call.primals)
     g = [random_like(value, generator) for value in call.smooth(*primals)]
 
@@ -226,7 +226,7 @@ def check_second_order(call: Call, generator: np.random.Generator) -> None:
     _agree_pairing(
         (pullback(weights), direction), (weights, tangents), 10 * EXACT_TOLERANCE, "second order: reverse over reverse", call
     )
-    # `<g, D^2 f[t, t]>`, by forward over forward and by forward over reverse.
+    # Compute `<g, D^2 f[t, t]>` by forward over forward and by forward over reverse.
     t = direction[:count]
     twice = functad.jvp(lambda *given: functad.jvp(call.smooth, given, t)[1], tuple(primals), t)[1]
     bent = functad.jvp(pull, point, (*t, *[x * 0 for x in g]))[1]
@@ -236,7 +236,7 @@ def check_second_order(call: Call, generator: np.random.Generator) -> None:
 def check_abstract(call: Call) -> None:
     """Check the shape rule and the expression list against the concrete result.
 
-    A function without derivative may refuse, if the shape of its result depends on values; so may those entered so.
+    Constants and entries marked `value_dependent` may raise `AbstractValueError`: the shape of their result depends on values.
     """
     expected = call.arrays(*call.primals)
     try:
@@ -256,7 +256,7 @@ def check_abstract(call: Call) -> None:
 
 
 def check_abstract_reverse(call: Call, generator: np.random.Generator) -> None:
-    """Check that rules can be traced without values: what is compiled later is the expression list of a gradient."""
+    """Check the expression list of a pullback: compilation needs rules that can be traced without values."""
     if call.entry.value_dependent:
         return
     seeds = tuple([random_like(value, generator) for value in call.smooth(*call.primals)])
@@ -271,7 +271,7 @@ def check_abstract_reverse(call: Call, generator: np.random.Generator) -> None:
 
 
 def check_precision(call: Call, double: Call, generator: np.random.Generator) -> None:
-    """Check that gradients in single precision keep it, and agree with those in double precision."""
+    """Check that gradients in single precision keep their dtype and agree with double precision."""
     if not call.smooth(*call.primals):
         return
     check_reverse(call, generator)
@@ -284,7 +284,7 @@ def check_precision(call: Call, double: Call, generator: np.random.Generator) ->
 
 
 def check_mixtures(call: Call, generator: np.random.Generator) -> None:
-    """Check value and cotangents where the inputs differ in dtype, or are Python numbers, where NumPy takes that in silence."""
+    """Check value and cotangents for inputs of mixed dtypes and for Python numbers, if NumPy accepts them without a warning."""
     for mixed in mixtures(call):
         try:
             with warnings.catch_warnings():
@@ -298,10 +298,10 @@ def check_mixtures(call: Call, generator: np.random.Generator) -> None:
 
 
 def mixtures(call: Call) -> Iterator[Call]:
-    """Yield the call with other kinds of input.
+    """Yield the call with other types of inputs.
 
-    If there are several inputs, the first in single precision, and real where the others are complex; then the arguments of
-    shape `()` as Python numbers, whose dtype yields to that of arrays.
+    If there are several inputs, the first becomes real, then single precision. Then arguments of shape `()` become Python
+    numbers, which are weakly typed.
     """
     first = call.positions[:1] if len(call.positions) > 1 else []
     numbers = [i for i in call.positions if is_public(call.entry) and call.is_number(i)]
@@ -327,9 +327,9 @@ def _to_single(value: Any) -> Any:
 
 
 def check_complex_refused(call: Call) -> None:
-    """Check that a call with complex inputs raises a `TypeError` under a trace, as it does in NumPy or because no rule fits.
+    """Check that a call with complex inputs raises a `TypeError` under a trace, from NumPy or because the rules are real only.
 
-    A function without derivative may do what NumPy does.
+    A function without derivative may instead behave as in NumPy.
     """
     if not call.primals:
         return
@@ -348,7 +348,7 @@ def check_complex_refused(call: Call) -> None:
 
 
 def check_integers_refused(call: Call) -> None:
-    """Check that `grad` by integers raises."""
+    """Check that `grad` with respect to integers raises."""
     if not call.primals:
         return
     integers = [np.real(x).astype(np.int64) for x in call.primals]
@@ -360,7 +360,7 @@ def check_integers_refused(call: Call) -> None:
 
 
 def check_refused(call: Call) -> None:
-    """Check that a refused function raises under a trace, and what the message says."""
+    """Check that a refused function raises under a trace, and check the parts of the message."""
     entry = call.entry
     assert isinstance(entry, Refused)
     assert call.primals, f"{call} has no input that could be a Tensor"
@@ -375,7 +375,7 @@ def check_refused(call: Call) -> None:
 
 
 def check_constant(call: Call, generator: np.random.Generator) -> None:
-    """Check that a function without derivative records nothing: its results are plain, and its derivatives zero."""
+    """Check that a function without derivative records nothing, returns plain results and has derivative zero."""
 
     def function(*primals: Any) -> Any:
         arrays = call.arrays(*primals)

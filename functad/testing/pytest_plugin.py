@@ -1,7 +1,7 @@
-"""The pytest plugin: the fixture `check_grads`. It imports functad when a test asks for the fixture, and not before.
+"""The pytest plugin with the fixture `check_grads`; it imports functad only when a test requests the fixture.
 
-In a wheel this file is a module of its own beside the package, `functad_pytest_plugin`: pytest imports its plugins at every
-start, also for tests that never differentiate, and importing a module of a package imports the package.
+A wheel installs this file as the top-level module `functad_pytest_plugin`. pytest imports its plugins at every start, and a
+module inside the package would import functad for tests that never differentiate.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def check_grads(request: pytest.FixtureRequest) -> Callable[..., None]:
-    """`functad.testing.check_grads`; a failure shows what is wrong, and nothing of how it was found.
+    """Return `functad.testing.check_grads`; failures show only the message, without the traceback of functad.
 
     A test `def test_loss(check_grads): check_grads(loss, [weights, data])` fails if a derivative of `loss` is wrong.
     """

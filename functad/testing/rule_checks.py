@@ -1,4 +1,4 @@
-"""`check_rules`: test what users promise of functions with derivative rules, and of linear functions."""
+"""`check_rules`: check user-defined derivative rules, and the linearity of functions."""
 
 from __future__ import annotations
 
@@ -23,39 +23,39 @@ from functad.trees.functions import tree_map
 from functad.trees.structure import Structure, difference, flatten
 
 TOLERANCE = 1e-3
-"""Relative to the size of results: a rule may compute with differences or a solver, and one that is wrong is far off."""
+"""Relative to the size of the results. Rules may use differences or a solver, and a wrong rule has a large error."""
 
 Flat = tuple[Sequence[Any], Structure]
-"""A tree as its leaves and its structure."""
+"""A pytree as its leaves and its structure."""
 
 
 def check_rules(f: Callable[..., Any], *args: Any, order: int = 1, linear: bool = False, **kwargs: Any) -> None:
-    """Check the rules of a function at some arguments.
+    """Check the rules of a function at the given arguments.
 
-    Each of these is checked if `f` has it:
+    The checks that apply to `f`:
 
-    - The derivative in both modes equals a numerical one (see `check_grads`).
-    - `fwd` of `custom_vjp`, and the rule of `custom_jvp`, return the value of the function: structure, shapes, dtypes, numbers.
-    - The rule of `custom_jvp` is linear in the tangents, for reverse mode transposes it.
+    - The derivative in both modes equals a numerical derivative (see `check_grads`).
+    - `fwd` of `custom_vjp` and the rule of `custom_jvp` return the value of the function: structure, shapes, dtypes, numbers.
+    - The rule of `custom_jvp` is linear in the tangents, because reverse mode transposes it.
     - The shape rule gives the shape and dtype of the value.
-    - The batch rule gives, for two examples at once, the values of one after the other.
+    - The batching rule gives, for a batch of two examples, the values of two separate calls.
 
-    Numbers are compared where both are finite. Values, and linearity, are compared to a thousandth.
+    Values and linearity are compared where both numbers are finite, with a relative tolerance of 1e-3.
 
     Args:
-        f: what `functad.primitive`, `numerical_primitive`, `custom_vjp` or `custom_jvp` returned; with `linear=True` any
-            function. It must return the same for the same arguments.
-        args: arguments for it; floating-point and complex ones are differentiated.
-        order: the highest order of derivative; 2 and more need rules that are NumPy code.
-        linear: check too that `f` is linear in its floating-point and complex arguments together, and that
-            `linear_transpose` gives its transpose: `g^T (A t) = (A^T g)^T t`. So it must be for `linear_transpose`, and for
-            the `matvec` of `custom_linear_solve`.
-        kwargs: arguments by name, which are held fixed.
+        f: a function returned by `functad.primitive`, `numerical_primitive`, `custom_vjp` or `custom_jvp`; any function if
+            `linear=True`. It must be deterministic.
+        args: its arguments; `check_rules` differentiates with respect to the floating-point and complex ones.
+        order: the highest order of derivative; 2 and more need rules in NumPy code.
+        linear: also check that `f` is linear in all its floating-point and complex arguments together, and that
+            `linear_transpose` gives the transpose: `g^T (A t) = (A^T g)^T t`. `linear_transpose` and the `matvec` of
+            `custom_linear_solve` need this property.
+        kwargs: keyword arguments, held fixed.
 
     Raises:
-        WrongDerivativeError: a derivative differs from the numerical one; the message names the rule, and the argument.
-        CustomRuleError: one of the others is wrong; the message names the rule, and where it is defined.
-        NotLinearError: (with `linear`) an operation is not linear; the message names it.
+        WrongDerivativeError: a derivative differs from the numerical one; the message names the rule and the argument.
+        CustomRuleError: another check failed; the message names the rule and the place of its definition.
+        NotLinearError: an operation is not linear (only with `linear`); the message names the operation.
 
     Example:
         >>> import numpy as np, functad
@@ -83,7 +83,7 @@ def check_rules(f: Callable[..., Any], *args: Any, order: int = 1, linear: bool 
             return fixed(*given)
         except Exception as error:
             if any(dtype_of(a).kind == "c" for a in flatten(given)[0] if type(a) is complex or hasattr(a, "dtype")):
-                raise TypeError(str(error)) from error  # which tells the check that there is no complex continuation
+                raise TypeError(str(error)) from error  # tells `complex_step` that there is no complex continuation
             raise
 
     atol, rtol = (1e-5, 1e-4) if "approximate=" in _name(f) else (None, None)
@@ -96,7 +96,7 @@ def check_rules(f: Callable[..., Any], *args: Any, order: int = 1, linear: bool 
 
 
 def _of_arrays(f: Any, fixed: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Callable[..., Any], list[Any]]:
-    """Return a function of trees as a function of the arrays and numbers among its leaves, and these."""
+    """Return a function of pytrees as a function of the arrays and numbers among its leaves, and these leaves."""
     leaves, structure = flatten(args)
     places = [i for i, leaf in enumerate(leaves) if is_array_or_number(leaf)]
 
@@ -108,7 +108,7 @@ def _of_arrays(f: Any, fixed: Callable[..., Any], args: tuple[Any, ...]) -> tupl
 
 
 def _rule(f: Any, wrong: WrongDerivativeError) -> str:
-    """Return the rule that gave a wrong first derivative; without a rule for forward mode it is the other, transposed."""
+    """Return the name of the rule that gave a wrong first derivative; a mode without its own rule uses the other rule."""
     if isinstance(f, CustomFunction):
         pushes = f.jvp is not None and (wrong.mode.startswith("forward") or f.bwd is None)
         return f"the {'JVP' if pushes else 'backward'} rule of {_name(f)}"
@@ -121,7 +121,7 @@ def _rule(f: Any, wrong: WrongDerivativeError) -> str:
 
 
 def _check_custom(f: CustomFunction[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Check the values that `fwd` and the JVP rule of a function return, and that the JVP rule is linear.
+    """Check the value returned by `fwd` and by the JVP rule of a function, and the linearity of the JVP rule.
 
     Raises:
         CustomRuleError: a rule is wrong.
@@ -149,7 +149,7 @@ def _check_value(rule: str, found: Flat, expected: Flat) -> None:
     """Compare the value that a rule returned with the value of the function.
 
     Raises:
-        CustomRuleError: they differ.
+        CustomRuleError: the two values differ.
     """
     if found[1] != expected[1]:
         raise CustomRuleError(
@@ -166,10 +166,10 @@ _FIRST = "Return the value of the function first, such as f(*args)."
 
 
 def _check_linear(f: Any, flat: Callable[..., Any], arrays: list[Any]) -> None:
-    """Check that a function is linear in its inexact arguments, and its transpose.
+    """Check that a function is linear in its inexact arguments, and check its transpose.
 
     Raises:
-        CustomRuleError: it is not linear, or the transpose is another.
+        CustomRuleError: the function is not linear, or the transpose is wrong.
         NotLinearError: an operation is not linear.
     """
     places = [i for i, a in enumerate(arrays) if is_inexact(a)]
@@ -197,11 +197,11 @@ def _check_linear(f: Any, flat: Callable[..., Any], arrays: list[Any]) -> None:
 
 
 def is_additive(f: Callable[[list[Any]], Sequence[Any]], likes: Sequence[Any]) -> bool:
-    """Return `True` if `f(u - 2 v) = f(u) - 2 f(v)` for random numbers: so that `f`, over leaves, can be linear.
+    """Return `True` if `f(u - 2 v) = f(u) - 2 f(v)` for random leaves `u` and `v`, a necessary condition of linearity.
 
     Args:
-        f: from a list of leaves to one of leaves; `None` stands for zero in the latter.
-        likes: have the shapes and dtypes of the leaves; where one is `None`, so is the leaf.
+        f: maps a list of leaves to a list of leaves; `None` in its result means zero.
+        likes: examples of the leaves, with their shapes and dtypes; `None` gives the leaf `None`.
     """
     generator = np.random.default_rng(0)
     us: list[Any] = [None if like is None else random_like(like, generator) for like in likes]
@@ -213,7 +213,7 @@ def is_additive(f: Callable[[list[Any]], Sequence[Any]], likes: Sequence[Any]) -
 
 
 def _agree(found: Any, expected: Any) -> bool:
-    """Return `True` if two arrays are the same but for rounding, wherever both are finite."""
+    """Return `True` if two arrays agree within `TOLERANCE` wherever both are finite."""
     found, expected = [np.asarray(a, np.result_type(a, np.float64)) for a in (found, expected)]
     finite = np.isfinite(found) & np.isfinite(expected)
     found, expected = found[finite], expected[finite]
@@ -222,10 +222,10 @@ def _agree(found: Any, expected: Any) -> bool:
 
 
 def _check_spec(f: Any, flat: Callable[..., Any], arrays: list[Any]) -> None:
-    """Check the shape rule, if there is one, or the shapes that an abstract trace finds.
+    """Check the shape rule, or the shapes of an abstract trace if there is no shape rule.
 
     Raises:
-        CustomRuleError: it gives another shape or dtype.
+        CustomRuleError: an abstract trace gives another shape or dtype than the call.
     """
     leaves, structure = flatten(flat(*arrays))
     for a, b, path in zip(leaves, flatten(functad.eval_shape(flat, *arrays))[0], structure.paths("result"), strict=True):
@@ -236,10 +236,10 @@ def _check_spec(f: Any, flat: Callable[..., Any], arrays: list[Any]) -> None:
 
 
 def _check_batch(f: Any, flat: Callable[..., Any], arrays: list[Any]) -> None:
-    """Check the rule of `vmap`, if there is one: two examples at once against one after the other.
+    """Check the batching rule of a function, if it has one: a batch of two examples against two calls.
 
     Raises:
-        CustomRuleError: it gives something else.
+        CustomRuleError: the results differ.
     """
     own = f.entry is not None and f.entry.batch is not None if isinstance(f, RegisteredFunction) else getattr(f, "batch", None)
     if not own:
@@ -257,7 +257,7 @@ def _check_batch(f: Any, flat: Callable[..., Any], arrays: list[Any]) -> None:
 
 
 def _strong(leaf: Any) -> Any:
-    """Return a floating-point or complex number of Python as one of NumPy, anything else as it is."""
+    """Return a Python float or complex as a NumPy scalar, and any other leaf unchanged."""
     return PYTHON_SCALARS[type(leaf)].type(leaf) if type(leaf) in (float, complex) else leaf
 
 

@@ -1,4 +1,4 @@
-"""Sample calls of an entry of the registry, as functions of the inputs that are differentiated."""
+"""Sample calls of registry entries, as functions of their differentiable inputs."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from functad.trees.structure import Structure, flatten
 
 
 def every_entry() -> list[Entry]:
-    """Return all entries: of NumPy's functions, of `scipy.special`'s if SciPy is installed, and of what only rules call.
+    """Return all entries: NumPy functions, `scipy.special` functions if SciPy is installed, and internal functions of rules.
 
-    The registry itself holds what has been imported so far, which depends on what else ran.
+    The registry `ENTRIES` alone holds only the entries imported so far.
 
     Returns:
-        A list with an entry for each function.
+        One entry per function.
 
     Example:
         >>> [entry.name for entry in every_entry() if entry.function is np.linalg.inv]
@@ -36,7 +36,7 @@ def every_entry() -> list[Entry]:
 
 
 def label(entry: Entry) -> str:
-    """Return the name of an entry and of its module, which no other has.
+    """Return the name of an entry, with its module unless that is `numpy`; labels are unique.
 
     Example:
         >>> label(vocabulary.find(np.linalg.inv)), label(vocabulary.find(np.inner))
@@ -49,13 +49,13 @@ def label(entry: Entry) -> str:
 class InputSource:
     """Makes random inputs for sample calls: `array(*shape, low=-2.0, high=2.0)`.
 
-    All real parts made by one source differ by at least a thousandth of their interval, and keep as far from multiples of one
-    half: no ties, no kinks, within reach of a finite difference. Sources with the same seed make the same numbers in every
-    dtype, rounded to float32.
+    All real parts from one source differ by at least a thousandth of their interval, and are as far from multiples of 1/2. So
+    finite differences meet no ties and no kinks. Sources with the same seed give the same numbers in every dtype, rounded to
+    float32.
 
     Args:
-        dtype: of the inputs.
-        seed: of the random numbers.
+        dtype: dtype of the inputs.
+        seed: seed of the random numbers.
 
     Example:
         >>> array = InputSource(np.float32)
@@ -70,7 +70,7 @@ class InputSource:
         self._taken: list[float] = []
 
     def __call__(self, *shape: int, low: float = -2.0, high: float = 2.0) -> Any:
-        """Return an array of a shape, or a NumPy scalar for the shape `()`, with values between `low` and `high`."""
+        """Return an array of the given shape (a NumPy scalar for `()`) with values between `low` and `high`."""
         count = int(np.prod(shape, dtype=int))
         values = np.array([self._draw(low, high) for _ in range(count)], np.float32).reshape(shape).astype(np.float64)
         if self.dtype.kind == "c":
@@ -91,14 +91,14 @@ class InputSource:
 
 @dataclass(frozen=True)
 class Call:
-    """One sample call of an entry, as a function of the inputs that are differentiated.
+    """One sample call of an entry, as a function of its differentiable inputs.
 
     Attributes:
         entry: the entry.
-        number: which of its samples.
+        number: the index of the sample.
         leaves: all leaves of `(args, kwargs)`.
-        structure: how they are put together.
-        positions: which leaves are differentiated: inexact arrays and NumPy scalars.
+        structure: the structure of `(args, kwargs)`.
+        positions: indices of the differentiable leaves: inexact arrays and NumPy scalars.
 
     Example:
         >>> call = calls(ENTRIES[np.multiply], np.float64)[0]
@@ -114,22 +114,22 @@ class Call:
 
     @property
     def primals(self) -> list[Any]:
-        """The inputs that are differentiated."""
+        """The differentiable inputs."""
         return [self.leaves[i] for i in self.positions]
 
     @cached_property
     def value(self) -> Any:
-        """NumPy's own result."""
+        """The result of plain NumPy."""
         return self.result(*self.primals)
 
     def result(self, *primals: Any) -> Any:
         """Call the function with other inputs.
 
         Args:
-            primals: arrays or numbers in the places of those that are differentiated.
+            primals: arrays or numbers that replace the differentiable inputs.
 
         Returns:
-            What the function returns: an array, or a tree of arrays.
+            The result of the function, an array or a pytree; for an in-place function, the array that it wrote to.
         """
         leaves = list(self.leaves)
         for i, primal in zip(self.positions, primals, strict=True):
@@ -147,7 +147,7 @@ class Call:
         """Return the arrays and numbers among the results.
 
         Args:
-            primals: arrays or numbers in the places of those that are differentiated.
+            primals: arrays or numbers that replace the differentiable inputs.
 
         Returns:
             A tuple of arrays and numbers.
@@ -155,10 +155,10 @@ class Call:
         return tuple([leaf for leaf in flatten(self.result(*primals))[0] if is_array(leaf)])
 
     def smooth(self, *primals: Any) -> tuple[Any, ...]:
-        """Return the inexact arrays among the results, which can have a derivative.
+        """Return the inexact arrays and numbers among the results; only these can have a derivative.
 
         Args:
-            primals: arrays or numbers in the places of those that are differentiated.
+            primals: arrays or numbers that replace the differentiable inputs.
 
         Returns:
             A tuple of arrays and numbers, floating-point or complex.
@@ -166,13 +166,13 @@ class Call:
         return tuple([leaf for leaf in self.arrays(*primals) if dtype_of(leaf).kind in "fc"])
 
     def is_number(self, position: int) -> bool:
-        """Say whether a leaf is an argument by itself, not in a list, and a real scalar.
+        """Return `True` if a leaf is a real scalar and a whole argument, not an element of a list.
 
         Args:
-            position: among `leaves`.
+            position: index into `leaves`.
 
         Returns:
-            Whether it is one.
+            `True` for a real scalar argument, else `False`.
         """
         leaf, path = self.leaves[position], self.structure.paths("")[position]
         return leaf.shape == () and leaf.dtype.kind == "f" and path.count("[") == 2
@@ -184,26 +184,26 @@ class Call:
 
 
 def is_public(entry: Entry) -> bool:
-    """Say whether users call the function of an entry; otherwise only rules do, and call the entry itself."""
+    """Return `True` if users call the function of an entry; rules call other entries directly."""
     return ENTRIES.get(entry.function) is entry
 
 
 def is_array(value: Any) -> bool:
-    """Say whether a value is an array, a NumPy scalar, a number or a Tensor."""
+    """Return `True` if a value is an array, a NumPy scalar, a number or a Tensor."""
     if type(value) in PYTHON_SCALARS:
         return True
     return not isinstance(value, type) and hasattr(value, "dtype") and hasattr(value, "shape")
 
 
 def is_constant(entry: Entry) -> bool:
-    """Say whether an entry is declared to have derivative zero."""
+    """Return `True` if an entry declares derivative zero."""
     return getattr(entry, "kind", None) == "constant"
 
 
 def unheard(function: Any) -> AbstractContextManager[None]:
-    """Return a context without the warning of a function that NumPy advises against: it is checked for as long as it is there.
+    """Return a context that hides the warning of a function deprecated by NumPy; entries stay checked until NumPy removes them.
 
-    Filters are changed for no other function, since that takes longer than many a call.
+    Other functions get a null context, because changing warning filters takes longer than most calls.
     """
     return _unheard(function.__name__) if "deprecated" in (getattr(function, "__doc__", None) or "") else nullcontext()
 
@@ -232,10 +232,10 @@ def calls(entry: Entry, dtype: Any, seed: int = 0) -> list[Call]:
     Args:
         entry: one of `every_entry()`.
         dtype: floating-point or complex.
-        seed: of the random inputs.
+        seed: seed of the random inputs.
 
     Returns:
-        A `Call` for each sample; none for an entry that has no samples.
+        One `Call` per sample; an empty list for an entry without samples.
 
     Example:
         >>> [str(call) for call in calls(ENTRIES[np.sin], np.float32)][1]

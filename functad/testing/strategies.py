@@ -1,4 +1,4 @@
-"""Hypothesis strategies: arrays, trees of arrays, and random NumPy programs. Needs the extra `testing`.
+"""Hypothesis strategies for arrays, pytrees of arrays and random NumPy programs. Needs the extra `testing`.
 
 Example:
     >>> from hypothesis import given, settings
@@ -27,7 +27,7 @@ except ImportError as missing:
     raise ImportError("functad.testing.strategies needs Hypothesis: pip install 'functad[testing]'.") from missing
 
 SPECIAL = (0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-30, -1e-30, 1e30, 0.5)
-"""Values at which functions have kinks, poles or no value, and some that over- or underflow when squared."""
+"""Values at which functions have kinks, poles or no value, and values with a square that overflows or underflows."""
 
 
 def arrays(
@@ -44,17 +44,18 @@ def arrays(
     """Return a strategy for floating-point and complex arrays.
 
     Args:
-        dtype: of the arrays.
-        shape: their shape, or a strategy for it; by default any with at most `max_rank` axes of `0` to `max_side` elements.
-        max_rank: the largest number of axes of shapes that are drawn.
+        dtype: dtype of the arrays.
+        shape: shape of the arrays, or a strategy for it. Default: at most `max_rank` axes of `0` to `max_side` elements.
+        max_rank: the largest number of axes of drawn shapes.
         max_side: the largest length of their axes.
-        low: lower limit of the elements, and of real and imaginary parts.
-        high: upper limit of these.
-        separated: no two elements are closer than a five-thousandth of the interval: no ties within reach of a difference.
-        special: some elements are zero (of both signs), infinite, NaN, tiny or huge, or equal to each other.
+        low: lower limit of the elements, or of their real and imaginary parts.
+        high: upper limit of the same.
+        separated: no two elements are closer than 1/5000 of the interval (up to 2000 elements), so finite differences meet
+            no ties.
+        special: some elements are zero (of both signs), infinite, NaN, tiny, huge, or equal to each other.
 
     Raises:
-        ValueError: `dtype` is not inexact, or both `separated` and `special` are asked for.
+        ValueError: `dtype` is not inexact, or both `separated` and `special` are true.
 
     Example:
         >>> from hypothesis import find
@@ -87,7 +88,7 @@ def _elements(dtype: np.dtype[Any], low: float, high: float, *, special: bool) -
 
 
 def _separated(dtype: np.dtype[Any], shape: Any, low: float, high: float, seed: int) -> Any:
-    """Return different points of a grid, which keeps a thousandth of its step from round numbers."""
+    """Return distinct points of a grid with an offset of 0.123 steps, so that they avoid round numbers."""
     generator = np.random.default_rng(seed)
     count = int(np.prod(shape, dtype=int))
     steps = max(4000, 2 * count)
@@ -100,11 +101,11 @@ def _separated(dtype: np.dtype[Any], shape: Any, low: float, high: float, seed: 
 
 
 def trees(leaves: st.SearchStrategy[Any] | None = None, *, max_leaves: int = 5) -> st.SearchStrategy[Any]:
-    """Return a strategy for nested dicts, lists and tuples of arrays.
+    """Return a strategy for pytrees of arrays: nested dicts, lists and tuples.
 
     Args:
         leaves: a strategy for the leaves; `arrays()` by default.
-        max_leaves: about how many leaves a tree may have.
+        max_leaves: the approximate largest number of leaves.
 
     Example:
         >>> from hypothesis import find
@@ -121,7 +122,7 @@ def trees(leaves: st.SearchStrategy[Any] | None = None, *, max_leaves: int = 5) 
 
 
 _below = functools.cache(lambda n: st.integers(0, n - 1))
-"""The strategy for one of `0 ... n - 1`: a program draws from it dozens of times."""
+"""Return the strategy for the integers `0 ... n - 1`, cached because a program draws from it dozens of times."""
 
 
 @st.composite
@@ -134,12 +135,12 @@ def programs(
     layouts: bool = False,
     numbers: bool = False,
 ) -> Program:
-    """Return a strategy for random NumPy programs with inputs to call them with; see `functad.testing.Program`.
+    """Return a strategy for random NumPy programs with their inputs; see `functad.testing.Program`.
 
-    A failing example shrinks to few lines and prints as plain source.
+    A failing example shrinks to a few lines and prints as plain source.
 
     Args:
-        draw: given by Hypothesis.
+        draw: supplied by Hypothesis.
         max_operations, max_rank, families, mutation, layouts, numbers: as for `functad.testing.draw_program`.
 
     Example:

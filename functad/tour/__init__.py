@@ -1,6 +1,6 @@
-"""The tour, `python -m functad`: what functad does, shown on handwritten digits, with everything checked and timed.
+"""The tour, `python -m functad`: a demonstration of functad on handwritten digits, with checks and timings.
 
-A chapter is a function that takes the `Tour`, prints what it finds and adds its results; `CHAPTERS` is their order.
+A chapter is a function that takes the `Tour`, prints its findings and adds its results. `CHAPTERS` is the order.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ CHAPTERS: tuple[tuple[str, Callable[[Tour], None]], ...] = (
     ("The picture", save_picture),
 )
 
-# The packages of the extra `examples`: what is imported, and what is installed for it.
+# The packages of the extra `examples`: module name and package name.
 EXTRA = {"sklearn": "scikit-learn", "matplotlib": "matplotlib", "threadpoolctl": "threadpoolctl", "tqdm": "tqdm"}
 
 BESIDE = ("scipy", "llvmlite", "jax", "dask", "torch")
-"""Packages that functad works with where they are installed."""
+"""Optional packages that functad works with."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the tour and return the exit code.
 
     Args:
-        arguments: the command line without the program's name; by default that of the process.
+        arguments: the command line without the program's name. Default: the command line of the process.
     """
     options = _parser().parse_args(arguments)
     if options.version:
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     from threadpoolctl import threadpool_limits
 
-    # Matrices as small as these are multiplied fastest by one thread; on a busy machine, two have taken a hundred times longer.
+    # Small matrices multiply fastest with one thread; on a busy machine, two threads took up to a hundred times longer.
     with threadpool_limits(1):
         tour = Tour.load(steps=options.steps, seed=options.seed, out=options.out)
         for number, (title, chapter) in enumerate(CHAPTERS, 1):
@@ -77,7 +77,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _versions() -> str:
-    """Return the versions that a report of a fault should name."""
+    """Return the versions that a bug report needs."""
     found = [f"functad {functad.__version__}", f"Python {platform.python_version()}", f"NumPy {version('numpy')}"]
     for package in BESIDE:
         with suppress(PackageNotFoundError):
@@ -92,7 +92,7 @@ def _positive(text: str) -> int:
 
 
 def _writable(text: str) -> Path:
-    """Return the path of the picture; better to learn now than after the training that it cannot be written."""
+    """Return the path of the picture; check it before the training."""
     path = Path(text)
     if path.is_dir():
         raise argparse.ArgumentTypeError(f"{path} is a folder")

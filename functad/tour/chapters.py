@@ -1,4 +1,4 @@
-"""The chapters that show and check: the expression list, the gradient against finite differences, and its time."""
+"""Chapters: the expression list, the gradient against finite differences, and the time of the gradient."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ ROUNDS = 300
 
 
 def show_expressions(tour: Tour) -> None:
-    """Print the expression list of the loss of four digits, given their scores."""
+    """Print the expression list of the loss of four digits as a function of their scores."""
     scores = np.zeros((4, CLASSES))
     print("cross_entropy(scores, labels), as functad sees it for four digits:\n")
     print(functad.make_expressions(lambda scores: cross_entropy(scores, tour.labels[:4]))(scores))
 
 
 def check_gradient(tour: Tour) -> None:
-    """Compare the gradient of the loss with central differences in a random direction, and with the one by hand."""
+    """Compare the gradient of the loss with central differences in a random direction, and with a handwritten gradient."""
     images, labels = tour.batch()
     value, gradient = functad.value_and_grad(loss)(tour.params, images, labels)
     direction = {name: tour.rng.normal(size=array.shape) for name, array in tour.params.items()}
@@ -44,7 +44,7 @@ def _moved(params: Params, direction: Params, width: float) -> Params:
 
 
 def compare_time(tour: Tour) -> None:
-    """Print the median time of value and gradient, by functad and by hand; the rounds take turns."""
+    """Print the median time of value and gradient, by functad and by hand, measured in turn."""
     arguments = (tour.params, *tour.batch())
     ways = {"functad": functad.value_and_grad(loss), "by hand": loss_and_gradient_by_hand}
     times: dict[str, list[float]] = {name: [] for name in ways}

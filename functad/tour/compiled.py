@@ -1,4 +1,4 @@
-"""The chapter on compiling: the same training, step by step, as it is and compiled by `functad.jit`."""
+"""The chapter on compilation: the same training with and without `functad.jit`."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ STEPS = 500
 
 
 def step(params: Params, velocity: Params, images: Floats, labels: Labels) -> tuple[Any, Params, Params]:
-    """Take one step of gradient descent with momentum; return the loss, and the next parameters and velocities."""
+    """Take one step of gradient descent with momentum; return the loss, the next parameters and velocities."""
     value, gradient = functad.value_and_grad(loss)(params, images, labels)
     velocity = {name: MOMENTUM * velocity[name] - RATE * slope for name, slope in gradient.items()}
     return value, {name: params[name] + velocity[name] for name in params}, velocity
 
 
 def train_compiled(tour: Tour) -> None:
-    """Train with and without `jit`, side by side on the same batches; print how long each takes and how they agree."""
+    """Train with and without `jit` on the same batches; print the times and the difference of the results."""
     first = first_params(tour.rng)
     at_rest = {name: np.zeros_like(value) for name, value in first.items()}
     compiled = functad.jit(step)

@@ -1,7 +1,7 @@
-"""The chapter on the four styles: the same network, trained from the same start on the same batches, in each of them.
+"""The chapter on the four styles: each trains the same network from the same start on the same batches.
 
-A style is a function that takes the first parameters. It returns the parameters as it holds them, and a function that takes one
-step of training and returns the loss and its gradient. Each is written as one would write it alone.
+A style is a function that takes the first parameters. It returns its parameters, and a function that takes one training step
+and returns the loss and its gradient. Each style is independent of the others.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ import functad
 from functad.tour.network import BATCH, Floats, Labels, Params, Tour, accuracy, first_params, loss
 
 STEPS, RATE = 500, 0.5
-WARM_UP = 10  # steps that are not counted, if there are more
+WARM_UP = 10  # steps that are not timed, if there are more
 
 Gradient = Mapping[str, ArrayLike]
 Step = Callable[[Floats, Labels], tuple[Any, Gradient]]
 
 
 def transforms(first: Params) -> tuple[Any, Step]:
-    """Train with `value_and_grad`: parameters are an argument, a dict of arrays, and so is the gradient."""
+    """Train with `value_and_grad`: the parameters and the gradient are dicts of arrays."""
     params = dict(first)
     value_and_gradient = functad.value_and_grad(loss)
 
@@ -39,7 +39,7 @@ def transforms(first: Params) -> tuple[Any, Step]:
 
 
 def tape(first: Params) -> tuple[Any, Step]:
-    """Train with `GradientTape`: parameters are Variables, and what is done to them inside the `with` is recorded."""
+    """Train with `GradientTape`: the parameters are Variables, and the `with` block records the operations on them."""
     variables = {name: functad.Variable(value, name=name) for name, value in first.items()}
 
     def step(images: Floats, labels: Labels) -> tuple[Any, Gradient]:
@@ -54,7 +54,7 @@ def tape(first: Params) -> tuple[Any, Step]:
 
 
 def gradients_function(first: Params) -> tuple[Any, Step]:
-    """Train with `value_and_gradients_function`: parameters are arguments one by one, and their gradients a list."""
+    """Train with `value_and_gradients_function`: the parameters are separate arguments, and the gradients are a list."""
     params = dict(first)
 
     def loss_of_arguments(W1: Any, b1: Any, W2: Any, b2: Any, images: Floats, labels: Labels) -> Any:
@@ -74,7 +74,7 @@ def gradients_function(first: Params) -> tuple[Any, Step]:
 
 
 def implicit_gradients(first: Params) -> tuple[Any, Step]:
-    """Train with `implicit_value_and_gradients`: parameters are Variables, and those that the loss reads are found."""
+    """Train with `implicit_value_and_gradients`: it finds the Variables that the loss reads."""
     variables = {name: functad.Variable(value, name=name) for name, value in first.items()}
     value_and_gradients = functad.implicit_value_and_gradients(lambda images, labels: loss(variables, images, labels))
 
@@ -91,7 +91,7 @@ STYLES = (transforms, tape, gradients_function, implicit_gradients)
 
 
 def train_in_four_styles(tour: Tour) -> None:
-    """Train in the four styles side by side; print how they agree and how long a step takes in each."""
+    """Train in the four styles on the same batches; print their differences and the median time of a step."""
     first = first_params(tour.rng)
     trained = {style.__name__: style(first) for style in STYLES}
     times: dict[str, list[float]] = {name: [] for name in trained}
@@ -118,6 +118,6 @@ def train_in_four_styles(tour: Tour) -> None:
 
 
 def _difference(gradient: Gradient, expected: Gradient) -> float:
-    """Return the largest difference between two gradients, as a share of the largest slope."""
+    """Return the largest difference between two gradients, relative to the largest element."""
     largest = max(float(np.max(np.abs(np.asarray(slope)))) for slope in expected.values())
     return max(float(np.max(np.abs(np.asarray(gradient[name]) - slope))) for name, slope in expected.items()) / largest

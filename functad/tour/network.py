@@ -1,4 +1,4 @@
-"""A two-layer network in plain NumPy, its gradient by hand, and its training on the digits."""
+"""A two-layer network in plain NumPy, its handwritten gradient, and its training on the digits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RATE, MOMENTUM = 0.1, 0.9
 
 
 def first_params(rng: np.random.Generator) -> Params:
-    """Draw the parameters that training starts from."""
+    """Return random initial parameters."""
     return {
         "W1": rng.normal(0.0, np.sqrt(2.0 / PIXELS), (PIXELS, HIDDEN)),
         "b1": np.zeros(HIDDEN),
@@ -46,12 +46,12 @@ def cross_entropy(scores: Floats, labels: Labels) -> Any:
 
 
 def loss(params: Mapping[str, Any], images: Floats, labels: Labels) -> Any:
-    """Return the loss that is minimised."""
+    """Return the training loss."""
     return cross_entropy(forward(params, images), labels)
 
 
 def loss_and_gradient_by_hand(params: Params, images: Floats, labels: Labels) -> tuple[Any, Params]:
-    """Return loss and gradient, as one would write `functad.value_and_grad(loss)` without functad."""
+    """Return the value and gradient of `loss` without functad."""
     count = np.arange(len(labels))
     hidden = np.maximum(images @ params["W1"] + params["b1"], 0.0)
     scores = hidden @ params["W2"] + params["b2"]
@@ -74,18 +74,18 @@ def loss_and_gradient_by_hand(params: Params, images: Floats, labels: Labels) ->
 
 @dataclass
 class Tour:
-    """What the chapters share.
+    """The shared state of the chapters.
 
     Attributes:
-        images, labels: the digits to train on.
-        held_out_images, held_out_labels: the quarter that is kept for the test.
+        images, labels: the training digits.
+        held_out_images, held_out_labels: the test digits, a quarter of all.
         params: the parameters of the network, updated by training.
         steps: number of training steps.
         rng: the source of all random numbers.
-        out: where the picture goes.
-        losses: the loss at each step of the training.
+        out: the path of the picture.
+        losses: the loss at each training step.
         held_out_losses: pairs of step and loss on the held-out digits.
-        accuracy: share of the held-out digits that are recognised.
+        accuracy: share of the held-out digits that are classified correctly.
     """
 
     images: Floats
@@ -102,7 +102,7 @@ class Tour:
 
     @classmethod
     def load(cls, *, steps: int, seed: int, out: Path) -> Tour:
-        """Load the digits, keep a quarter of them for the test, and draw the first parameters."""
+        """Return a tour with the digits, a quarter of them held out, and random initial parameters."""
         from sklearn.datasets import load_digits
 
         rng = np.random.default_rng(seed)
@@ -115,19 +115,19 @@ class Tour:
         return cls(images[training], labels[training], images[test], labels[test], params, steps, rng, out)
 
     def batch(self) -> tuple[Floats, Labels]:
-        """Draw a batch of the training digits."""
+        """Return a random batch of the training digits."""
         chosen = self.rng.integers(len(self.labels), size=BATCH)
         return self.images[chosen], self.labels[chosen]
 
 
 def train(tour: Tour) -> None:
-    """Train the network by gradient descent with momentum, and print how well it does."""
+    """Train the network by gradient descent with momentum; print time, loss and accuracy."""
     from tqdm import tqdm
 
     step = functad.value_and_grad(loss)
     velocity = {name: np.zeros_like(value) for name, value in tour.params.items()}
     start = time.perf_counter()
-    # The bar is left out where there is no terminal to show it on (disable=None).
+    # With `disable=None`, tqdm shows no bar unless the output is a terminal.
     for number in tqdm(range(tour.steps), unit=" steps", disable=None, leave=False):
         value, gradient = step(tour.params, *tour.batch())
         for name, slope in gradient.items():
@@ -145,5 +145,5 @@ def train(tour: Tour) -> None:
 
 
 def accuracy(params: Mapping[str, Any], images: Floats, labels: Labels) -> float:
-    """Return the share of images whose highest score is that of their label."""
+    """Return the share of images with the highest score at their label."""
     return float(np.mean(np.argmax(forward(params, images), axis=1) == labels))

@@ -1,4 +1,4 @@
-"""The picture of the tour: the loss over the steps, and held-out digits with what the network takes them for."""
+"""The picture of the tour: the loss over the steps, and held-out digits with their predictions."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _running_mean(values: Floats, width: int) -> tuple[Floats, Floats]:
 
 
 def _draw_digits(figure: Any, tour: Tour) -> None:
-    """Draw held-out digits: first those taken for another, then others."""
+    """Draw held-out digits with their predictions, the misclassified ones first."""
     taken_for = np.argmax(forward(tour.params, tour.held_out_images), axis=1)
     wrong = taken_for != tour.held_out_labels
     chosen = np.argsort(~wrong, kind="stable")[: ROWS * COLUMNS]

@@ -1,1 +1,1 @@
-"""Random NumPy programs: how they are drawn, what is checked of them, and how those that fail are made short."""
+"""Random NumPy programs: drawing, checking and shrinking."""

@@ -1,4 +1,4 @@
-"""How leaves of compiled and eager results are compared: type, dtype, shape and flags, and values up to rounding."""
+"""Comparison of compiled and eager results, leaf by leaf: type, dtype, shape, flags, and values up to rounding."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functad.expressions.spec import is_array
 from functad.testing.programs.checks import DisagreementError
 
 TOLERANCES = {2: 4e-3, 4: 3e-5, 8: 1e-9, 16: 1e-9}
-"""By the size of a real number in bytes, the difference that rounding may cause."""
+"""Rounding tolerances by the size of a real number in bytes."""
 
 
 def same_leaf(found: Any, expected: Any, name: str, precision: int = 8, computed: int = 8) -> None:
@@ -21,12 +21,12 @@ def same_leaf(found: Any, expected: Any, name: str, precision: int = 8, computed
     Args:
         found: the compiled result.
         expected: the eager result.
-        name: its name in the error.
+        name: the name of the leaf in the error message.
         precision: the bytes of the least precise input, as a floating-point number: int8 becomes float16.
-        computed: the bytes of the least precise floating-point number that the program computes with by name.
+        computed: the bytes of the least precise floating-point dtype that the program names.
 
     Raises:
-        DisagreementError: they differ.
+        DisagreementError: the leaves differ.
     """
     if type(found) is not type(expected):
         raise DisagreementError(f"{name} is a {type(found).__name__} {found!r}, eager a {type(expected).__name__} {expected!r}")
@@ -54,11 +54,11 @@ def _is_dense(array: Any) -> bool:
 def agree(found: Any, expected: Any, precision: int = 8, computed: int = 8) -> bool:
     """Return `True` if arrays of one dtype agree up to rounding, with infinities and NaN in the same places.
 
-    A float64 result may have been computed in a less precise dtype, as the cotangent of a Python number beside a float32 array.
-    The tolerance of that dtype applies if it holds both results exactly, and if an input has it. It also applies if the program
-    computes in that dtype by name, as `np.sum(x, dtype=np.float32)` does.
+    A float64 result may be computed in a less precise dtype, such as the cotangent of a Python number beside a float32 array.
+    The tolerance of the narrower dtype applies if an input has it and it holds both results exactly. It also applies if the
+    program names the dtype, as `np.sum(x, dtype=np.float32)` does.
     """
-    if expected.dtype.kind == "b":  # a true element may be any byte but 0, and NumPy compares some of them by their bytes
+    if expected.dtype.kind == "b":  # a true boolean may be any byte but 0, and NumPy compares some of them by their bytes
         return bool(np.array_equal(found.astype(np.uint8) != 0, expected.astype(np.uint8) != 0))
     if expected.dtype.kind not in "fc":
         return bool(np.array_equal(found, expected))
@@ -75,5 +75,5 @@ def agree(found: Any, expected: Any, precision: int = 8, computed: int = 8) -> b
 
 
 def _holds(itemsize: int, array: Any) -> bool:
-    """Return `True` if the floating-point dtype of some bytes holds all elements of an array exactly."""
+    """Return `True` if the floating-point dtype of `itemsize` bytes holds all elements of an array exactly."""
     return bool(np.array_equal(array.astype(f"f{itemsize}"), array, equal_nan=True))

@@ -237,13 +237,13 @@ STEPS = ("c + 1", "c * 2", "c", "-c", "np.where(c > 0, c, -c)", "c[::-1]", "c * 
 
 @dataclass
 class BorderDraft(Draft):
-    """A program that grows, whose values may be of any dtype, infinite or NaN.
+    """A growing program with values of any dtype, infinite or NaN.
 
     Attributes:
         texts: the source texts of the inputs.
-        place: the expression that reads a captured value, or nothing.
+        place: the expression that reads a captured value, or an empty string.
         stored: the source text of the captured value.
-        static: the values of the static argument for successive calls, or nothing.
+        static: the values of the static argument for successive calls, or an empty tuple.
     """
 
     texts: tuple[str, ...] = ()
@@ -252,7 +252,7 @@ class BorderDraft(Draft):
     static: tuple[str, ...] = ()
 
     def accepts(self, value: Any) -> bool:
-        """Return `True` if the program may go on with `value`."""
+        """Return `True` if the program may use `value`."""
         if type(value) in (bool, int, float, complex):
             return True
         if not isinstance(value, (np.ndarray, np.generic)) or value.dtype.kind not in "biufc":
@@ -273,10 +273,10 @@ class BorderDraft(Draft):
             return eval(expression, self.space)  # noqa: S307 - the text was drawn from a fixed grammar
 
     def enter(self, expression: str, family: str) -> None:
-        """Append a line that names an array that later lines write into.
+        """Append a line that binds a buffer for later writes.
 
         Raises:
-            Impossible: it is no array that may be written into.
+            Impossible: the value is no writable array, or it may alias an input.
         """
         value = self.value(expression)
         if not isinstance(value, np.ndarray) or not value.size or not self.accepts(value):
@@ -287,7 +287,7 @@ class BorderDraft(Draft):
         self.mutates = True
 
     def run(self, statement: str, family: str) -> None:
-        """Run a statement that writes, and append it."""
+        """Run a writing statement and append it."""
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             exec(statement, self.space)  # noqa: S102 - the text was drawn from a fixed grammar
@@ -296,7 +296,7 @@ class BorderDraft(Draft):
 
     @contextmanager
     def undoing(self) -> Iterator[None]:
-        """Take back the lines drawn inside if NumPy or functad refuses them."""
+        """Undo the lines drawn inside if NumPy or functad refuses them."""
         with super().undoing():
             try:
                 yield
@@ -321,11 +321,11 @@ TABLES = {
 
 
 def draw_lines(choose: Choose, max_operations: int = 5) -> BorderDraft:
-    """Return a program of one to five lines at the borders of what `jit` compiles.
+    """Return a program whose one to five lines (plus a few fixed ones) test the limits of `jit`.
 
     Args:
         choose: the source of randomness: `choose(n)` returns one of `0 ... n - 1`.
-        max_operations: the number of lines, at most.
+        max_operations: the largest number of lines.
     """
     draft = BorderDraft(choose, max_rank=4, largest=700)
     exec(PRELUDE, draft.space)  # noqa: S102 - a constant
@@ -337,7 +337,7 @@ def draw_lines(choose: Choose, max_operations: int = 5) -> BorderDraft:
     elif kind == 1:
         draft.place = draft.one(PLACES)
         draft.space["store"](draft.place, draft.value(draft.stored))
-    for _ in range(4):  # the line that the case is about must be possible
+    for _ in range(4):  # the line that reads the static or captured value must be possible
         with draft.undoing():
             _first_line(draft)
         if draft.lines:
@@ -355,7 +355,7 @@ def draw_lines(choose: Choose, max_operations: int = 5) -> BorderDraft:
 
 
 def _draw_input(draft: BorderDraft, number: int) -> str:
-    """Enter an input, and return its source text."""
+    """Bind an input and return its source text."""
     text = draft.one(NUMBERS) if draft.choose(5) == 4 else _array(draft, draft.one(DTYPES), draft.one(SHAPES))
     draft.space[f"x{number}"] = draft.value(text)
     draft.names.append(f"x{number}")
@@ -363,7 +363,7 @@ def _draw_input(draft: BorderDraft, number: int) -> str:
 
 
 def _array(draft: BorderDraft, dtype: str, shape: tuple[int, ...]) -> str:
-    """Return the source text of an array, in any layout."""
+    """Return the source text of an array in a random layout."""
     size = int(np.prod(shape))
     if dtype == "bool":
         elements = [draft.one([0, 1, 2, 128, 255]) for _ in range(min(size, 8))]
@@ -408,7 +408,7 @@ def _fill(d: BorderDraft, text: str, a: str) -> str:
 
 
 def _first_line(d: BorderDraft) -> None:
-    """Append the line that reads the static or the captured value; any line if there is none."""
+    """Append a line that reads the static or the captured value, or any line if there is neither."""
     if not d.static and not d.place:
         _next_line(d)
         return
@@ -417,7 +417,7 @@ def _first_line(d: BorderDraft) -> None:
 
 
 def _next_line(d: BorderDraft) -> None:
-    """Append a line that makes a value, makes or views a buffer, or writes into one."""
+    """Append a line that computes a value, creates or views a buffer, or writes to one."""
     if d.choose(3) == 2:
         kind = d.choose(4) if d.buffers else 0
         if kind == 0:
@@ -432,6 +432,6 @@ def _next_line(d: BorderDraft) -> None:
 
 
 def _last_line(d: BorderDraft) -> None:
-    """Append a line about integers without a trial: NumPy may raise."""
+    """Append a line about integers without running it; NumPy may raise in it."""
     a = d.operand()
     d.state(f"a{len(d.names) + 95} = {_fill(d, d.one(INTEGERS), a)}", "borders")

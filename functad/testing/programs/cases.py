@@ -1,7 +1,7 @@
-"""Cases: a random program together with the way in which it is compiled and called, and the comparison with eager execution.
+"""Cases: a random program with a mode of compilation and calls, and the comparison with eager execution.
 
-A case is a function `case(compiled, *args)` in source text. `compiled` is `jit` with one backend, or the identity: the second
-gives the expected results. A case makes one compiled function and calls it several times, so that warm caches take part.
+A case is a function `case(compiled, *args)` in source text. `compiled` is `jit` with one backend, or the identity for the
+expected results. A case builds one compiled function and calls it several times, so that it also tests warm caches.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MODES = {
     "vmap": "g = compiled(F.vmap(program))\nf = lambda *xs: g(*[np.stack([x, x]) for x in xs])",
     "vmap_of_jit": "g = compiled(program)\nf = lambda *xs: F.vmap(g)(*[np.stack([x, x]) for x in xs])",
 }
-"""By name, how `case` makes the function that it calls."""
+"""Source lines by mode; they define the function that `case` calls."""
 
 CALLS = {
     "same": "return [f(*args), f(*args)]",
@@ -44,7 +44,7 @@ CALLS = {
     "warm_in_grad": "store({place!r}, {stored})\nF.grad(lambda x: np.sum(x) + total(f(*args)) * 0)(1.0)\n"
     "return captured(f, {place!r}, {stored}, args)",
 }
-"""By name, how `case` calls it: again, with other values or layouts, with static values, or with a Tensor captured."""
+"""Source lines by kind of calls: repeated, with other values or layouts, with static values, or with a captured Tensor."""
 
 
 WAYS = """
@@ -59,7 +59,7 @@ def exact(f, **options):
 def jit(f, **options):
     return F.jit(f, backend={backend!r}, **options)
 """
-"""The functions that `case` is called with."""
+"""The possible arguments `compiled` of `case`."""
 
 XLA_WAYS = (
     WAYS.replace("    return F.jit(f, backend={", "    made = F.jit(f, backend={")
@@ -70,18 +70,18 @@ def plain(x):
     return np.array(x)[()] if type(x).__module__.startswith("jax") else x
 """
 )
-"""`WAYS` for the backend `xla`. Its results become NumPy arrays: JAX would compute with them in single precision."""
+"""`WAYS` for the backend `xla`. Results become NumPy arrays, because JAX would compute with them in single precision."""
 
 
 @dataclass(frozen=True, repr=False)
 class Case(Program):
-    """A program, and how it is compiled and called.
+    """A program with its mode of compilation and calls.
 
     Attributes:
         backend: the backend of `jit`.
         mode: a name from `MODES`.
         calls: a name from `CALLS`.
-        place: the place from which the program reads a captured value; empty if it reads none.
+        place: the expression that reads the captured value; empty if there is none.
         stored: the source text of the captured value.
         static: the values of the static argument `n`, one for each call, as source texts.
     """
@@ -102,7 +102,7 @@ class Case(Program):
 
     @property
     def definitions(self) -> str:
-        """The definitions of the program and of the function that compiles and calls it."""
+        """The definitions of the program and of `case`."""
         parts = {"static": ", ".join(self.static), "place": self.place, "stored": self.stored}
         made = MODES[self.mode].replace("(program)", "(program, static_argnames='n')") if self.static else MODES[self.mode]
         text = f"{made}\n{CALLS[self.calls].format(**parts)}"
@@ -118,7 +118,7 @@ class Case(Program):
         return lambda *inputs: self.called("eager", inputs)
 
     def called(self, way: str, inputs: Sequence[Any]) -> Any:
-        """Return the results of all calls.
+        """Return the results of all calls of the case.
 
         Args:
             way: `eager`, `jit` or `exact`.
@@ -131,7 +131,7 @@ class Case(Program):
             return space["case"](space[way], *inputs)
 
     def __repr__(self) -> str:
-        """The source, which ends with the eager and the compiled results."""
+        """The source; it ends by printing the eager and the compiled results."""
         ends = "print(case(eager, *inputs))\nprint(case(jit, *inputs))\n"
         return f"import numpy as np\n\n{self.definitions}\n\ninputs = [{', '.join(self.texts)}]\n{ends}"
 
@@ -141,7 +141,7 @@ class Case(Program):
 def draw_case(choose: Choose, *, backend: str = "numpy") -> Case:
     """Return a random case.
 
-    Half of the programs are those of `draw_program`; the others are at the borders of what `jit` compiles.
+    A third of the programs come from `draw_program`; the others test the limits of `jit` (`draw_lines`).
 
     Args:
         choose: the source of randomness: `choose(n)` returns one of `0 ... n - 1`.
@@ -159,7 +159,7 @@ def draw_case(choose: Choose, *, backend: str = "numpy") -> Case:
 
 
 def _plain(choose: Choose) -> Program:
-    """Return a program that writes into arrays, with inputs in any memory order, or that mixes kinds of numbers."""
+    """Return a program that writes to arrays and has inputs in any memory order, or one that mixes types of numbers."""
     if choose(3) == 0:
         return draw_program(
             choose,
@@ -173,7 +173,7 @@ def _plain(choose: Choose) -> Program:
 
 
 def _around(choose: Choose, program: Program | BorderDraft, backend: str) -> Case:
-    """Return the case of a program: a mode and calls that its inputs allow."""
+    """Return a case of a program, with a mode and calls that its inputs allow."""
     place, stored = "", "np.ones(3)"
     static: tuple[str, ...] = ()
     if isinstance(program, BorderDraft):
@@ -199,7 +199,7 @@ def _around(choose: Choose, program: Program | BorderDraft, backend: str) -> Cas
 
 
 def _modes(inputs: Sequence[Any]) -> list[str]:
-    """Return the names of the modes that arguments allow."""
+    """Return the names of the modes that the inputs allow."""
     floats = [isinstance(x, float) or (is_array(x) and x.dtype.kind == "f") for x in inputs]
     modes = ["value_and_grad", "value_and_grad", "grad_of_jit"] if any(floats) else []
     modes += ["jvp", "jvp_of_jit"] if all(floats) else []
@@ -216,11 +216,11 @@ class CaseExamination(Examination):
         self.inputs = case.inputs
         self.before = [np.array(x) for x in self.inputs]
         own = [np.exp(np.zeros((), x.dtype)).real.itemsize for x in self.inputs if is_array(x) and x.dtype.kind in "biufc"]
-        self._computed = min([size for size in (2, 4) if f"float{8 * size}" in case.source], default=8)  # what the lines name
+        self._computed = min([size for size in (2, 4) if f"float{8 * size}" in case.source], default=8)  # dtypes in the lines
         self._precision = min(own, default=8)  # bytes of the least precise input, as a floating-point number
 
     def findings(self, checks: Sequence[str] = ()) -> Iterator[Finding]:
-        """Run the comparison."""
+        """Run the comparison and check the arguments."""
         yield checked("compiled", self.check_compiled)
         yield checked("arguments", self.check_inputs)
 
@@ -236,7 +236,7 @@ class CaseExamination(Examination):
         if isinstance(error, (functad.errors.FunctadError, AttributeError)):  # a Tensor has methods that a Python number lacks
             raise NothingToCompare
         if isinstance(error, ZeroDivisionError) and not self.program.static:
-            raise NothingToCompare  # compiled functions divide Python numbers by NumPy's rules; static arguments stay Python's
+            raise NothingToCompare  # compiled code divides Python numbers as NumPy does; static arguments stay Python numbers
         if error is None:
             found = self.program.called("jit", self.inputs)
             try:
@@ -248,14 +248,14 @@ class CaseExamination(Examination):
             return
         _, found = _outcome(self.program, "jit", self.inputs)
         if isinstance(error, TypeError) and "The `like` argument must be an array-like" in str(error):
-            raise NothingToCompare  # a Tensor of a number implements the protocol, numbers do not: see the page of limits
+            raise NothingToCompare  # a Tensor implements `__array_function__`, a number does not: see the page of limits
         if found is None:
             raise DisagreementError(f"compiled code returns, eager code raises {type(error).__name__}: {error}")
         if not isinstance(found, (functad.errors.FunctadError, type(error))):
             raise found
 
     def _is_documented(self, found: Any, expected: Any) -> bool:
-        """Return `True` if a page names the reason why compiled and eager results differ."""
+        """Return `True` if the documentation explains why compiled and eager results differ."""
         if self._jumps(expected) or self._sees_signs_of_zero(expected) or self._decomposes_nan(found, expected):
             return True
         if self._is_limit(found, expected):
@@ -263,38 +263,38 @@ class CaseExamination(Examination):
         return self.program.backend == "xla" and self._is_arithmetic_of_xla(found, expected)
 
     def _sees_signs_of_zero(self, expected: Any) -> bool:
-        """Return `True` if the sign of a zero decides about the results: compiled code without `exact=True` may change it."""
+        """Return `True` if the results depend on the sign of a zero; compiled code without `exact=True` may change it."""
         names = ("copysign", "signbit", "arctan2", "angle", "reciprocal", "/")
         return any(name in self.program.source for name in names) and self._is_exact(expected)
 
     def _is_exact(self, expected: Any) -> bool:
-        """Return `True` if code that is compiled with `exact=True` gives the eager results."""
+        """Return `True` if code compiled with `exact=True` gives the eager results."""
         found, error = _outcome(self.program, "exact", self.inputs)
         return error is None and self._agree(found, expected)
 
     def _decomposes_nan(self, found: Any, expected: Any) -> bool:
-        """Return `True` if the results of `qr` differ only in which elements are infinite or NaN, as the page of limits says.
+        """Return `True` if the results of `qr` differ only in infinite or NaN elements; see the page of limits.
 
-        functad decomposes the leading columns, and multiplies the others by `q`. LAPACK decomposes all columns together.
+        functad decomposes the leading columns and multiplies the others by `q`. LAPACK decomposes all columns together.
         """
         return "linalg.qr" in self.program.source and self._agree(functad.tree_map(_with_unknown, found, expected), expected)
 
     def _is_limit(self, found: Any, expected: Any) -> bool:
-        """Return `True` if a paragraph of the page of limits explains the results. Eager execution imitates each of them."""
+        """Return `True` if a paragraph of the page of limits explains the results; eager execution imitates each of them."""
         program, inputs = self.program, self.inputs
-        if "np.power(" in program.source:  # complex numbers to the power of 0.5 are computed as `**` does
+        if "np.power(" in program.source:  # compiled code computes `np.power` of complex numbers and 0.5 as `**`
             operators = [re.sub(r"np\.power\((\w+), ([-.\w]+)\)", r"(\1) ** (\2)", line) for line in program.lines]
             if self._gives(found, replace(program, lines=tuple(operators)), inputs):
                 return True
         if re.search(
             r"F\.(scan|while_loop|fori_loop|cond|switch)", program.source
-        ):  # one dtype and type in all steps and branches
+        ):  # compiled code has one dtype and type in all steps and branches
             wanted, error = _outcome(program, "eager", list(map(_as_float, inputs)))
             if error is not None or functad.tree_structure(wanted) != functad.tree_structure(expected):
                 wanted = expected
             if self._agree_with_any(*[functad.tree_map(_as_scalar, tree) for tree in (found, expected, wanted)]):
                 return True
-        if any(is_array(x) and x.dtype.kind == "b" for x in inputs):  # any byte but 0 is true
+        if any(is_array(x) and x.dtype.kind == "b" for x in inputs):  # a true boolean may be any byte but 0
             normal = [x.astype(np.uint8) != 0 if is_array(x) and x.dtype.kind == "b" else x for x in inputs]
             if self._gives(found, program, normal):
                 return True
@@ -303,20 +303,20 @@ class CaseExamination(Examination):
         return False
 
     def _gives(self, found: Any, program: Case, inputs: Sequence[Any]) -> bool:
-        """Return `True` if a program gives the results when it is executed eagerly."""
+        """Return `True` if eager execution of `program` gives the results `found`."""
         wanted, error = _outcome(program, "eager", inputs)
         return error is None and self._agree(found, wanted)
 
     def _agree_with_any(self, found: Any, expected: Any, other: Any) -> bool:
-        """Return `True` if each leaf of the results agrees with the expected one, as a float too, or with another."""
+        """Return `True` if each leaf agrees with the expected leaf, with its floating-point version, or with another leaf."""
         leaves = zip(*[functad.tree_leaves(tree) for tree in (found, expected, other)], strict=True)
         return all(any(self._agree(x, wanted) for wanted in (a, _with_dtype(a, x), b)) for x, a, b in leaves)
 
     def _jumps(self, expected: Any) -> bool:
-        """Return `True` if last digits of the inputs decide about the eager results, as at a discontinuity.
+        """Return `True` if the eager results depend on the last digits of the inputs, as at a discontinuity.
 
-        Integers have no last digits. If there are no other inputs, floating-point numbers take their place. Then the results of
-        code that is compiled with `exact=True` must agree, because no other digits than the last ones differ there.
+        If all inputs are integers, they become floating-point numbers. Then code compiled with `exact=True` must also agree,
+        because it differs from eager code in last digits only.
         """
         inputs: Sequence[Any] = self.inputs
         if not any(isinstance(x, float) or (is_array(x) and x.dtype.kind in "fc") for x in inputs):
@@ -338,9 +338,9 @@ class CaseExamination(Examination):
         return False
 
     def _is_arithmetic_of_xla(self, found: Any, expected: Any) -> bool:
-        """Return `True` if a difference of XLA's arithmetic explains the results; the page on compilation lists these.
+        """Return `True` if XLA's arithmetic explains the results; the page on compilation lists the differences.
 
-        Eager execution imitates each difference: zeros in place of subnormal inputs, or constants added to each other first.
+        Eager execution imitates each difference: subnormal inputs become zeros, and constants are added to each other first.
         """
         changes: list[tuple[Case, Sequence[Any]]] = [(self.program, [_flushed(x) for x in self.inputs])]
         changes.append((replace(self.program, lines=tuple(map(_constants_first, self.program.lines))), self.inputs))
@@ -365,7 +365,7 @@ class CaseExamination(Examination):
             raise DisagreementError(f"the structure is {structure}, eager {wanted}")
         for i, (a, b) in enumerate(zip(left, right, strict=True)):
             if is_xla:
-                a, b = np.array(a), np.array(b)  # Python numbers that XLA computes are arrays
+                a, b = np.array(a), np.array(b)  # XLA returns arrays for Python numbers
                 if a.dtype == b.dtype and a.shape == b.shape and _PRODUCTS.search(self.program.source):
                     a = _with_parts(a, b)
             same_leaf(a, b, f"result {i}", self._precision, self._computed)
@@ -377,7 +377,7 @@ class CaseExamination(Examination):
 
 
 def _with_unknown(found: Any, expected: Any) -> Any:
-    """Return a result with the eager elements where both results are infinite or NaN."""
+    """Return `found` with the elements of `expected` where both are infinite or NaN."""
     if not is_array(found) or not is_array(expected) or found.shape != expected.shape or found.dtype != expected.dtype:
         return found
     if found.dtype.kind not in "fc":
@@ -391,23 +391,23 @@ def _with_unknown_complex(found: Any, expected: Any) -> Any:
 
 
 def _as_scalar(value: Any) -> Any:
-    """Return a Python number or an array of shape `()` as a scalar of NumPy; anything else as it is."""
+    """Return a Python number or an array of shape `()` as a NumPy scalar, and any other value unchanged."""
     return np.asarray(value)[()] if type(value) in (int, float, complex) or np.shape(value) == () else value
 
 
 def _with_dtype(value: Any, model: Any) -> Any:
-    """Return integers in the floating-point dtype of a model; anything else as it is."""
+    """Return integers in the floating-point dtype of `model`, and any other value unchanged."""
     floats = is_array(value) and value.dtype.kind in "iu" and is_array(model) and model.dtype.kind == "f"
     return value.astype(model.dtype) if floats else value
 
 
 def _as_float(value: Any) -> Any:
-    """Return a Python number as a float64; anything else as it is."""
+    """Return a Python number as a float64, and any other value unchanged."""
     return np.float64(value) if type(value) in (int, float) else value
 
 
 def _constants_first(line: str) -> str:
-    """Return a line with `(a + c) - d` as `a + (c - d)` in the dtype of a, and with a for `a + 0`."""
+    """Return a line with `(a + c) - d` as `a + (c - d)` in the dtype of `a`, and with `a + 0` as `a`."""
     line = re.sub(r"\b(\w+) \+ 0(?![.\w])", r"\1", line)
     constant = r"(\([-+* 0-9]+\))"
     return re.sub(rf"\((\w+) \+ {constant}\) - {constant}$", r"\1 + np.subtract(\2, \3, dtype=np.result_type(\1))", line)
@@ -432,10 +432,9 @@ _PRODUCTS = re.compile(r"prod|dot|matmul|einsum|inner|outer|kron|@|fft|linalg|co
 
 
 def _with_parts(found: Any, expected: Any) -> Any:
-    """Return XLA's results with the eager parts of complex numbers that are infinite or NaN in both.
+    """Return complex results of XLA with the eager real or imaginary parts where both are infinite or NaN.
 
-    Products along axes, products of matrices and what is computed with them differ from NumPy's in which part of an infinite
-    result is NaN.
+    Products along axes and matrix products differ from NumPy's in the NaN part of an infinite result.
     """
     if expected.dtype.kind != "c":
         return found
@@ -443,13 +442,13 @@ def _with_parts(found: Any, expected: Any) -> Any:
 
 
 def _moved(x: Any, scale: float) -> Any:
-    """Return an argument with its last digits changed; zeros, infinities and NaN stay what they are."""
+    """Return an argument with changed last digits; zeros, infinities and NaN stay the same."""
     if isinstance(x, float):
         return x * (1 + scale * 1e-13)
     if not is_array(x) or x.dtype.kind not in "fc":
         return x
     moved = np.array(x)
-    parts = [moved] if x.dtype.kind == "f" else [moved.real, moved.imag]  # infinite complex numbers times another have NaN
+    parts = [moved] if x.dtype.kind == "f" else [moved.real, moved.imag]  # infinite complex numbers times a complex give NaN
     with np.errstate(all="ignore"):
         factor = parts[0].dtype.type(1 + scale * {2: 1e-2, 4: 1e-6}.get(np.finfo(x.dtype).dtype.itemsize, 1e-13))
         for part in parts:
@@ -458,7 +457,7 @@ def _moved(x: Any, scale: float) -> Any:
 
 
 def _outcome(case: Case, way: str, inputs: Sequence[Any]) -> tuple[Any, Exception | None]:
-    """Return the results of a case, or the exception that it raises."""
+    """Return the results of a case and `None`, or `None` and the exception that it raises."""
     try:
         return case.called(way, inputs), None
     except Exception as error:  # noqa: BLE001 - the exception is compared

@@ -1,7 +1,7 @@
-"""What is checked of a random program: that functad gives what plain NumPy gives, and derivatives that differences confirm.
+"""Checks of a random program: values against plain NumPy, and derivatives against finite differences.
 
-Each check has one of five outcomes: compared, nothing to compare, refused with an error of the catalogue, wrong, or an error
-that comes from inside functad and tells the user nothing.
+A check has one of five outcomes: compared, nothing to compare, refused with a `FunctadError`, wrong, or bare (any other
+exception, which does not help the user).
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from functad.testing.programs.program import Program, written_out
 INSIDE = Path(functad.__file__).parent
 
 DIFFERENT = (ValueError, TypeError, IndexError, ArithmeticError, AttributeError)
-"""What a program may raise for other inputs, where it takes another way."""
+"""Exceptions that a program may raise for other inputs, when it takes another branch."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What one check of a program found.
+    """The result of one check of a program.
 
     Attributes:
         check: the name of the check.
         outcome: `compared`, `nothing`, `refused`, `wrong` or `bare`.
-        what: the code of the error with which it was refused, or the name of the bare exception.
-        detail: what was expected and found.
+        what: the code of the `FunctadError`, or the name of the bare exception.
+        detail: the expected and the found result, or the message of the exception.
     """
 
     check: str
@@ -48,25 +48,25 @@ class Finding:
 
     @property
     def fails(self) -> bool:
-        """Whether something is wrong."""
+        """Whether the finding is a failure."""
         return self.outcome in ("wrong", "bare")
 
 
 class DisagreementError(AssertionError):
-    """Something differs from what it should be."""
+    """A result differs from the expected one."""
 
 
-class NothingToCompare(Exception):  # noqa: N818 - it is no error: some programs have no derivative where they are drawn
-    """There is no number to compare with."""
+class NothingToCompare(Exception):  # noqa: N818 - not an error: some programs have no derivative at their inputs
+    """There is no reference value to compare with."""
 
 
 def checked(check: str, run: Callable[[], None], *, abstract: bool = True) -> Finding:
-    """Run a check, and say how it ended.
+    """Run a check and return its outcome.
 
     Args:
-        check: its name.
-        run: raises `DisagreementError` or `NothingToCompare`.
-        abstract: it may ask for values where a trace has none.
+        check: the name of the check.
+        run: the check; it may raise `DisagreementError` or `NothingToCompare`.
+        abstract: accept `AbstractValueError` as a refusal; otherwise it counts as wrong.
     """
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
@@ -79,7 +79,7 @@ def checked(check: str, run: Callable[[], None], *, abstract: bool = True) -> Fi
     except FunctadError as refusal:
         expected = abstract or not isinstance(refusal, AbstractValueError)
         return Finding(check, "refused" if expected else "wrong", refusal.code, str(refusal))
-    except Exception as bare:  # noqa: BLE001 - to find such is what this is for
+    except Exception as bare:  # noqa: BLE001 - the fuzzer searches for such exceptions
         place = [frame for frame in traceback.extract_tb(bare.__traceback__) if INSIDE in Path(frame.filename).parents]
         where = f", in {Path(place[-1].filename).name}:{place[-1].lineno}" if place else ""
         return Finding(check, "bare", type(bare).__name__, f"{type(bare).__name__}: {bare}{where}")
@@ -100,51 +100,51 @@ class Examination:
         self.direction = [self._drawn(x) for x in self.inputs]
 
     def _drawn(self, x: Any, where: Any = True) -> Any:
-        """Return random numbers, zero elsewhere, of the type of a value."""
+        """Return random numbers of the type of `x`, zero where `where` is false."""
         drawn = np.where(where, self.random.standard_normal(np.shape(x)), 0.0)
         return float(drawn) if type(x) is float else drawn.astype(dtype_of(x))[()]
 
     @cached_property
     def expected(self) -> list[Any]:
-        """What the program gives by NumPy alone."""
+        """The results of plain NumPy."""
         return as_list(self.program(*self.inputs))
 
     @cached_property
     def pulled(self) -> tuple[Any, Callable[[Any], Any]]:
-        """What a reverse trace gives, and its pull-back."""
+        """The results of a reverse trace, and its pullback."""
         found: tuple[Any, Callable[[Any], Any]] = functad.vjp(self.program, *self.inputs)
         return found
 
     @cached_property
     def repeats(self) -> bool:
-        """Whether an input has elements that are several times in the same place."""
+        """Whether an input is a broadcast array with several elements at one address."""
         return any(n > 1 and not s for x in map(np.asarray, self.inputs) for n, s in zip(x.shape, x.strides, strict=True))
 
     @cached_property
     def measured(self) -> list[Measured]:
-        """The derivative of the program in the direction, from differences."""
+        """The directional derivative of the program, from differences."""
         return self.differences(lambda *xs: as_list(self.program(*xs)), self.direction, real_bytes=4 if self.single else 8)
 
     def differences(self, function: Callable[..., Any], direction: Sequence[Any], real_bytes: int = 8) -> list[Measured]:
         """Return the derivative of a function of the inputs in a direction.
 
         Raises:
-            NothingToCompare: there is none.
+            NothingToCompare: the derivative cannot be measured.
         """
         if self.repeats:
-            raise NothingToCompare  # neighbours of a broadcast array lie in memory otherwise
+            raise NothingToCompare  # perturbed inputs cannot have the memory layout of a broadcast array
         try:
             found = measure(
                 lambda *xs: function(*map(like, self.inputs, xs)), self.inputs, direction, real_bytes=real_bytes, twice=True
             )
         except DIFFERENT as different:
-            raise NothingToCompare from different  # nearby the program takes another way
+            raise NothingToCompare from different  # the program takes another branch nearby
         if not any(np.any(m.smooth) for m in found):
             raise NothingToCompare
         return found
 
     def findings(self, checks: Sequence[str] = ()) -> Iterator[Finding]:
-        """Run the checks with these names, all by default; later ones only if the values are right."""
+        """Run the checks with these names, all by default; stop if the values are wrong."""
         for name in checks or CHECKS:
             strict = name in ("vmap", "list") and not self.program.value_dependent
             found = checked(name, getattr(self, f"check_{name}"), abstract=not strict)
@@ -154,17 +154,17 @@ class Examination:
         yield checked("arguments", self.check_arguments)
 
     def check_value(self) -> None:
-        """What a reverse trace gives, in value, shape, dtype and type."""
+        """Compare the results of a reverse trace with plain NumPy: value, shape and dtype."""
         compare(as_list(self.pulled[0]), self.expected, 1e-11 + self.loose)
 
     def check_types(self) -> None:
-        """What a reverse trace gives: arrays where NumPy gives arrays, and NumPy's numbers or Python's where it gives these."""
+        """Compare the types of a reverse trace's results with plain NumPy: arrays, NumPy scalars or Python numbers."""
         for i, (a, b) in enumerate(zip(as_list(self.pulled[0]), self.expected, strict=True)):
             if type(a) is not type(b):
                 raise DisagreementError(f"result {i} is of type {type(a).__name__}, not {type(b).__name__}")
 
     def check_reverse(self) -> None:
-        """The pull-back of a random cotangent, against the differences."""
+        """Compare the pullback of a random cotangent with differences."""
         compare(self.cotangents, self.inputs, np.inf)
         found = pairing(self.cotangents, self.direction)
         expected, size, doubt = paired(self.seeds, self.measured)
@@ -174,7 +174,7 @@ class Examination:
 
     @cached_property
     def seeds(self) -> list[Any]:
-        """A random cotangent, zero where the differences give no derivative."""
+        """A random cotangent, zero where differences give no derivative."""
         return [self._drawn(y, m.smooth) for y, m in zip(self.expected, self.measured, strict=True)]
 
     @cached_property
@@ -186,7 +186,7 @@ class Examination:
         return list(pullback(tuple(self.seeds) if type(values) is tuple else self.seeds[0]))
 
     def check_forward(self) -> None:
-        """Values and tangents of forward mode, against the differences and the pull-back."""
+        """Compare values and tangents of forward mode with plain NumPy, differences and the pullback."""
         values, tangents = functad.jvp(self.program, self.inputs, tuple(self.direction))
         compare(as_list(values), self.expected, 1e-11 + self.loose)
         tangents = as_list(tangents)
@@ -199,9 +199,9 @@ class Examination:
             raise DisagreementError(f"forward mode {pushed:.12g}, reverse mode {pulled:.12g}")
 
     def check_tape(self) -> None:
-        """What a tape gives, against plain NumPy and the pull-back; it knows no Python numbers, only NumPy's."""
+        """Compare the results of a tape with plain NumPy and the pullback; Python numbers become NumPy scalars."""
         scalars = [np.asarray(x)[()] for x in self.inputs]
-        if self.repeats:  # a constant is a copy, whose elements lie otherwise
+        if self.repeats:  # a constant is a copy with another memory layout
             raise NothingToCompare
         program = replace(self.program, lines=written_out(self.program.lines))
         expected = self.elsewhere(*scalars, program=program)
@@ -224,23 +224,23 @@ class Examination:
                 raise DisagreementError(f"found {ct!r}, plain reverse mode {expected!r}")
 
     def check_checkpoint(self) -> None:
-        """What a checkpointed program gives, against plain NumPy and the pull-back."""
+        """Compare a checkpointed program with plain NumPy and the pullback."""
         values, pullback = functad.vjp(functad.checkpoint(self.program), *self.inputs)
         compare(as_list(values), self.expected, 1e-11 + self.loose)
         self._same_cotangents(self._cotangents(values, pullback))
 
     def check_vmap(self) -> None:
-        """What `vmap` gives for two examples, against a loop."""
+        """Compare `vmap` of two examples with a loop."""
         batches = [np.stack([np.asarray(x), np.asarray(x) * 0.97 + 0.01]).astype(dtype_of(x)) for x in self.inputs]
-        # An example of shape () is an array if the input is: beside Python's complex numbers NumPy's numbers are otherwise.
-        # Each is a copy, as what is a copy of a broadcast input may be a view of an example, which the program writes into.
+        # An example of shape () is an array if the input is one: scalars and arrays act differently with a Python complex.
+        # Each example is a copy: an operation that copies a broadcast input may return a view of an example instead.
         pairs = [(np.copy(b), x) for b, x in zip(batches, self.inputs, strict=True)]
         rows = [self.elsewhere(*[b[i, ...] if isinstance(x, np.ndarray) else b[i] for b, x in pairs]) for i in range(2)]
         found = as_list(functad.vmap(self.program)(*batches))
         compare(found, [np.stack(pair) for pair in zip(*rows, strict=True)], 1e-10 + self.loose)
 
     def check_list(self) -> None:
-        """What the expression list gives, there and for other values, against plain NumPy."""
+        """Compare the expression list with plain NumPy, at the inputs and at other values."""
         listed = functad.make_expressions(self.program)(*self.inputs)
         compare(as_list(listed(*self.inputs)), self.expected, 1e-11 + self.loose)
         others = [like(x, x * 0.97 + 0.01) for x in self.inputs]
@@ -248,7 +248,11 @@ class Examination:
         compare(as_list(listed(*others)), expected, 1e-11 + self.loose)
 
     def elsewhere(self, *inputs: Any, program: Program | None = None) -> list[Any]:
-        """Run the program, or another, on other inputs, if it runs there and gives results of the same shapes."""
+        """Return the results of the program, or of `program`, on other inputs.
+
+        Raises:
+            NothingToCompare: the program raises there, or its results have other shapes.
+        """
         try:
             found = as_list((program or self.program)(*inputs))
         except DIFFERENT as different:
@@ -258,7 +262,7 @@ class Examination:
         return found
 
     def check_arguments(self) -> None:
-        """The arguments are as they were."""
+        """Check that the arguments are unchanged."""
         for i, x in enumerate(self.inputs):
             if not np.array_equal(x, self.before[i]):
                 raise DisagreementError(f"x{i} was {self.before[i]!r} and is {x!r}")
@@ -267,7 +271,7 @@ class Examination:
 
     @cached_property
     def writeable(self) -> list[bool]:
-        """Whether each input may be written into, when it was made."""
+        """Whether each input was created writable."""
         text = self.program.texts
         return [not (text and text[i].startswith("np.broadcast_to")) for i in range(len(self.inputs))]
 
@@ -281,19 +285,19 @@ def as_list(result: Any) -> list[Any]:
 
 
 def plain(value: Any) -> Any:
-    """Return the value of a Tensor of a tape as an array; anything else as it is."""
+    """Return the value of a Tensor of a tape, or any other value as an array."""
     return value.numpy() if isinstance(value, functad.Tensor) else np.asarray(value)
 
 
 def like(x: Any, values: Any) -> Any:
-    """Return values as something of the type of an input, in the same order of memory."""
+    """Return values in the type and memory order of an input."""
     if type(x) is float:
         return float(values)
     if not isinstance(x, np.ndarray):
         return x.dtype.type(values)
     if x.flags.c_contiguous:
         return np.asarray(values, x.dtype)
-    if 0 in x.strides:  # elements that share their memory have one value
+    if 0 in x.strides:  # elements at one address need one value
         one = tuple([slice(None) if stride else slice(1) for stride in x.strides])
         return np.broadcast_to(like(x[one].copy("K"), np.asarray(values)[one]), x.shape)
     made = copy_alike(x)
@@ -302,10 +306,10 @@ def like(x: Any, values: Any) -> Any:
 
 
 def compare(found: Sequence[Any], expected: Sequence[Any], tolerance: float) -> None:
-    """Compare arrays.
+    """Compare lists of arrays by shape, dtype and value.
 
     Raises:
-        DisagreementError: they differ.
+        DisagreementError: the lists differ.
     """
     if len(found) != len(expected):
         raise DisagreementError(f"{len(found)} results, not {len(expected)}")
@@ -317,10 +321,10 @@ def compare(found: Sequence[Any], expected: Sequence[Any], tolerance: float) -> 
 
 
 def confirm(found: Sequence[Any], measured: Sequence[Measured], atol: float, rtol: float, what: str) -> None:
-    """Compare derivatives with what was measured, where that can be trusted.
+    """Compare derivatives with measured ones, where these are reliable.
 
     Raises:
-        DisagreementError: they differ.
+        DisagreementError: a derivative differs.
     """
     for y, m in zip(found, measured, strict=True):
         if not np.all((np.abs(y - m.derivative) <= m.allowed(atol, rtol)) | ~m.smooth):
@@ -328,6 +332,6 @@ def confirm(found: Sequence[Any], measured: Sequence[Measured], atol: float, rto
 
 
 def close(a: Any, b: Any, tolerance: float) -> bool:
-    """Say whether all elements agree."""
+    """Return `True` if all elements agree within the tolerance; equal infinities agree, and so do two NaN."""
     same = np.abs(np.subtract(a, b)) <= tolerance * (1 + np.abs(b))
     return bool(np.all(same)) or bool(np.all(same | (np.isnan(a) & np.isnan(b)) | np.equal(a, b)))

@@ -1,7 +1,7 @@
-"""A random program while it grows: the values of its names so far, from which the next line is drawn.
+"""A growing random program with the current values of its names, which determine the next line.
 
-It is run while it grows, so that every line is valid: shapes fit, arguments lie in the domain of the function, results are
-finite and small. A line that is not is taken back.
+Each line runs when it is drawn, so that it is valid: shapes fit, arguments lie in the domain of the function, results are
+finite and small. Other lines are undone.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from functad.testing.programs.text import Impossible, listed
 
 Choose = Callable[[int], int]
-"""`choose(n)` returns one of `0 ... n - 1`: all that is random in a program goes through it."""
+"""`choose(n)` returns one of `0 ... n - 1`; it is the only source of randomness in a program."""
 
 LARGEST_SIZE = 60
 LARGE_SIZE = 40_000
@@ -27,24 +27,26 @@ LARGEST_VALUE = 50.0
 VALUE_DEPENDENT = re.compile(
     r"np\.(place|putmask|put_along_axis|nonzero)\(|np\.extract\([^,]*>|\w\[[^]]*[<>]|\w\[m\d+\]|(?<![.\w])max\(|\.item\(| if "
 )
-"""Lines that need values: how many elements they read or write, or where, or of what type they are, depends on them."""
+"""Lines that need concrete values: these determine the number, position or type of the elements that they read or write."""
 
 
 @dataclass
 class Draft:
-    """A program that grows.
+    """A growing program.
 
     Attributes:
         choose: the source of randomness.
         max_rank: the largest number of axes.
         space: the values of all names so far, and NumPy.
-        names: of the values that lines may read; the last are the newest.
+        names: names of the values that lines may read, oldest first.
         largest: the largest number of elements.
-        numbers: Python numbers and values in single precision may occur.
-        buffers: names of arrays that the program made, and may write into.
-        scratch: names of plain arrays of numbers, indices and booleans, which depend on no input, and are overwritten.
-        masks: names of booleans, one or many, that come from comparisons.
-        lines, families: what is drawn so far.
+        numbers: allow Python numbers and values in single precision.
+        buffers: names of arrays that the program created and may write to.
+        scratch: names of plain arrays of numbers, indices and booleans; they depend on no input and are overwritten.
+        masks: names of booleans or boolean arrays that come from comparisons.
+        lines, families: the lines so far, and the family of each.
+        value_dependent: shapes or dtypes may depend on values.
+        mutates: a line writes to an array.
     """
 
     choose: Choose
@@ -62,30 +64,30 @@ class Draft:
     mutates: bool = False
 
     def one(self, options: Sequence[Any]) -> Any:
-        """Return one of several things; the first is the simplest."""
+        """Return one of the options; the first is the simplest."""
         if not options:
             raise Impossible
         return options[self.choose(len(options))]
 
     def way(self, table: str, **known: Any) -> str:
-        """Return one of the expressions of a table, as `listed` reads it, with its blanks filled (see `Blanks`)."""
+        """Return a random expression of a table (see `listed`) with its blanks filled (see `Blanks`)."""
         return Blanks(self, known).fill(self.one(listed(table)))
 
     def operand(self, where: Callable[[Any], bool] = lambda value: True) -> str:
-        """Return the name of a value that fulfils a condition: most often the newest."""
+        """Return the name of a value that satisfies `where`, most often the newest."""
         fitting = [name for name in reversed(self.names) if where(self.space[name])]
         return str(self.one([*fitting[:1] * 3, *fitting]))
 
     def array(self, least: int = 1) -> str:
-        """Return the name of a value with at least so many axes, and elements in it."""
+        """Return the name of a nonempty value with at least `least` axes."""
         return self.operand(lambda value: np.ndim(value) >= least and np.size(value) > 0)
 
     def filled(self) -> str:
-        """Return the name of a value with elements in it."""
+        """Return the name of a nonempty value."""
         return self.array(0)
 
     def matrix(self) -> str:
-        """Return the name of a value with two axes or more."""
+        """Return the name of a nonempty value with two axes or more."""
         return self.array(2)
 
     def value(self, expression: str) -> Any:
@@ -98,7 +100,7 @@ class Draft:
         return np.shape(self.value(expression))
 
     def value_for(self, place: str) -> str:
-        """Return a value that can be written into a place: a number, or something that broadcasts to it."""
+        """Return an expression that can be assigned to a place: a number, or a value that broadcasts to its shape."""
         shape = self.shape(place)
         fitting = [name for name in reversed(self.names) if fits(self.space[name], shape)]
         return self.way("{v}; np.sin({v}); {v} * 0.5", v=self.one([*fitting[:4], "0.5", "9.0"]))
@@ -108,14 +110,14 @@ class Draft:
         return str(self.one(["0.5", "2.0", "-1.5", "3", "1.0", "-0.25"]))
 
     def ties(self, name: str) -> bool:
-        """Say whether two elements of a value are equal, or nearly: which of them comes first is nobody's choice then."""
+        """Return `True` if two elements of a value are nearly equal; their order is then ambiguous."""
         return bool(np.min(np.diff(np.sort(self.space[name], axis=None)), initial=1.0) < 1e-3)
 
     def untied(self) -> str:
-        """Return the name of an array whose elements have an order.
+        """Return the name of an array without nearly equal elements.
 
         Raises:
-            Impossible: the one that was drawn has ties.
+            Impossible: the drawn array has ties.
         """
         name = self.array()
         if self.ties(name):
@@ -123,7 +125,7 @@ class Draft:
         return name
 
     def within(self, name: str, low: float, high: float) -> str:
-        """Return an expression with values between two numbers: the name itself if its values are, else squashed."""
+        """Return an expression with values between two numbers: `name` itself if its values are, else a scaled sine."""
         value = self.space[name] if name in self.space else self.value(name)
         margin = (high - low) * 1e-3
         if np.size(value) == 0 or (np.min(value) > low + margin and np.max(value) < high - margin):
@@ -133,17 +135,17 @@ class Draft:
         return f"({middle:.6g} + {squashed})" if middle else f"({squashed})"
 
     def shaped(self, name: str, shape: tuple[int, ...]) -> str:
-        """Return an expression with a given shape made from a value."""
+        """Return an expression of the given shape computed from a value."""
         own = np.shape(self.space[name])
         if own == shape:
             return name
         return f"np.mean({name})" if shape == () else f"np.resize({name}, {shape})"
 
     def add(self, expression: str, family: str) -> None:
-        """Append a line that names the value of an expression.
+        """Append a line that binds the value of an expression to a new name.
 
         Raises:
-            Impossible: the value is nothing to go on with.
+            Impossible: the program does not accept the value.
         """
         expression, value = self._real(expression)
         if not self.accepts(value):
@@ -151,16 +153,16 @@ class Draft:
         self.bind("a", expression, value, family, self.names)
 
     def enter(self, expression: str, family: str) -> None:
-        """Append a line that names an array that later ones write into, or only read if NumPy has it so.
+        """Append a line that binds an array: a buffer for later writes, or a plain value if NumPy returns it read-only.
 
         Raises:
-            Impossible: it is no array of the kind that the program goes on with.
+            Impossible: the program does not accept the value, or the value may alias an input.
         """
         value = self.value(expression)
         if not isinstance(value, np.ndarray) or not value.ndim or not value.size or not self.accepts(value):
             raise Impossible
         if any(np.may_share_memory(value, x) for name, x in self.space.items() if name[0] == "x"):
-            raise Impossible  # programs leave their inputs as they are
+            raise Impossible  # programs do not modify their inputs
         if value.flags.writeable:
             self.bind("b", expression, value, family, self.buffers, self.names)
             self.mutates = True
@@ -168,7 +170,7 @@ class Draft:
             self.bind("a", expression, value, family, self.names)
 
     def bind(self, letter: str, expression: str, value: Any, family: str, *lists: list[str]) -> str:
-        """Append a line that names a value, put the name, which begins with a letter, on lists, and return it."""
+        """Append a line that binds a value; add the new name, `letter` and a number, to `lists`, and return it."""
         name = f"{letter}{len(lists[0])}"
         self.space[name] = value
         for names in lists:
@@ -178,10 +180,10 @@ class Draft:
         return name
 
     def run(self, statement: str, family: str) -> None:
-        """Run a statement that writes, and append it if all values are still finite and small.
+        """Run a writing statement, and append it if all values are still acceptable.
 
         Raises:
-            Impossible: they are not.
+            Impossible: a value is not finite, or too large.
         """
         exec(statement, self.space)  # noqa: S102 - the text was drawn from a fixed grammar
         if not all(self.accepts(self.space[name]) for name in self.names):
@@ -196,7 +198,7 @@ class Draft:
         self.families.append(family)
 
     def _real(self, expression: str) -> tuple[str, Any]:
-        """Return an expression for one real array, made from one with complex or several results, and its value."""
+        """Return an expression and its value, reduced to one real array: a part of a tuple, or of a complex array."""
         value = self.value(expression)
         if isinstance(value, (tuple, list)):
             expression = f"{expression}[{self.choose(len(value)) if value else 0}]"
@@ -207,7 +209,7 @@ class Draft:
         return expression, value
 
     def accepts(self, value: Any) -> bool:
-        """Say whether a value is one that the program may go on with."""
+        """Return `True` if the program may use a value: real, small and with few enough axes and elements."""
         if type(value) is float:
             return self.numbers and abs(value) <= LARGEST_VALUE
         if not isinstance(value, (np.ndarray, np.generic)) or value.dtype.char not in ("df" if self.numbers else "d"):
@@ -218,7 +220,7 @@ class Draft:
 
     @contextmanager
     def undoing(self) -> Iterator[None]:
-        """Take back what is done inside if it turns out impossible: NumPy refuses it, or its values are not wanted."""
+        """Undo the lines drawn inside if one is impossible: NumPy refuses it, or its values are not accepted."""
         written = {name: np.array(self.space[name]) for name in (*self.buffers, *self.scratch)}
         known = set(self.space)
         lists = (self.names, self.buffers, self.scratch, self.masks, self.lines, self.families)
@@ -237,13 +239,13 @@ class Draft:
 
 
 class Blanks(dict[str, Any]):
-    """What the blanks of a line, `{name}`, are filled with: drawn when first asked for, and the same in all of the line.
+    """The texts for the blanks `{name}` of a line: drawn at the first use, then the same in the whole line.
 
-    A blank with several texts, `{sum|mean}`, is filled with one of them, drawn each time.
+    A blank with alternatives, `{sum|mean}`, is drawn at each use.
 
     Args:
         draft: the program.
-        known: what is given: most often `a`, the value that the line is about.
+        known: given texts, usually with `a`, the value that the line is about.
     """
 
     def __init__(self, draft: Draft, known: Mapping[str, Any]) -> None:
@@ -268,7 +270,7 @@ def _axis(d: Draft, x: Blanks) -> int:
 
 
 def _axes(d: Draft, x: Blanks) -> Any:
-    """Return `None`, an axis, or several."""
+    """Return `None`, an axis, or a tuple of axes."""
     ndim = x["ndim"]
     if not ndim or not d.choose(3):
         return None
@@ -289,7 +291,7 @@ def _index(d: Draft, x: Blanks) -> str:
 
 
 def _reshaped(d: Draft, x: Blanks) -> tuple[int, ...]:
-    """Return another shape of as many elements."""
+    """Return another shape with the same number of elements."""
     size = x["size"]
     first = d.one([n for n in range(1, min(size, 100) + 1) if size % n == 0])
     return tuple(d.one([(first, size // first), (-1,), (first, 1, -1), (1, size // first, 1, first), (size,)]))
@@ -326,19 +328,19 @@ BLANKS: dict[str, Callable[[Draft, Blanks], Any]] = {
     "square": _square,
     "holed": lambda d, x: f"np.where({x['a']} > 1.2, np.nan, {x['a']})",
 }
-"""How the blanks of a line about `a` are filled: other values, its shape and parts of it, axes, indices, texts."""
+"""Functions that fill the blanks of a line about `a`: other values, its shape and parts of it, axes, indices, texts."""
 
 Line = Callable[[Draft], str]
 FAMILIES: dict[str, list[Line]] = {}
-"""By the name of a family, the lines that make new values; the modules of the lines fill it."""
+"""Lines that compute new values, by family; the modules of the lines fill this table."""
 
 Statement = Callable[[Draft], None]
 STATEMENTS: dict[str, list[Statement]] = {}
-"""By the name of a family, the lines that write into arrays, and those that make what is written into."""
+"""Statements that write to arrays or create arrays for later writes, by family."""
 
 
 def line(family: str) -> Callable[[Line], Line]:
-    """Enter a line, a function from a draft to an expression, into a family."""
+    """Register a line, a function from a draft to an expression, in a family."""
 
     def enter(function: Line) -> Line:
         FAMILIES.setdefault(family, []).append(function)
@@ -348,12 +350,12 @@ def line(family: str) -> Callable[[Line], Line]:
 
 
 def table(family: str, a: Callable[[Draft], str]) -> Callable[[str], Line]:
-    """Enter a table of expressions about a value `a` as one line of a family."""
+    """Register a table of expressions about a value `a` as one line of a family."""
     return lambda text: line(family)(lambda d: d.way(text, a=a(d)))
 
 
 def statement(family: str, times: int = 1) -> Callable[[Statement], Statement]:
-    """Enter a line that writes, which is drawn so many times as often as others, into a family."""
+    """Register a writing statement in a family; `times` is its relative frequency."""
 
     def enter(function: Statement) -> Statement:
         STATEMENTS.setdefault(family, []).extend([function] * times)
@@ -363,7 +365,7 @@ def statement(family: str, times: int = 1) -> Callable[[Statement], Statement]:
 
 
 def broadcasts(x: Any, y: Any) -> bool:
-    """Say whether two values broadcast, to something that is not too large."""
+    """Return `True` if two values broadcast to a shape of acceptable size."""
     try:
         shape = np.broadcast_shapes(np.shape(x), np.shape(y))
         return math.prod(shape) <= max(LARGEST_SIZE, np.size(x), np.size(y))
@@ -372,7 +374,7 @@ def broadcasts(x: Any, y: Any) -> bool:
 
 
 def fits(value: Any, shape: tuple[int, ...]) -> bool:
-    """Say whether a value can be written into a place of a shape."""
+    """Return `True` if a value can be assigned to a place of the given shape."""
     try:
         return np.broadcast_shapes(np.shape(value), shape) == shape
     except ValueError:

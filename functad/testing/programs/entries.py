@@ -1,7 +1,7 @@
-"""The lines of random programs that follow from the registry, so that a new entry takes part by itself.
+"""Random lines generated from the registry, so that new entries take part automatically.
 
-Those of the family `registry` are the sample calls of all entries, with values of the program in place of the inputs;
-elementwise functions are called on values of any shapes that broadcast.
+Lines of the family `registry` are the sample calls of all entries, with program values in place of the inputs. Elementwise
+functions are called on values of any shapes that broadcast.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from functad.trees.structure import flatten
 
 
 class _Recording(InputSource):
-    """An input source that remembers between which numbers each array was drawn."""
+    """An input source that records the interval of each array."""
 
     def __init__(self) -> None:
         super().__init__(np.float64)
@@ -35,7 +35,7 @@ class _Recording(InputSource):
 
 @cache
 def _paths() -> dict[Any, str]:
-    """Return under what name a program finds each function: of all families, so that it depends on no earlier program."""
+    """Return the source name of each registered function; it loads all families, so that earlier programs have no effect."""
     vocabulary.complete()
     found = {}
     for prefix, module in (("np.fft", np.fft), ("np.linalg", np.linalg), ("np", np)):
@@ -47,16 +47,16 @@ def _paths() -> dict[Any, str]:
 
 @cache
 def _sampled() -> list[tuple[str, Entry, list[Any], Any, dict[int, tuple[Any, float, float]]]]:
-    """Return the sample calls of all entries whose result can have a derivative: name, entry, leaves, structure, ranges.
+    """Return sample calls of all entries with a differentiable result: name, entry, leaves, structure, intervals.
 
-    What is refused is not called even by NumPy alone, to see whether the line is possible: `np.save` would write a file.
+    Refused functions are skipped, because drawing a line runs it with plain NumPy: `np.save` would write a file.
     """
     result, paths = [], _paths()
     for entry in ENTRIES.values():
         if entry.function not in paths or is_constant(entry) or entry.status == "refused" or entry.samples is None:
             continue
         recording = _Recording()
-        # What stands for a constant among the values of a program is a plain array, which as like= dispatches nothing.
+        # Constants in a program are plain arrays, so like= would dispatch nothing.
         sampled = [call for call in entry.samples(recording) if "like" not in call[1]]
         result += [(paths[entry.function], entry, *flatten(call), recording.ranges) for call in sampled]
     return result
@@ -64,7 +64,7 @@ def _sampled() -> list[tuple[str, Entry, list[Any], Any, dict[int, tuple[Any, fl
 
 @cache
 def _elementwise() -> list[tuple[str, list[tuple[float, float]]]]:
-    """Return the elementwise functions, and for each argument the interval from which it may be."""
+    """Return the elementwise functions, with the interval of each argument."""
     result, paths = [], _paths()
     for entry in ENTRIES.values():
         if not isinstance(entry, Primitive) or entry.kind != "elementwise" or entry.function not in paths:
@@ -76,7 +76,7 @@ def _elementwise() -> list[tuple[str, list[tuple[float, float]]]]:
 
 
 def _ranges(entry: Entry) -> list[tuple[float, float]]:
-    """Return the intervals of the arguments of the first sample; none if they are not drawn as they are."""
+    """Return the intervals of the first sample's arguments; an empty list if an argument is not drawn directly."""
     recording = _Recording()
     args, kwargs = next(iter(entry.samples(recording)))  # type: ignore[misc]
     known = [recording.ranges.get(id(arg)) for arg in args]
@@ -85,7 +85,7 @@ def _ranges(entry: Entry) -> list[tuple[float, float]]:
 
 @line("registry")
 def registry(d: Draft) -> str:
-    """A sample call of any entry."""
+    """Return a sample call of any entry."""
     path, entry, leaves, structure, ranges = d.one(_sampled())
     changed: list[Any] = []
     for leaf in leaves:
@@ -93,17 +93,17 @@ def registry(d: Draft) -> str:
         changed.append(Text(_input(d, leaf, ranges)) if inexact else Text(literal(leaf)))
     read = [name for name in d.names if any(re.search(rf"\b{name}\b", part) for part in changed)]
     if not read or (entry.value_dependent and any(map(d.ties, read))):
-        raise Impossible  # what is equal there may differ nearby
+        raise Impossible  # equal elements may differ nearby
     d.value_dependent |= entry.value_dependent
     args, kwargs = structure.unflatten(changed)
     if "mean" in kwargs and not any(name in literal(arg) for name in d.names for arg in args):
-        raise Impossible  # NumPy does not look for Tensors in mean=
+        raise Impossible  # NumPy does not check mean= for Tensors
     parts = [*map(literal, args), *[f"{key}={literal(value)}" for key, value in kwargs.items()]]
     return f"{path}({', '.join(parts)})"
 
 
 def _input(d: Draft, leaf: Any, ranges: dict[int, tuple[Any, float, float]]) -> str:
-    """Return an expression in place of an input of a sample: anything from its interval, or, if it was made, values nearby."""
+    """Return an expression for an input of a sample: any value from its interval, or values near a computed input."""
     if id(leaf) in ranges:
         _, low, high = ranges[id(leaf)]
         shaped = d.shaped(d.operand(), np.shape(leaf))
@@ -113,7 +113,7 @@ def _input(d: Draft, leaf: Any, ranges: dict[int, tuple[Any, float, float]]) -> 
 
 @line("elementwise")
 def elementwise(d: Draft) -> str:
-    """A call of any elementwise function on values that broadcast."""
+    """Return a call of any elementwise function on values that broadcast."""
     path, ranges = d.one(_elementwise())
     names = [d.operand()]
     for _ in ranges[1:]:

@@ -1,4 +1,4 @@
-"""The inputs of random programs: their shapes, values, types, and how they lie in memory."""
+"""Inputs of random programs: shapes, values, types and memory layouts."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ LAYOUTS = (
     "np.flip(np.asfortranarray({0}), 0)",
     "np.moveaxis(np.array(np.moveaxis({0}, 0, -1)), -1, 0)",
 )
-"""What an array is made by, from the text of its elements and its shape."""
+"""Source texts of memory layouts, as formats for the text of an array and its shape."""
 
 NUMBERS = ("{0}", "np.float64({0})", "np.float32({0})", "np.array({0})", "np.array({0}, np.float32)")
-"""What a number is made by."""
+"""Source texts of types of numbers, as formats for a number."""
 
 
 def draw_inputs(draft: Draft, *, layouts: bool = False, large: bool = False) -> tuple[str, ...]:
-    """Draw one to three inputs whose shapes often broadcast, with values of three decimals, no two of the same size.
+    """Draw one to three inputs with shapes that often broadcast; values have three decimals and distinct magnitudes.
 
     Returns:
-        Their source texts, if they are not plain arrays of their elements.
+        Their source texts; an empty tuple if all are plain arrays.
     """
     values = np.random.default_rng(draft.choose(1 << 16))
     lengths = [1 + draft.choose(3) for _ in range(draft.max_rank)]
@@ -62,7 +62,7 @@ def _enter(draft: Draft, value: Any) -> None:
 
 
 def _special(draft: Draft, value: Any, *, layouts: bool) -> str:
-    """Return the text of an input that is more than its elements."""
+    """Return the source text of an input with a special type or memory layout."""
     if draft.numbers and not draft.choose(2):
         return str(draft.one(NUMBERS)).format(np.ravel(value)[0].item())
     text = literal(value)
@@ -74,7 +74,7 @@ def _special(draft: Draft, value: Any, *, layouts: bool) -> str:
 
 
 def _large(draft: Draft, number: int) -> str:
-    """Return the text of an input of a thousand elements or ten: memory is treated otherwise from some size on."""
+    """Return the source text of an input with about a thousand to ten thousand elements, beyond functad's size limits."""
     shape = draft.one([(9000,), (1100,), (90, 100), (40, 30), (8192,), (1024,), (3, 400), (2, 50, 90)])
     text = f"np.sin(np.arange({math.prod(shape)}.0) + {number + 0.5}).reshape({shape})"
     return str(draft.one((*LAYOUTS[:4], LAYOUTS[0]))).format(text, shape)

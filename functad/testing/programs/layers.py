@@ -1,7 +1,7 @@
-"""The layers of which nests of transforms are made: each a function of arrays, written in terms of another, as source text.
+"""The layers of nests of transforms: source texts of functions of arrays that call the layer below.
 
-A layer that pulls gives the gradient of a number made of all results; one that pushes, the derivative of the results in a
-direction; a neutral one changes nothing. All layers of a kind must agree, whichever transforms, tapes and containers they use.
+A pull layer returns the gradient of a scalar function of all results. A push layer returns a directional derivative of the
+results. A neutral layer changes nothing. All layers of a kind must agree, for all transforms, tapes and containers.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def f0(*xs):
     y = program(*xs)
     return y if isinstance(y, tuple) else (y,)
 """
-"""What the layers use; `f0` is the innermost function."""
+"""Functions that the layers use; `f0` is the innermost function."""
 
 PULLS = {
     "vjp": "return F.vjp(lambda *ys: {f}(*ys), *xs)[1](seeds({f}(*xs)))",
@@ -87,7 +87,7 @@ PULLS = {
     "    y = known(total({f}(*[v * 1.0 for v in vs])))\n"
     "return filled(tape.gradient(y, vs), xs)",
 }
-"""The first is what the others are compared with."""
+"""Pull layers. The first is the reference for the others."""
 
 PUSHES = {
     "jvp": "return F.jvp({f}, xs, directions(xs))[1]",
@@ -140,21 +140,21 @@ NEUTRAL = {
 }
 
 COMPILED = {name: f"return F.jit({{f}}, backend={name!r})(*xs)" for name in ("numpy", "llvm", "xla")}
-"""By the names of backends, neutral layers that compile what is below them."""
+"""Neutral layers that compile the layers below, by backend."""
 
 OUTERMOST = ("implicit", "tape_of_variables", "has_aux", "graph")
-"""Layers through which no derivative of an outer one flows: Variables and graphs hold values, has_aux hands them out."""
+"""Layers that stop outer derivatives: Variables and graphs hold values, and `has_aux` returns values outside the trace."""
 
 MAPPINGS = {"dict": "{{{}}}", "OrderedDict": "OrderedDict({{{}}})", "defaultdict": "defaultdict(list, {{{}}})"}
 CONTAINERS = ("tuple", "list", *MAPPINGS, "namedtuple", "nested")
 
 
 def container(kind: str, order: Sequence[int]) -> tuple[str, str, str]:
-    """Return the text of three functions: from a tuple to a container, back, and to one with the keys in another order.
+    """Return source texts of three functions: tuple to container, container to tuple, and tuple to container, keys reversed.
 
     Args:
         kind: one of `CONTAINERS`.
-        order: in what order keys are entered.
+        order: the order of the keys.
 
     Example:
         >>> container("dict", [1, 0])[0]

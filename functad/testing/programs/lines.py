@@ -1,4 +1,4 @@
-"""The lines of random programs that make new values, by family: calls for whatever shapes, up to rank 4, are at hand."""
+"""Random lines that compute new values, by family, for values of any shape up to rank 4."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from functad.testing.programs.drafts import Draft, broadcasts, line, table
 from functad.testing.programs.text import Impossible
 
 MOST = 10_000_000
-"""The products that a sum over several axes may take: with large inputs it would go on for minutes."""
+"""The largest number of products in one `einsum`; large inputs would otherwise take minutes."""
 
 
 @line("elementwise")
 def operator(d: Draft) -> str:
-    """An operator, on two values that broadcast or on one and a constant."""
+    """Return an operator on two values that broadcast, or on a value and a constant."""
     a = d.operand()
     b = d.number() if d.choose(3) == 2 else d.operand(lambda value: broadcasts(value, d.space[a]))
     sign = d.one(["+", "*", "-", "/", "**", "%"])
-    if sign == "%" and a == b:  # it jumps there
+    if sign == "%" and a == b:  # `x % x` is discontinuous
         sign = "+"
     if sign in "/%":
         b = d.within(b, 0.5, 3.0)
@@ -29,7 +29,7 @@ def operator(d: Draft) -> str:
     return f"{left} {sign} {right}"
 
 
-# The same value many times over, so that cotangents are added up.
+# Repeated use of one value, so that cotangents accumulate.
 table("elementwise", Draft.operand)("""
     {a} * {a} + {a}; {a} * np.sin({a}) - 0.5 * {a}; -{a} + abs({a}); (2 - {a}) * {a} / 3
 """)
@@ -112,7 +112,7 @@ table("contractions", Draft.matrix)("""
 
 @line("contractions")
 def einsum(d: Draft) -> str:
-    """`np.einsum` with letters drawn for axes of fitting lengths."""
+    """Return an `np.einsum` call with random letters for axes of equal length."""
     operands = [d.filled() for _ in range(1 + d.choose(3))]
     lengths: dict[str, int] = {}
     terms = []

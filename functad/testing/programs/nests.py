@@ -1,4 +1,4 @@
-"""Random nests: transforms, tapes and accumulators around each other and around a random program, and their checks."""
+"""Random nests of transforms, tapes and accumulators around a random program, and their checks."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class Layer:
 
     Attributes:
         kind: `pull`, `push`, `neutral` or `compiled`.
-        name: of the text among those of its kind.
-        arguments, results: the kinds of containers for them.
-        turned: keys are entered in reverse order.
+        name: the key of the layer in the table of its kind.
+        arguments, results: the types of containers for arguments and results.
+        turned: enter keys in reverse order.
     """
 
     kind: str
@@ -46,7 +46,7 @@ class Layer:
     turned: bool = False
 
     def text(self, level: int, inputs: int, results: int) -> str:
-        """Return the definition of the function of a level, in terms of that below."""
+        """Return the definition of the function `f{level}`, which calls the function of the level below."""
         body = KINDS[self.kind][self.name]
         parts = {"f": f"f{level - 1}"}
         lines = [f"def f{level}(*xs):"]
@@ -62,17 +62,17 @@ class Layer:
 
 @dataclass(frozen=True, repr=False)
 class Nest(Program):
-    """A program with layers of transforms around it.
+    """A program inside layers of transforms.
 
     Attributes:
-        layers: from the innermost to the outermost.
+        layers: the layers, innermost first.
     """
 
     layers: tuple[Layer, ...] = ()
 
     @property
     def definitions(self) -> str:
-        """The definition of the functions."""
+        """The definitions of the program and of all layers."""
         inputs, results = len(self.inputs), len(self.results)
         most = max(inputs, results)
         names = "{" + ", ".join(f"{n}: namedtuple('Named{n}', list('abcdefghijkl'[:{n}]))" for n in range(1, most + 1)) + "}"
@@ -89,7 +89,7 @@ class Nest(Program):
         return function
 
     def __repr__(self) -> str:
-        """The source, which ends with what the nest gives and what the plainest layers give."""
+        """The source; it ends by printing the results of the nest and of its canonical form."""
         arrays = repr(self.as_program()).rpartition("inputs = [")[2][:-1]
         plainest = self.canonical()
         parts = [f"import numpy as np\n\n\n{self.definitions}", f"inputs = [{arrays}]\nprint(f{len(self.layers)}(*inputs))"]
@@ -99,11 +99,11 @@ class Nest(Program):
     __str__ = __repr__
 
     def as_program(self) -> Program:
-        """Return the program inside."""
+        """Return the program inside the layers."""
         return Program(**{part.name: getattr(self, part.name) for part in fields(Program)})
 
     def canonical(self) -> Nest:
-        """Return the nest with the plainest layer of each kind in place of each."""
+        """Return the nest with `vjp` and `jvp` for all pull and push layers, without neutral and compiled layers."""
         plainest = [Layer(layer.kind, next(iter(KINDS[layer.kind]))) for layer in self.layers if layer.kind in ("pull", "push")]
         return replace(self, layers=tuple(plainest))
 
@@ -115,10 +115,10 @@ def draw_nest(
 
     Args:
         choose: the source of randomness: `choose(n)` returns one of `0 ... n - 1`.
-        max_layers: the number of layers, at most; not more than two of them take derivatives.
-        max_operations: the number of lines of the program inside, at most.
-        layouts: inputs may lie in memory in any way.
-        compiled: the name of a backend of `jit`, which then compiles the program, or what a layer makes of it, or several.
+        max_layers: the largest number of layers, not counting compiled ones; at most two layers take derivatives.
+        max_operations: the largest number of lines of the program.
+        layouts: inputs may have any memory layout.
+        compiled: a `jit` backend that compiles the program or some layers; by default nothing is compiled.
 
     Example:
         >>> nest = draw_nest(lambda n: 0)
@@ -147,7 +147,7 @@ def draw_nest(
 
 
 class NestExamination(Examination):
-    """The checks of one nest; its program is that with the plainest layers."""
+    """The checks of one nest; `program` is its canonical form."""
 
     program: Nest
 
@@ -170,7 +170,7 @@ class NestExamination(Examination):
         yield checked("arguments", self.check_arguments)
 
     def _plain_runs(self) -> bool:
-        """Say whether the plainest layers do without an error; other programs than nests find what is wrong with them."""
+        """Return `True` if the canonical nest runs without an error; other programs test its errors."""
         try:
             self.expected  # noqa: B018
         except Exception:  # noqa: BLE001
@@ -178,11 +178,11 @@ class NestExamination(Examination):
         return True
 
     def check_nest(self) -> None:
-        """The nest against the plainest layers."""
+        """Compare the nest with its canonical form."""
         _agree([plain(y) for y in as_list(self.whole(*self.inputs))], self.expected)
 
     def check_differences(self) -> None:
-        """The outermost derivative of the plainest layers against differences of what it is taken of."""
+        """Compare the outermost derivative of the canonical nest with differences of the layer below."""
         if not self.program.layers:
             raise NothingToCompare
         inner = replace(self.program, layers=self.program.layers[:-1])
@@ -198,11 +198,11 @@ class NestExamination(Examination):
         confirm(found, measured, 1e-7, 1e-5, "the plainest layers give")
 
     def check_over_reverse(self) -> None:
-        """A pull-back around the nest, against one around the plainest layers."""
+        """Compare a pullback of the nest with a pullback of its canonical form."""
         self._over(lambda f, gs: functad.vjp(lambda *xs: tuple(f.function(*xs)), *self.inputs)[1](gs))
 
     def check_over_forward(self) -> None:
-        """Forward mode around the nest, against that around the plainest layers."""
+        """Compare forward mode over the nest with forward mode over its canonical form."""
         rng = np.random.default_rng(1)
         ts = tuple(rng.standard_normal(np.shape(x))[()] for x in self.inputs)
         self._over(lambda f, gs: functad.jvp(lambda *xs: tuple(f.function(*xs)), self.inputs, ts)[1])
@@ -220,7 +220,7 @@ class NestExamination(Examination):
 
 
 def _agree(found: Sequence[Any], expected: Sequence[Any]) -> None:
-    """Compare arrays; NaN in both is no comparison."""
+    """Compare arrays where the expected values are finite."""
     compare(found, expected, np.inf)
     for i, (a, b) in enumerate(zip(found, expected, strict=True)):
         known = np.isfinite(b)

@@ -1,4 +1,4 @@
-"""The lines of random programs about single numbers: Python's beside NumPy's, precisions, truth values, tests of types."""
+"""Random lines about scalars: Python numbers beside NumPy scalars, precisions, truth values and type checks."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ BINARY = listed("""
     floor_divide; kron; isclose; allclose; nextafter
 """)
 STEEP = ("sqrt", "cbrt", "power", "float_power", "**")
-"""What is infinitely steep at 0: where that meets a slope of 0 by two ways, reverse mode has the difference of infinities."""
+"""Functions with an infinite derivative at 0; times a derivative of 0, reverse mode gives NaN."""
 
 ORDERING = ("sort", "median")
-"""What has no derivative where elements are equal."""
+"""Functions without derivative at equal elements."""
 
 TESTS = """
     isinstance({a}, float); isinstance({a}, np.ndarray); isinstance({a}, np.floating); isinstance({a}, np.generic)
@@ -37,12 +37,12 @@ TESTS = """
     isinstance({a}, __import__('collections').abc.Sequence); isinstance({a}, bool)
     np.issubdtype(np.asarray({a}, like={a}).dtype, np.float32); {a} > 0.1; bool(np.all({a} > 0.1))
 """
-"""What a program may take a branch by."""
+"""Conditions of branches."""
 
 
 @line("numbers")
 def unary(d: Draft) -> str:
-    """A function of NumPy, of a number of any type."""
+    """Return a NumPy function of a number of any type."""
     a, name = d.operand(), d.one(UNARY)
     _check(d, name, a)
     return f"np.{name}({a})"
@@ -50,24 +50,24 @@ def unary(d: Draft) -> str:
 
 @line("numbers")
 def binary(d: Draft) -> str:
-    """An operator or a function of NumPy, on a value and a constant of any type, or two values."""
+    """Return an operator or a NumPy function of a value and a constant of any type, or of two values."""
     a = d.operand()
     b = d.one(NUMBERS) if d.choose(2) else d.operand(lambda value: broadcasts(value, d.space[a]))
-    if a == b:  # where x % x jumps its derivatives are infinite
+    if a == b:  # `x % x` is discontinuous
         return d.way("{a} + {a}; np.multiply({a}, {a})", a=a)
     left, right = (a, b) if d.choose(2) else (b, a)
     name = d.one(BINARY) if d.choose(2) else d.one(["+", "*", "-", "/", "**", "%", "//"])
-    if name in ("/", "%", "//") and np.min(np.abs(d.value(right))) < 0.3:  # it jumps within the step of a difference
+    if name in ("/", "%", "//") and np.min(np.abs(d.value(right))) < 0.3:  # may jump within the step of a difference
         raise Impossible
     _check(d, name, left, right)
     return f"np.{name}({left}, {right})" if name.isidentifier() else f"{left} {name} {right}"
 
 
 def _check(d: Draft, name: str, a: str, b: str = "") -> None:
-    """Refuse a function where it has no derivative.
+    """Reject a function at arguments without a finite derivative.
 
     Raises:
-        Impossible: it is infinitely steep, a negative number to a power that may vary, or elements are equal.
+        Impossible: the slope is infinite, a negative base has a variable exponent, or elements are equal.
     """
     base = d.value(a)
     if name in STEEP and (np.min(np.abs(base), initial=1.0) < 1e-2 or (b in d.names and np.min(base, initial=1.0) < 0)):
@@ -89,14 +89,14 @@ table("numbers", Draft.operand)("""
 
 @line("numbers")
 def branch(d: Draft) -> str:
-    """A branch by the type or size of a value."""
-    a = d.operand(lambda value: np.ndim(value) > 0 or not isinstance(value, np.ndarray))  # no list tells () from a number
+    """Return a branch on the type or size of a value."""
+    a = d.operand(lambda value: np.ndim(value) > 0 or not isinstance(value, np.ndarray))  # a list treats () as a number
     return d.way("({v} * 2.0 if {test} else {v} * 0.5)", test=d.way(TESTS, a=a))
 
 
 @line("numbers")
 def counted(d: Draft) -> str:
-    """Truth values as numbers, in choices, and put together."""
+    """Return truth values as numbers, as conditions, or combined."""
     m = d.one(d.masks[::-1])
     ways = """
         np.where({a}, {b}, {b} ** 2); np.where(~{a}, {b}, 0.5); np.where({a} & {other}, {b}, -{b}); {b} * {a}
@@ -109,7 +109,7 @@ def counted(d: Draft) -> str:
 
 @statement("numbers", 2)
 def compared(d: Draft) -> None:
-    """A truth value, or several."""
+    """Bind one or several truth values."""
     a = d.operand()
     ways = """
         {a} < {b}; {b} >= {a}; np.abs({a}) < {b}; np.greater({a}, {b}); np.isfinite({a}); {a} != {b}; {a} == {a}

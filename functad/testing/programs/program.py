@@ -1,4 +1,4 @@
-"""Random straight-line NumPy programs: drawn line by line on actual values, printed as plain source, called as a function."""
+"""Random straight-line NumPy programs: drawn line by line on concrete values, printed as source, called as a function."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from functad.testing.programs.writes import new_buffer
 
 @dataclass(frozen=True)
 class Program:
-    """A function of arrays, and arrays to call it with.
+    """A function of arrays, with inputs.
 
     Attributes:
-        lines: the assignments, in order; all values that no other line reads are returned.
-        inputs: an array for each argument `x0`, `x1`, ...
-        families: the families that its lines come from.
-        value_dependent: shapes or dtypes may depend on values, so that it has no expression list.
-        mutates: it assigns to elements of arrays.
-        texts: the source text of each input, where that says more than its values do, such as its order in memory.
-        returns: the names of the results, if they are not all values that no other line reads.
+        lines: the assignments, in order. The function returns all values that no other line reads.
+        inputs: one array per argument `x0`, `x1`, ...
+        families: the family of each line.
+        value_dependent: shapes or dtypes may depend on values, so that the program has no expression list.
+        mutates: a line writes to an array.
+        texts: the source text of each input, if it has more information than the values, such as the memory order.
+        returns: the names of the results; by default all values that no other line reads.
 
     Example:
         >>> program = Program(("a0 = np.sin(x0)", "a1 = np.sum(a0, axis=0)"), (np.zeros((2, 3)),), ("shown",))
@@ -64,14 +64,14 @@ class Program:
 
     @property
     def source(self) -> str:
-        """The definition of the function."""
+        """The definition of the function `program`."""
         names = ", ".join(f"x{i}" for i in range(len(self.inputs)))
         body = [*self.lines, f"return {', '.join(self.results)}"]
         return f"def program({names}):\n" + "".join(f"    {line}\n" for line in body)
 
     @property
     def results(self) -> list[str]:
-        """The names of the results: what no other makes a value from, so that every line counts, and the newest first."""
+        """The names of the results, newest first; by default every value that no other line reads, so every line counts."""
         if self.returns:
             return list(self.returns)
         made = [line.partition(" = ")[::2] for line in self.lines if is_binding(line) and line[0] in "ab"]
@@ -106,7 +106,7 @@ class Program:
             return self.function(*inputs)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the compiled functions, which other processes make again."""
+        """Leave out the compiled functions; other processes compile them again."""
         return {name: value for name, value in vars(self).items() if name != "space"}
 
     def __repr__(self) -> str:
@@ -116,7 +116,7 @@ class Program:
     __str__ = __repr__
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """Print as source in the reports of Hypothesis too, which shows the fields of data classes otherwise."""
+        """Print as source in Hypothesis reports, which would otherwise show the fields of the dataclass."""
         for i, text in enumerate(repr(self).splitlines()):
             if i:
                 printer.break_()
@@ -124,7 +124,7 @@ class Program:
 
 
 def written_out(lines: Sequence[str]) -> tuple[str, ...]:
-    """Return lines in which `b[...] += v` stands for `b += v`: with tapes, as in TensorFlow, the latter makes a new Tensor.
+    """Return lines with `b[...] += v` in place of `b += v`, which creates a new Tensor under a tape, as in TensorFlow.
 
     Example:
         >>> written_out(["b0 += x0", "b0[1:] *= 2", "for row in b0: row *= 0.5"])
@@ -134,7 +134,7 @@ def written_out(lines: Sequence[str]) -> tuple[str, ...]:
 
 
 def is_binding(line: str) -> bool:
-    """Say whether a line gives a name to a value, rather than to write into one."""
+    """Return `True` if a line binds a name to a value, `False` if it writes to an array."""
     left, equals, _ = line.partition(" = ")
     return bool(equals) and left.isidentifier()
 
@@ -154,16 +154,16 @@ def draw_program(
 
     Args:
         choose: the source of randomness: `choose(n)` returns one of `0 ... n - 1`.
-        max_operations: the number of lines, at most.
+        max_operations: the largest number of lines.
         max_rank: the largest number of axes of any value.
-        families: names of those to draw lines from (see `FAMILIES`); all but `numbers` and `views` by default.
-        mutation: also draw lines that write into arrays; or the names of families of such lines (see `STATEMENTS`).
-        layouts: inputs may lie in memory in any way: in Fortran order, reversed, strided, broadcast, read-only.
+        families: the families of lines (see `FAMILIES`). Default: all except `numbers` and `views`.
+        mutation: also draw lines that write to arrays; `True`, or the names of their families (see `STATEMENTS`).
+        layouts: inputs may have any memory layout: Fortran order, reversed, strided, broadcast, read-only.
         numbers: inputs may be Python numbers, NumPy scalars and arrays in single precision.
-        large: inputs have thousands of elements, as arrays must for which memory is dealt with otherwise.
+        large: inputs have thousands of elements, because functad treats the memory of large arrays differently.
 
     Returns:
-        A `Program`: lines of NumPy code, and inputs for it.
+        A `Program`: lines of NumPy code with inputs.
 
     Raises:
         ValueError: a family is unknown.
@@ -181,9 +181,9 @@ def draw_program(
     draft = Draft(choose, max_rank, LARGE_SIZE if large else LARGEST_SIZE, numbers)
     texts = draw_inputs(draft, layouts=layouts, large=large)
     with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("error")  # what NumPy warns of is no line to go on with
+        warnings.simplefilter("error")  # undo lines for which NumPy warns
         for count in range(max_operations):
-            if count and not choose(2 * max_operations):  # asked at each line, so that lines can be left out one by one
+            if count and not choose(2 * max_operations):  # drawn per line, so that shrinking can remove single lines
                 break
             with draft.undoing():
                 if statements and ((writes and not draft.buffers) or choose(2)):
@@ -198,10 +198,10 @@ def draw_program(
 
 
 def _known(table: Mapping[str, Any], names: Collection[str]) -> list[str]:
-    """Return names of families.
+    """Return the names of families as a list.
 
     Raises:
-        ValueError: one is unknown.
+        ValueError: a name is unknown.
     """
     unknown = sorted(set(names) - set(table))
     if unknown:

@@ -1,4 +1,4 @@
-"""The lines of random programs that use plain arrays again: indices, masks and constants, overwritten after they were read."""
+"""Random lines that reuse plain arrays: indices, masks and constants, overwritten after use."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functad.testing.programs.text import Impossible
 
 
 def _used(d: Draft, a: str, text: str, reads: str, writes: str, *lists: list[str]) -> None:
-    """Name a plain array, append a line that uses it with a value, or that writes by it, and then one that overwrites it."""
+    """Bind a plain array, append a line that reads or writes with it, and a line that overwrites it."""
     c = d.bind("c", text, d.value(text), "scratch", d.scratch, *lists)
     if d.buffers and not d.choose(3):
         d.run(d.way(writes, a=d.one(d.buffers), v=a, c=c), "scratch")
@@ -20,7 +20,7 @@ def _used(d: Draft, a: str, text: str, reads: str, writes: str, *lists: list[str
 
 @statement("scratch")
 def indices(d: Draft) -> None:
-    """An array of indices, which is used at once and overwritten."""
+    """Use an array of indices and overwrite it."""
     a = d.array()
     picks = [d.choose(d.one(d.shape(a))) for _ in range(1 + d.choose(3))]
     reads = """
@@ -43,7 +43,7 @@ def indices(d: Draft) -> None:
 
 @statement("scratch")
 def mask(d: Draft) -> None:
-    """An array of booleans, which is used at once and overwritten."""
+    """Use a boolean array and overwrite it."""
     a = d.array()
     value = d.space[a]
     bits = np.random.default_rng(d.choose(1 << 10)).random(value.shape) < 0.5
@@ -65,7 +65,7 @@ def mask(d: Draft) -> None:
 
 @statement("scratch")
 def constant(d: Draft) -> None:
-    """An array of numbers, which is used at once and overwritten."""
+    """Use an array of numbers and overwrite it."""
     a = d.array()
     made = "np.full({shape}, 0.5); np.arange(1.0, {last} + 1); np.linspace(0.2, 0.9, {last}); np.array(2.0)"
     reads = """
@@ -82,7 +82,7 @@ def constant(d: Draft) -> None:
 
 @statement("scratch")
 def overwritten(d: Draft) -> None:
-    """One of the plain arrays overwritten at any time."""
+    """Overwrite one of the plain arrays at any time."""
     _overwrite(d, d.one(d.scratch[::-1]))
 
 

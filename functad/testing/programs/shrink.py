@@ -1,4 +1,4 @@
-"""A random program that fails, made as short as it can be while it fails in the same way."""
+"""Shrink a failing random program while it fails in the same way."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from functad.testing.programs.text import literal
 P = TypeVar("P", bound=Program)
 
 TRIES = 400
-"""How many shorter programs are tried."""
+"""The largest number of candidates."""
 
 
 def shrink(program: P, fails: Callable[[P], bool]) -> P:
-    """Return a program with as few lines as may be that still fails.
+    """Return a failing program with as few lines as possible.
 
     Args:
-        program: one that fails.
-        fails: says whether a program fails in the same way; what is no valid program does not.
+        program: a failing program.
+        fails: returns `True` if a program fails in the same way, and `False` for invalid programs.
 
     Example:
         >>> program = Program(("a0 = np.sin(x0)", "a1 = x0 * 2", "a2 = a1 + a0"), (np.float64(1.0),), ())
@@ -51,7 +51,7 @@ def shrink(program: P, fails: Callable[[P], bool]) -> P:
 
 
 def _shorter(program: P) -> Iterator[P]:
-    """Yield programs that are a little shorter or simpler."""
+    """Yield slightly shorter or simpler programs."""
     if isinstance(program, Nest):
         for i, layer in enumerate(program.layers):
             yield replace(program, layers=(*program.layers[:i], *program.layers[i + 1 :]))

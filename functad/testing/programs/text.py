@@ -1,4 +1,4 @@
-"""The source text of values, from which a random program can be pasted and run again."""
+"""Source text of values, so that a random program can be pasted and run."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 
-class Impossible(Exception):  # noqa: N818 - it is no error: another line is drawn
-    """What was drawn does not fit the values at hand."""
+class Impossible(Exception):  # noqa: N818 - not an error: another line is drawn
+    """The drawn line does not fit the existing values."""
 
 
 def listed(table: str) -> list[str]:
-    """Return the entries of a table: several in a line, between semicolons.
+    """Return the entries of a table; semicolons and line ends separate them.
 
     Example:
         >>> listed("np.sin(x); abs(x)")
@@ -23,16 +23,16 @@ def listed(table: str) -> list[str]:
 
 
 class Text(str):
-    """The source text of an argument, as a leaf of the tree of arguments."""
+    """The source text of an argument, as a leaf of the pytree of arguments."""
 
     __slots__ = ()
 
 
 def literal(value: Any) -> str:
-    """Return the source text of an argument of a call.
+    """Return the source text of an argument.
 
     Raises:
-        Impossible: it has none.
+        Impossible: the argument has no source text.
     """
     if type(value) is Text:
         return value
@@ -59,5 +59,5 @@ def literal(value: Any) -> str:
 
 
 def _spelled(value: Any) -> str:
-    """Return the text of numbers, and of lists of them, that Python reads where only `np` is known."""
+    """Return `repr` of numbers and lists, with `np.nan` and `np.inf`."""
     return repr(value) if isinstance(value, str) else re.sub(r"\b(nan|inf)\b", r"np.\1", repr(value))

@@ -1,4 +1,4 @@
-"""The lines of random programs that look at arrays through views and copies of every kind, in every order of memory."""
+"""Random lines that read and write arrays through views and copies in every memory order."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ SAME = """
     {a}[...]; {a}[()]
 """
 VIEWS = (SLICED, ARRANGED, ORDERED, SAME)
-"""Slices; axes arranged; what depends on an order, views where it fits and copies where it does not; the array itself."""
+"""Slices; rearranged axes; operations that return a view or a copy depending on the memory order; the array itself."""
 
 
 def view_of(d: Draft, a: str) -> str:
-    """Return a view of a value, or a copy in some order."""
+    """Return a view of a value, or a copy in some memory order."""
     return d.way(d.one(VIEWS), a=a)
 
 
 @line("views")
 def viewed(d: Draft) -> str:
-    """A value seen through one or two views."""
+    """Read a value through one or two views."""
     text = view_of(d, d.array())
     value = d.value(text)
     if d.choose(2) or not isinstance(value, np.ndarray) or not value.ndim:
@@ -51,19 +51,19 @@ def viewed(d: Draft) -> str:
 
 @statement("views", 2)
 def view(d: Draft) -> None:
-    """A view of a buffer, or of a view, which shares its memory or does not: what is written into the one shows it."""
+    """Bind a view or a copy of a buffer or view; later writes show whether it aliases."""
     d.enter(view_of(d, d.one(d.buffers)), "views")
 
 
 @statement("views")
 def result(d: Draft) -> None:
-    """What any function gives, in whatever order of memory, to be written into."""
+    """Bind the result of any function, in any memory order, as a buffer."""
     family = d.one(sorted(set(FAMILIES) - {"numbers", "views"}))
     d.enter(d.one(FAMILIES[family])(d), "views")
 
 
 def _place(d: Draft) -> str:
-    """Return a place in a buffer: elements of it, or of a view of it."""
+    """Return a random target for a write: elements of a buffer or of a view of it."""
     b = d.one(d.buffers)
     text = b if d.choose(2) else d.one([view_of(d, b), f"{b}.flat", f"{b}.ravel()", f"{b}.T"])
     value = d.value(text)
@@ -79,17 +79,17 @@ def _place(d: Draft) -> str:
 
 @statement("views", 3)
 def assigned(d: Draft) -> None:
-    """Elements set, or changed in place, through views."""
+    """Assign or update elements through views."""
     place = _place(d)
     value = d.value_for(place)
     if ".flat[" in place and any(np.may_share_memory(d.value(value), d.space[b]) for b in d.buffers):
-        raise Impossible  # NumPy writes one element after the other there, and reads what it has written
+        raise Impossible  # NumPy writes to `.flat` one element at a time, and reads elements that it already wrote
     d.run(f"{place} {d.one(['=', '+=', '*=', '-='])} {value}", "views")
 
 
 @statement("views", 2)
 def overwritten(d: Draft) -> None:
-    """Other ways of writing: functions, results in arrays at hand, overlapping parts, loops."""
+    """Write by functions, `out=`, overlapping slices or loops."""
     b = d.one(d.buffers)
     ways = """
         {a}.fill({number}); np.multiply({same}, 0.5, out={a}); np.sin({same}, out={a}); np.add({same}, {same}, out={a})

@@ -1,4 +1,4 @@
-"""The lines of random programs that write into arrays: buffers that the program itself made, and views of them."""
+"""Random lines that write to arrays: buffers that the program created, and views of them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from functad.testing.programs.text import Impossible
 
 @statement("mutation")
 def new_buffer(d: Draft) -> None:
-    """A copy of a value, or an array of constants of its shape, that later lines write into."""
+    """Bind a buffer: a copy of a value, or constants of its shape."""
     d.enter(d.way("np.copy({a}); np.zeros_like({a}); {a}.copy(); np.full_like({a}, 0.5); {a} * 1.0", a=d.array()), "mutation")
 
 
 @statement("mutation")
 def view(d: Draft) -> None:
-    """A view of a buffer, which shares its memory."""
+    """Bind a view of a buffer."""
     b = d.one(d.buffers)
     text = d.way("{a}[{1:|::-1|...|None|:, 0|0|..., ::2}]; {a}.T; {a}.reshape(-1); np.swapaxes({a}, 0, -1)", a=b)
     if not np.shares_memory(d.value(text), d.space[b]):
@@ -26,26 +26,26 @@ def view(d: Draft) -> None:
 
 @statement("mutation", 2)
 def assigned(d: Draft) -> None:
-    """Elements set, or changed in place."""
+    """Assign or update elements of a buffer."""
     b = d.one(d.buffers)
     index = d.way("{0|1:|...|::-1|-1|:|..., 0|::2}; [0, {in_first}]; {a} > 0.2", a=b)
     place, sign = f"{b}[{index}]", d.one(["=", "+=", "*=", "-="])
     if sign == "=" and index == "[0, 0]":
-        raise Impossible  # which of two values written to the same place stays is NumPy's secret
+        raise Impossible  # NumPy does not specify the result of two assignments to one element
     value = d.number() if sign == "=" and "> 0.2" in index else d.value_for(place)
     d.run(f"{place} {sign} {value}", "mutation")
 
 
 @statement("mutation")
 def whole(d: Draft) -> None:
-    """A whole buffer changed in place."""
+    """Update a whole buffer in place."""
     b = d.one(d.buffers)
     d.run(f"{b} {d.one(['*=', '+=', '-='])} {d.value_for(b)}", "mutation")
 
 
 @statement("mutation")
 def by_function(d: Draft) -> None:
-    """A NumPy function that writes into its argument."""
+    """Call a NumPy function that writes to its argument."""
     b = d.one(d.buffers)
     picks = [d.choose(d.shape(b)[0]) for _ in range(1 + d.choose(3))]
     ways = """
