@@ -81,10 +81,17 @@ def arrays(
 
 def _elements(dtype: np.dtype[Any], low: float, high: float, *, special: bool) -> st.SearchStrategy[Any]:
     width = 32 if dtype.itemsize // (2 if dtype.kind == "c" else 1) <= 4 else 64
-    real: Any = st.floats(float(np.float32(low)), float(np.float32(high)), width=width)  # type: ignore[arg-type]
+    real: Any = st.floats(*_bounds(low, high, np.dtype(f"f{width // 8}").type), width=width)  # type: ignore[arg-type]
     if special:
         real = st.sampled_from(SPECIAL).map(lambda value: float(np.dtype(f"f{width // 8}").type(value))) | real
     return st.builds(complex, real, real) if dtype.kind == "c" else real
+
+
+def _bounds(low: float, high: float, kind: Any) -> tuple[float, float]:
+    """Return the least and the greatest number of a floating-point type within two bounds."""
+    least, most = kind(low), kind(high)
+    least = np.nextafter(least, kind(np.inf)) if least < low else least
+    return float(least), float(np.nextafter(most, kind(-np.inf)) if most > high else most)
 
 
 def _separated(dtype: np.dtype[Any], shape: Any, low: float, high: float, seed: int) -> Any:

@@ -132,7 +132,7 @@ def draw_nest(
     program = replace(program, lines=written_out(program.lines))
     layers: list[Layer] = []
     for count in range(max_layers):
-        if count and not choose(4):
+        if (count and not choose(4)) or (layers and layers[-1].name in OUTERMOST):
             break
         if compiled and (not choose(2) or not count):
             layers.append(Layer("compiled", compiled))
@@ -140,8 +140,6 @@ def draw_nest(
         kind = ("pull", "push", "neutral")[choose(3)] if derivatives < 2 else "neutral"
         names = [name for name in KINDS[kind] if name != "none"]
         name = names[choose(len(names))]
-        if layers and layers[-1].name in OUTERMOST:
-            break
         layers.append(Layer(kind, name, CONTAINERS[choose(7)], CONTAINERS[choose(7)], bool(choose(2))))
     return Nest(**{part.name: getattr(program, part.name) for part in fields(Program)}, layers=tuple(layers))
 
