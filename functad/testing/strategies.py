@@ -90,8 +90,8 @@ def _elements(dtype: np.dtype[Any], low: float, high: float, *, special: bool) -
 def _bounds(low: float, high: float, kind: Any) -> tuple[float, float]:
     """Return the least and the greatest number of a floating-point type within two bounds."""
     least, most = kind(low), kind(high)
-    least = np.nextafter(least, kind(np.inf)) if least < low else least
-    return float(least), float(np.nextafter(most, kind(-np.inf)) if most > high else most)
+    least = np.nextafter(least, kind(np.inf)) if float(least) < low else least
+    return float(least), float(np.nextafter(most, kind(-np.inf)) if float(most) > high else most)
 
 
 def _separated(dtype: np.dtype[Any], shape: Any, low: float, high: float, seed: int) -> Any:
