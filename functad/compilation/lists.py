@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from functad.backends.backend import Backend, find
 from functad.backends.careful import Again
 from functad.backends.numpy_source import NumpyProgram
@@ -18,7 +20,7 @@ from functad.compilation.residuals import worth_keeping
 from functad.compilation.shared import shared_program
 from functad.compilation.simplify import simplified
 from functad.compilation.unguarded import unguarded
-from functad.expressions.expressions import Expressions, evaluate
+from functad.expressions.expressions import Constant, Expressions, evaluate, inner_lists
 from functad.expressions.records import mark_reached, marks_at
 from functad.expressions.spec import PLAIN, ArraySpec, is_inexact, spec_of
 from functad.primitives.safe import CAREFUL, ELEMENTWISE, PASS, QUICK
@@ -150,6 +152,7 @@ class CompiledList:
     def rules(self, active: tuple[int, ...]) -> Rules:
         """Return how a call is computed and differentiated by the arrays at some positions."""
         if active not in self._rules:
+            finite = _has_finite_constants(self.expressions)
 
             def forward(*arrays: Any) -> tuple[tuple[Any, ...], Any]:
                 first, _, inputs, _ = self._split(active)
@@ -157,7 +160,8 @@ class CompiledList:
                 count = len(self.expressions.outputs)
                 values = self.forms.fitted(self.backend.handed_on(outs[:count]), arrays)
                 kept = [*outs[count:], *[arrays[i] for i in inputs]]
-                return tuple(values), (kept, arrays if kept else None)  # without residuals the derivatives are constants
+                # Without residuals the derivatives are constants, and finite constants need no careful pass.
+                return tuple(values), (kept, arrays if kept or not finite else None)
 
             def backward(kept: Any, gs: Sequence[Any]) -> list[Any]:
                 _, second, _, wanted = self._split(active)
@@ -305,3 +309,15 @@ def by_slot(expressions: Expressions) -> list[Any]:
     for equation in expressions.equations:
         found[equation.outputs[-1]] = equation
     return found
+
+
+def _has_finite_constants(expressions: Expressions) -> bool:
+    """Return `True` if no constant of a list, or of a list inside it, is infinite or NaN."""
+    for equation in expressions.equations:
+        for source in equation.inputs:
+            value = source.value if type(source) is Constant else None
+            if type(value) in PLAIN and is_inexact(value) and not np.all(np.isfinite(value)):
+                return False
+        if not all(_has_finite_constants(inner) for _, inner in inner_lists(equation.params)):
+            return False
+    return True

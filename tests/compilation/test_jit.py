@@ -486,3 +486,14 @@ def test_calls_without_results() -> None:
 def test_derivatives_of_examples_that_are_numbers() -> None:
     slopes = functad.jit(functad.vmap(functad.grad(lambda w: 1.0 - w**2)))
     assert slopes(np.arange(3.0)).tolist() == [0.0, -2.0, -4.0]
+
+
+@pytest.mark.parametrize("backend", ["numpy", "llvm", "xla"])
+def test_an_exact_zero_wins_over_infinite_constants_of_a_linear_function(backend):
+    for module in {"llvm": ("llvmlite",), "xla": ("jax",)}.get(backend, ()):
+        pytest.importorskip(module, reason="the extra of the backend")
+    captured = np.array([np.inf, np.nan, 2.0])
+    f = functad.jit(lambda w: np.sum(np.where([False, False, True], w * captured, 0.0)), backend=backend)
+    assert (
+        functad.grad(f)(np.ones(3)).tolist() == functad.jit(functad.grad(f), backend=backend)(np.ones(3)).tolist() == [0, 0, 2]
+    )
