@@ -169,7 +169,7 @@ class Encoder:
 
 
 def _spec(spec: ArraySpec) -> Any:
-    """Return a spec as JSON data: dtype and shape; for a weak spec the name of the Python type, else of the dtype."""
+    """Return a spec as JSON data: dtype and shape; for a weak spec the Python type with this dtype, or else the dtype."""
     if not spec.weak:
         return [spec.dtype.str, *spec.shape]
     return next((kind.__name__ for kind, dtype in PYTHON_SCALARS.items() if dtype == spec.dtype), spec.dtype.str)

@@ -68,7 +68,7 @@ def save_expressions(expressions: Expressions, path: str | os.PathLike[str]) -> 
 def load_expressions(path: str | os.PathLike[str], limit: int = _LARGEST) -> Expressions:
     """Read an expression list from a file written by `save_expressions`.
 
-    Nothing in the file is executed. The file contains only names of functad's primitives, and numbers; any other content raises.
+    Nothing in the file is executed. The file contains only names of functad's primitives, and numbers; other content raises.
     The list and its inner lists are checked as in `Expressions.check`, so they can be run and differentiated.
 
     Args:

@@ -151,7 +151,7 @@ def qr(a: Any, mode: str = "reduced") -> Any:
 
     Raises:
         UnsupportedError: `mode` is "raw", LAPACK's own form of the result.
-        DegenerateError: the rules of a derivative run, and the columns are linearly dependent.
+        DegenerateError: a derivative is computed, and the columns are linearly dependent.
     """
     a = matrix(a, "qr")
     rows, columns = shape_of(a)[-2:]

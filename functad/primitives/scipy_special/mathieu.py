@@ -16,7 +16,7 @@ from functad.primitives.entry import UnknownRule
 from functad.primitives.scipy_special.declaration import several_functions, special_function, unknown
 
 _DEGREE = math.pi / 180
-# With integers SciPy computes in double precision; in single precision it returns NaN or does not return.
+# With integers SciPy computes in double precision; in single precision it returns NaN or does not terminate.
 _ORDERS = [np.int64(2), np.int64(1), np.int64(3)]
 _PARAMETERS = [1.5, 0.5, 4.0]
 _LOWER = [np.int64(1), np.int64(0), np.int64(1)]

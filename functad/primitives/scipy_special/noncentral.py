@@ -137,8 +137,8 @@ def _expectation(df: Any, nc: Any, t: Any, order: int, power: int, scores: int) 
 def _integral(df: Any, nc: Any, t: Any, order: int, power: int, scores: int) -> Any:
     """Return the integrals for columns of arguments, by the trapezoidal rule in `u = log w`.
 
-    The rule converges exponentially, because the integrand is analytic. The density of u has fallen by exp(-40) at the ends, and
-    has the width `1 / sqrt(2 df)`. The other factor changes with `t w`, at most at the rate `|nc| + 9` where it is not 0 or 1.
+    The rule converges exponentially, because the integrand is analytic. The density of u has the width `1 / sqrt(2 df)`. It has
+    fallen by exp(-40) at the ends. The other factor changes with `t w`, at most at the rate `|nc| + 9` where it is not 0 or 1.
     """
     tail = (40 + 3 * power) / df
     low = -tail - np.sqrt(tail)
