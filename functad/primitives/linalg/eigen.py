@@ -123,9 +123,7 @@ EIGH = general(
     np.linalg.eigh,
     _eigh_vjp,
     jvps=(_eigh_jvp,),
-    compute=lambda a, *, uplo: np.linalg.eigh(
-        a, uplo
-    ),  # both triangles hold the same matrix, but the signs of the vectors differ
+    compute=lambda a, *, uplo: np.linalg.eigh(a, uplo),  # the signs of the vectors depend on the triangle
     spec=_eigh_spec,
     multiple=True,
     samples=real_samples(_eigh_samples),
