@@ -1,1 +1,1 @@
-"""Bridges to other libraries that differentiate: their functions in programs of NumPy, and functions of NumPy in theirs."""
+"""Bridges to other AD libraries: their functions in NumPy programs, and NumPy functions in their programs."""

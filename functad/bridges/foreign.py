@@ -1,8 +1,8 @@
-"""Functions of another library as functions of functad: what `from_jax` and `from_torch` have in common.
+"""Functions of another library as functions of functad: the common part of `from_jax` and `from_torch`.
 
-The other library computes values, and its own transforms make the functions that pull cotangents back, push tangents forward
-and compute batches. Each of those is a function of that library too, called by the same rules; so derivatives of all orders,
-and every nest of transforms, end in it.
+The other library computes the values. Its transforms create the pullback, the pushforward and the batched function. Each of
+these is again a function of the library and has the same rules, so the library computes derivatives of all orders and all
+nested transforms.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from functad.trees.structure import Structure, flatten
 P = ParamSpec("P")
 R = TypeVar("R")
 Flat = Callable[..., Sequence[Any]]
-"""A function from arrays to a sequence of arrays, those of the other library or of NumPy."""
+"""A function from arrays to a sequence of arrays, of the other library or of NumPy."""
 
 
 class Library(NamedTuple):
-    """What a bridge uses of the other library.
+    """The functions of the other library that a bridge uses.
 
     Attributes:
-        array: the type of its arrays.
-        run: `run(flat, arrays)` calls a function of the library with arrays of NumPy and gives arrays of NumPy.
-        vjp: `vjp(flat, *primals)` gives the results and the pullback, without conjugation.
-        jvp: `jvp(flat, primals, tangents)` gives the results and their tangents.
-        vmap: `vmap(flat, axes)`.
-        like: `like(f, flat)`, compiled if `f` is.
-        of_jax: it is JAX, whose functions are parts of programs of the backend `xla`.
+        array: the type of the library's arrays.
+        run: `run(flat, arrays)` calls a function of the library with NumPy arrays and returns NumPy arrays.
+        vjp: `vjp(flat, *primals)` returns the results and the pullback, without conjugation.
+        jvp: `jvp(flat, primals, tangents)` returns the results and their tangents.
+        vmap: `vmap(flat, axes)` returns the batched function.
+        like: `like(f, flat)` returns `flat`, compiled if `f` is compiled.
+        of_jax: the library is JAX; the backend `xla` includes its functions in compiled programs.
     """
 
     array: type
@@ -52,10 +52,10 @@ class Library(NamedTuple):
 
 
 class ForeignFunction(Generic[P, R]):
-    """A function of another library, as `from_jax` and `from_torch` make it.
+    """A function of another library; the result of `from_jax` and `from_torch`.
 
-    Called with arrays of NumPy it gives arrays of NumPy; called with Tensors, it is recorded as one operation; called with
-    arrays of its own library, it is what it was.
+    With NumPy arrays it returns NumPy arrays. With Tensors, a trace records it as one operation. With arrays of its own
+    library, it calls the original function.
     """
 
     def __init__(self, f: Callable[P, R], library: Library, bridge: Callable[..., Any]) -> None:
@@ -66,7 +66,7 @@ class ForeignFunction(Generic[P, R]):
         self._known: dict[Hashable, _FlatFunction] = {}
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Return the value, recorded as one operation if there are Tensors that are followed among the arguments."""
+        """Return the value, recorded as one operation if an argument contains a traced Tensor."""
         given, structure = flatten((args, kwargs))
         leaves = list(map(value_of, given))
         own = [isinstance(leaf, self.library.array) for leaf in leaves]
@@ -79,11 +79,11 @@ class ForeignFunction(Generic[P, R]):
         return flat.result[0].unflatten(outs)  # type: ignore[no-any-return]
 
     def _flat(self, structure: Structure, places: tuple[int, ...], others: tuple[Any, ...]) -> _FlatFunction:
-        """Return the function of the arrays among the leaves of the arguments, the same object for arguments of one kind."""
+        """Return the function of the array leaves; the same object for equal structures, positions and other leaves."""
         try:
             key = structure.exact_key(), places, exact_key(others)
             known = self._known.get(key)
-        except TypeError:  # an argument that is no array and cannot be hashed
+        except TypeError:  # an unhashable argument that is not an array
             return _FlatFunction(self, _of_leaves(self, structure, places, others))
         if known is None:
             known = self._known[key] = _FlatFunction(self, _of_leaves(self, structure, places, others))
@@ -99,7 +99,7 @@ class ForeignFunction(Generic[P, R]):
 def _of_leaves(
     foreign: ForeignFunction[..., Any], structure: Structure, places: Sequence[int], others: Sequence[Any]
 ) -> tuple[Flat, list[Structure]]:
-    """Return the function of arrays, and a list in which it notes the structure of its result."""
+    """Return the function of arrays, and a list; a call of the function stores the structure of its result in the list."""
     result: list[Structure] = []
 
     def flat(*arrays: Any) -> list[Any]:
@@ -117,13 +117,13 @@ def _of_leaves(
 
 
 class _FlatFunction:
-    """A function of arrays of the other library, with what that library makes of it.
+    """A function of arrays of the other library, with its derived functions.
 
     Attributes:
         flat: the function.
-        result: the structure of what the user's function returns, in a list that is empty until it was called.
-        derived: the functions that were made of it, by how they were made: where the user's function is compiled, they are too,
-            and their code is found again.
+        result: a list with the structure of the result of the user function; empty before the first call.
+        derived: a cache of derived functions (pullback, pushforward, batched). They are compiled if the user function is
+            compiled, and the cache keeps their compiled code.
     """
 
     def __init__(self, foreign: ForeignFunction[..., Any], of: tuple[Flat, list[Structure]]) -> None:
@@ -139,7 +139,7 @@ class _FlatFunction:
         return found
 
     def rules(self) -> Rules:
-        """Return its rules: each calls a function that the library derives."""
+        """Return the rules of the function; each calls a derived function of the library."""
         return Rules(
             function=self.foreign,
             value=self.value,
@@ -158,11 +158,11 @@ class _FlatFunction:
         return tuple(self.foreign.library.run(self.flat, arrays))
 
     def spec(self, *specs: ArraySpec) -> tuple[ArraySpec, ...]:
-        """Find the specs of the results by computing on ones, which is right for branches on values too."""
+        """Return the specs of the results from a call with ones, which also supports branches on values."""
         return tuple(map(spec_of, self.value(*map(stand_in, specs))))
 
     def forward(self, *arrays: Any) -> tuple[tuple[Any, ...], Any]:
-        """Return the results; the arguments are kept, and which of the results can have a cotangent."""
+        """Return the results and the residuals: the arguments, and the positions of the results that can have a cotangent."""
         outs = apply(self.rules(), arrays)
         return outs, (arrays, tuple([i for i, out in enumerate(outs) if is_inexact(out)]))
 
@@ -183,19 +183,19 @@ class _FlatFunction:
         return replaced([None] * len(outs), of, found)
 
     def batch(self, size: int, values: Sequence[Any], batched: Sequence[bool]) -> tuple[Any, ...]:
-        """Return the results of all examples."""
+        """Return the results for all examples."""
         return apply(self._derive(_mapped, *[0 if flag else None for flag in batched]).rules(), values)
 
 
 def pulled(library: Any, flat: Flat, count: int, active: Sequence[int], of: Sequence[int]) -> Flat:
-    """Return the function of `count` arrays and of cotangents that pulls these back.
+    """Return the function that pulls cotangents back, with `count` primals and the cotangents as arguments.
 
     Args:
-        library: whose `vjp` is taken.
+        library: the library with the `vjp`.
         flat: the function.
-        count: of its arguments.
-        active: positions of the arguments by which is differentiated.
-        of: positions of the results that have cotangents.
+        count: the number of its arguments.
+        active: the positions of the arguments to differentiate with respect to.
+        of: the positions of the results with cotangents.
     """
 
     def pull(*given: Any) -> list[Any]:
@@ -206,7 +206,7 @@ def pulled(library: Any, flat: Flat, count: int, active: Sequence[int], of: Sequ
 
 
 def pushed(library: Any, flat: Flat, count: int, active: Sequence[int], of: Sequence[int]) -> Flat:
-    """Return the function of `count` arrays and of tangents that pushes these forward; as `pulled`."""
+    """Return the function that pushes tangents forward, with `count` primals and the tangents as arguments; see `pulled`."""
 
     def push(*given: Any) -> list[Any]:
         part = _part(flat, given[:count], active, of)

@@ -1,4 +1,4 @@
-"""JAX: functions of functad inside JAX programs, and functions of JAX inside programs of NumPy."""
+"""JAX: NumPy functions in JAX programs, and JAX functions in NumPy programs."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ R = TypeVar("R")
 
 
 def from_jax(f: Callable[P, R]) -> ForeignFunction[P, R]:
-    """Make a function of JAX a function of functad: JAX computes its value and all its derivatives.
+    """Return a JAX function as a functad function: JAX computes its value and all its derivatives.
 
-    Each call is one operation, which every transform takes: reverse mode calls `jax.vjp`, forward mode `jax.jvp`,
-    `functad.vmap` calls `jax.vmap`, and derivatives of higher order call these on one another. A function that is jitted by JAX
-    stays so, and so do its derivatives. Under `functad.jit` it is a step between compiled ones; with `backend="xla"` it
-    is a part of what is compiled, unless it branches on values.
+    Each call is one operation, and every transform supports it. Reverse mode calls `jax.vjp`, forward mode `jax.jvp`,
+    `functad.vmap` calls `jax.vmap`, and higher derivatives nest these calls. If the function is jitted by JAX, its derivatives
+    are jitted too. Under `functad.jit` it runs as a separate step between compiled code; with `backend="xla"` it is part of the
+    compiled program, unless it branches on values.
 
     Args:
-        f: a function of JAX's arrays, in any containers, that returns arrays in containers; what is no array among its
-            arguments is handed through.
+        f: a function of JAX arrays, in any containers, that returns JAX arrays in containers. Arguments that are not arrays
+            are passed through.
 
     Returns:
-        The function for arrays of NumPy, and for Tensors. It computes with 64 bits where an argument has 64 (or all are numbers
-        of Python), whatever JAX is set to, and with 32 where all have 32. Arrays of JAX, also those that JAX traces, go to `f`
-        as they are.
+        The function for NumPy arrays and Tensors. It computes with 64 bits if an argument has 64 bits or all arguments are
+        Python numbers, also without `jax_enable_x64`, and with 32 bits if all arguments have 32 bits. JAX arrays and tracers
+        are passed to `f` unchanged.
 
     Raises:
         MissingPackageError: JAX is not installed.
-        InputError: (when called) a result is no array of JAX.
+        InputError: (when called) a result is not a JAX array.
 
     Example:
         >>> import functad, jax.numpy as jnp, numpy as np
@@ -61,7 +61,7 @@ def from_jax(f: Callable[P, R]) -> ForeignFunction[P, R]:
     def run(flat: Flat, arrays: Sequence[Any]) -> list[Any]:
         dtypes = [a.dtype for a in arrays if hasattr(a, "dtype")]
         wide = not dtypes or any(dtype.itemsize == (16 if dtype.kind == "c" else 8) for dtype in dtypes)
-        # Inside of a function that JAX traces too, this is computed at once.
+        # `ensure_compile_time_eval`: values are computed immediately, also inside a JAX trace.
         with jax.enable_x64(wide or jax.config.jax_enable_x64), jax.ensure_compile_time_eval():
             return [np.array(out)[()] for out in flat(*map(jax.numpy.array, arrays))]
 
@@ -72,21 +72,19 @@ def from_jax(f: Callable[P, R]) -> ForeignFunction[P, R]:
 
 
 def to_jax(f: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a function of NumPy code a function for JAX programs, with the derivatives that functad finds.
+    """Return a NumPy function as a function for JAX programs, with derivatives by functad.
 
-    Under `jax.grad`, `jax.vjp`, `jax.jacrev`, nested to any depth, its derivative is functad's, by `jax.custom_vjp`; JAX has no
-    forward mode for such functions. Under `jax.jit` the compiled program calls back to Python (`jax.pure_callback`), and under
-    `jax.vmap` it does so once for all examples, which `functad.vmap` computes. Outside of these it is called at once, so a
-    branch on values is welcome; for a compiled program shapes are found by an abstract trace, or else by a call with ones.
+    Under `jax.grad`, `jax.vjp` and `jax.jacrev`, nested to any depth, functad computes the derivative (`jax.custom_vjp`). JAX
+    has no forward mode for such functions. Under `jax.jit` the compiled program calls back to Python (`jax.pure_callback`).
+    Under `jax.vmap` there is one callback for all examples, computed by `functad.vmap`. Outside of these transforms `f` runs
+    immediately and may branch on values. For a compiled program an abstract trace finds the shapes, or else a call with ones.
 
     Args:
-        f: a function of NumPy code. Its arguments are arrays of NumPy in the containers that JAX knows; what is no array is
-            handed through.
+        f: a NumPy function. Its arguments are NumPy arrays in JAX pytrees. Arguments that are not arrays are passed through.
 
     Returns:
-        The function for arrays of JAX. These have 32 bits unless JAX is set to 64 (`jax.enable_x64`), and `f` computes with
-        what they have; a result with 64 bits becomes one with 32 as every array does that is given to JAX then. Arguments and
-        results that are integers have no gradient.
+        The function for JAX arrays. JAX arrays have 32 bits unless 64 bits are enabled (`jax.enable_x64`); `f` computes with
+        their dtypes, and JAX converts results with 64 bits to 32 bits. Integer arguments and results have no gradient.
 
     Raises:
         MissingPackageError: JAX is not installed.
@@ -128,7 +126,7 @@ def to_jax(f: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _hosted(jax: Any, flat: Flat) -> Callable[..., Any]:
-    """Return a function of arrays as JAX calls it: at once where their values are known, else when the program runs."""
+    """Return a function of arrays for JAX: called immediately if the values are known, else by a callback of the program."""
 
     @jax.custom_vjp  # type: ignore[untyped-decorator]
     def call(*leaves: Any) -> list[Any]:
@@ -157,7 +155,7 @@ def _hosted(jax: Any, flat: Flat) -> Callable[..., Any]:
 
 
 def _over_axes(flat: Flat, arrays: Sequence[Any], count: int) -> Sequence[Any]:
-    """Call a function for all examples along the first axes, which have length 1 where an array is the same for all."""
+    """Return the results for all examples along the first `count` axes; an axis of length 1 is not batched."""
     if not count:
         return flat(*arrays)
     size = next((a.shape[0] for a in arrays if a.shape[0] != 1), 1)

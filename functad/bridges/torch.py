@@ -1,4 +1,4 @@
-"""PyTorch: functions of functad inside its programs, and functions of PyTorch inside programs of NumPy."""
+"""PyTorch: NumPy functions in PyTorch programs, and PyTorch functions in NumPy programs."""
 
 from __future__ import annotations
 
@@ -20,24 +20,25 @@ R = TypeVar("R")
 
 
 def from_torch(f: Callable[P, R]) -> ForeignFunction[P, R]:
-    """Make a function of PyTorch a function of functad: PyTorch computes its value and all its derivatives.
+    """Return a PyTorch function as a functad function: PyTorch computes its value and all its derivatives.
 
-    Each call is one operation, which every transform takes: reverse mode calls `torch.func.vjp`, forward mode `torch.func.jvp`,
-    `functad.vmap` calls `torch.func.vmap`, and derivatives of higher order call these on one another. Under `functad.jit` it is
-    a step between compiled ones. Complex gradients follow functad's convention, not PyTorch's, which is the conjugate.
+    Each call is one operation, and every transform supports it. Reverse mode calls `torch.func.vjp`, forward mode
+    `torch.func.jvp`, `functad.vmap` calls `torch.func.vmap`, and higher derivatives nest these calls. Under `functad.jit` it
+    runs as a separate step between compiled code. Complex gradients follow functad's convention; PyTorch's gradients are their
+    conjugates.
 
     Args:
-        f: a function of tensors, in any containers, that returns tensors in containers; what is no array among its arguments is
-            handed through. It must be one that `torch.func` can differentiate: an `autograd.Function` in it needs
+        f: a function of PyTorch tensors, in any containers, that returns tensors in containers. Arguments that are not arrays
+            are passed through. `torch.func` must be able to differentiate `f`: an `autograd.Function` in it needs
             `setup_context`. Parameters of modules are constants, unless they are arguments (`torch.func.functional_call`).
 
     Returns:
-        The function for arrays of NumPy, and for Tensors. Arrays become tensors of their own dtype on PyTorch's default device.
-        Given tensors, it is `f`.
+        The function for NumPy arrays and Tensors. Arrays become PyTorch tensors of the same dtype on PyTorch's default device.
+        PyTorch tensors are passed to `f` unchanged.
 
     Raises:
         MissingPackageError: PyTorch is not installed.
-        InputError: (when called) a result is no tensor.
+        InputError: (when called) a result is not a PyTorch tensor.
 
     Example:
         >>> import functad, numpy as np, torch  # doctest: +SKIP
@@ -67,18 +68,18 @@ def from_torch(f: Callable[P, R]) -> ForeignFunction[P, R]:
 
 
 def to_torch(f: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a function of NumPy code a function of PyTorch's tensors, with the derivatives that functad finds.
+    """Return a NumPy function as a function of PyTorch tensors, with derivatives by functad.
 
-    It is an `autograd.Function` with rules for both modes and for `torch.func.vmap`, whose derivatives are such functions
-    again; so `backward`, `torch.autograd.grad`, `torch.func.grad`, `jvp`, `vmap`, `hessian` and nests of them take it.
+    It calls an `autograd.Function` with rules for both modes and for `torch.func.vmap`; its derivatives are such functions
+    again. So `backward`, `torch.autograd.grad`, `torch.func.grad`, `jvp`, `vmap`, `hessian` and nested transforms support it.
 
     Args:
-        f: a function of NumPy code. Its arguments are arrays of NumPy, copied from the tensors that it is given, in the same
-            containers; what is no tensor is handed through.
+        f: a NumPy function. Its arguments are NumPy arrays, copied from the given tensors, in the same containers. Arguments
+            that are not tensors are passed through.
 
     Returns:
-        The function for tensors. Results are tensors of the dtype that `f` gives, on the device of the first tensor. Integers
-        have no gradient.
+        The function for PyTorch tensors. Results are tensors with the dtype of the results of `f`, on the device of the first
+        tensor. Integers have no gradient.
 
     Raises:
         MissingPackageError: PyTorch is not installed.
@@ -118,12 +119,12 @@ def to_torch(f: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _numpy(tensor: Any) -> Any:
-    """Return a copy of a tensor as an array."""
+    """Return a copy of a PyTorch tensor as a NumPy array."""
     return tensor.detach().resolve_conj().resolve_neg().cpu().numpy().copy()
 
 
 def _hosted(torch: Any, flat: Flat) -> Any:
-    """Return a function of arrays as a class that PyTorch can record."""
+    """Return a function of arrays as an `autograd.Function` class."""
 
     class Hosted(torch.autograd.Function):  # type: ignore[misc]
         @staticmethod

@@ -1,1 +1,1 @@
-"""Expression lists in files: JSON that says what they compute, and the arrays in them."""
+"""Expression lists in files: the list as JSON, and its arrays."""

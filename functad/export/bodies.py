@@ -1,4 +1,4 @@
-"""Whether lists that equations hold, such as the body of a loop, fit their arrays: shape rules look at the results alone."""
+"""Check that inner lists of equations, such as the body of a loop, fit their arrays; shape rules check only the results."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _PARAMS: dict[Primitive, dict[str, type]] = {
 
 
 def check_calls(expressions: Expressions) -> None:
-    """Check how the equations of a list call their primitives, and that the lists in them take what they are given.
+    """Check the calls of primitives by the equations of a list, and that inner lists fit their inputs.
 
     Raises:
-        DamagedError: one does not.
+        DamagedError: a call or an inner list is wrong.
     """
     for equation in expressions.equations:
         specs = [_spec(source, expressions) for source in equation.inputs]
@@ -67,7 +67,7 @@ def _check_arguments(equation: Equation) -> None:
         signature.bind(*equation.inputs, **equation.params)
         return
     given, count = len(equation.inputs), getattr(primitive.compute, "nin", None)
-    if count is None:  # its shape rule has looked at the parameters
+    if count is None:  # the shape rule has checked the parameters
         count = len(primitive.names) or given
     elif equation.params:
         count = -1
@@ -75,9 +75,9 @@ def _check_arguments(equation: Equation) -> None:
         raise DamagedError(f"{primitive.name} has other arguments")
 
 
-@functools.lru_cache(maxsize=1024)  # Python parses that of a function of C each time that it is asked for
+@functools.lru_cache(maxsize=1024)  # Python parses the signature of a C function at every call
 def _signature(primitive: Primitive) -> inspect.Signature | None:
-    """Return how a primitive is called; `None` for a ufunc, which says how many it takes, and C code before NumPy 2.4."""
+    """Return the signature of a primitive; `None` for a ufunc, which has `nin`, and for C functions before NumPy 2.4."""
     try:
         return inspect.signature(primitive.compute)
     except ValueError:
@@ -85,7 +85,7 @@ def _signature(primitive: Primitive) -> inspect.Signature | None:
 
 
 def _check_control(equation: Equation, specs: Sequence[ArraySpec | None]) -> None:
-    """Check the lists of a loop or of branches."""
+    """Check the parameters and inner lists of a loop or of branches."""
     params, primitive = equation.params, equation.primitive
     wanted = _PARAMS[primitive]
     if params.keys() != wanted.keys() or not all(type(params[key]) is kind for key, kind in wanted.items()):
@@ -120,7 +120,7 @@ def _row(spec: ArraySpec | None, length: int) -> ArraySpec | None:
 
 
 def _same(found: Sequence[Any], wanted: Sequence[Any], what: str) -> None:
-    """Compare shapes and dtypes."""
+    """Raise `DamagedError` if shapes or dtypes differ."""
     if len(found) != len(wanted) or any(
         a is None or b is None or (a.shape, a.dtype) != (b.shape, b.dtype) for a, b in zip(found, wanted, strict=True)
     ):

@@ -1,4 +1,4 @@
-"""An expression list from data of JSON that anybody may have written: whatever does not fit raises, and nothing is run."""
+"""An expression list from untrusted JSON data: invalid data raise an error, and no code from the file runs."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ _EQUATION = {"primitive", "inputs", "params", "outputs"}
 
 
 class DamagedError(Exception):
-    """What a file says is no expression list."""
+    """The data of a file are not an expression list."""
 
 
 class Decoder:
-    """Makes lists of data.
+    """Decodes expression lists.
 
     Args:
-        arrays: by number, what reads an array.
-        limit: bytes that a value may have at most.
+        arrays: functions without arguments that read the arrays, by number.
+        limit: the maximum size of a value in bytes.
     """
 
     def __init__(self, arrays: Sequence[Callable[[], Any]], limit: int) -> None:
@@ -46,10 +46,10 @@ class Decoder:
         self._arrays: dict[int, Any] = {}
 
     def expressions(self, data: Any) -> Expressions:
-        """Return the list that data describe; `check` says whether its equations fit together.
+        """Return the decoded list; `Expressions.check` checks that its equations fit together.
 
         Raises:
-            DamagedError: they describe none.
+            DamagedError: the data are not a list.
         """
         given = _object(data, _LIST, "a list")
         specs = tuple([self._spec(spec) for spec in _many(given["specs"], "specs")])
@@ -98,17 +98,17 @@ class Decoder:
         return ArraySpec(self._shape(shape, own := _dtype(dtype)), own)
 
     def _shape(self, data: Any, dtype: np.dtype[Any]) -> tuple[int, ...]:
-        """Return a shape of an array that is not too large."""
+        """Return the decoded shape of an array; raise if the array is larger than the limit."""
         shape = tuple([_count(n, "a length") for n in data])
         if len(shape) > 64 or math.prod([max(n, 1) for n in shape]) * dtype.itemsize > self._limit:
             _fail(f"an array of {dtype} and shape {shape} is larger than {self._limit} bytes", TooLargeError)
         return shape
 
     def value(self, data: Any) -> Any:
-        """Return the parameter or constant that data describe.
+        """Return the decoded parameter or constant.
 
         Raises:
-            DamagedError: they describe none.
+            DamagedError: the data are not a value.
         """
         kind = type(data)
         if data is None or kind in (bool, int, float, str):
@@ -123,7 +123,7 @@ class Decoder:
         return _VALUES[what](self, inside)
 
     def array(self, data: Any) -> Any:
-        """Return an array by its number, and by its shape if its elements repeat."""
+        """Return an array by its number; a number with a shape is a broadcast array."""
         number, *shape = data if type(data) is list and data else [data]
         number = _count(number, "the number of an array", len(self._readers))
         if number not in self._arrays:
@@ -133,7 +133,7 @@ class Decoder:
 
 
 class TooLargeError(DamagedError):
-    """An array in a file is larger than is allowed."""
+    """An array in a file is larger than the limit."""
 
 
 def _fail(what: str, error: type[DamagedError] = DamagedError) -> NoReturn:
@@ -155,7 +155,7 @@ def _text(data: Any, what: str) -> str:
 
 
 def _count(data: Any, what: str, below: float = math.inf) -> int:
-    """Return a number that counts something."""
+    """Return a nonnegative integer below `below`."""
     if type(data) is not int or not 0 <= data < below:
         _fail(f"{what} is {str(data)[:40]}")
     return data
@@ -178,7 +178,7 @@ def _pair(data: Any, what: str) -> Any:
 
 
 def _number(decoder: Decoder, data: Any) -> Any:
-    """Return a number of NumPy."""
+    """Return a NumPy scalar."""
     if type(data) is int:
         found = decoder.array(data)
         return found[()] if found.shape == () else _fail("a number has several elements")
@@ -220,14 +220,14 @@ def _key(decoder: Decoder, data: Any) -> Any:
 
 
 def _matrix(decoder: Decoder, data: Any) -> ConstantMatrix:
-    """Return a matrix that nobody writes into; the places of the entries of a sparse one are checked."""
+    """Return a constant matrix; the indices of a sparse matrix are checked."""
     if type(data) is dict and data.keys() == {"dense"}:
         dense = decoder.array(data["dense"])
         return ConstantMatrix(dense) if dense.ndim == 2 else _fail("a matrix has not two axes")
     kind, values, indices, pointers, *shape = _many(_object(data, {"sparse"}, "a matrix")["sparse"], "a matrix") + [None] * 4
     if kind not in ("csr_array", "csc_array", "csr_matrix", "csc_matrix"):
         _fail("a matrix is none")
-    from scipy import sparse  # noqa: PLC0415 - optional; what has no SparseMatrix needs none
+    from scipy import sparse  # noqa: PLC0415 - optional; only files with a sparse matrix need it
 
     parts = [decoder.array(part) for part in (values, indices, pointers)]
     if any(part.ndim != 1 for part in parts) or any(part.dtype.kind not in "iu" for part in parts[1:]):
@@ -266,7 +266,7 @@ _VALUES: dict[str, Callable[[Decoder, Any], Any]] = {
 
 
 def _structure(decoder: Decoder, data: Any) -> Structure:
-    """Return the structure that data describe: of tuples, lists, dicts and `None`."""
+    """Return the decoded structure of tuples, lists, dicts and `None`."""
     if data == "*":
         return LEAF
     if data is None:

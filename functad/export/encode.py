@@ -1,7 +1,7 @@
-"""An expression list as data of JSON, and the arrays that it holds.
+"""An expression list as JSON data, and its arrays.
 
-A slot is a number, a constant is `{"constant": value}`. Values that JSON has stand for themselves, and an array of JSON is a
-tuple; every other value is an object with one key, which says what it is.
+A slot is a number; a constant is `{"constant": value}`. Values with a JSON type are written directly, and a tuple is a JSON
+array. Every other value is an object with one key, the kind of the value.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from functad.tracing.traces.base import Recorded, resolve
 from functad.trees.structure import Structure
 
 FACTORIES = {"list": list, "dict": dict, "tuple": tuple, "set": set, "int": int, "float": float}
-"""What a `defaultdict` of an argument may make."""
+"""The names of the permitted factories of a `defaultdict`."""
 
 NUMBERS = "biufc"
 _EXACT = 16
-"""Bytes of the largest numbers of NumPy that JSON has exactly: complex ones of two float64."""
+"""Bytes of the largest NumPy scalars that JSON represents exactly: complex numbers of two float64."""
 
 
 class Encoder:
-    """Makes data of a list.
+    """Encodes expression lists.
 
     Attributes:
-        arrays: the arrays that the data refer to by their numbers.
+        arrays: the arrays of the list; the data refer to them by number.
     """
 
     def __init__(self) -> None:
@@ -44,10 +44,10 @@ class Encoder:
         self._numbers: dict[int, tuple[int, Any]] = {}
 
     def expressions(self, expressions: Expressions) -> dict[str, Any]:
-        """Return a list as data.
+        """Return a list as JSON data.
 
         Raises:
-            StateError: something in it has no data; the message names it.
+            StateError: a part of the list cannot be encoded; the message names it.
         """
         return {
             "inputs": list(expressions.inputs),
@@ -79,10 +79,10 @@ class Encoder:
         return {"constant": self.value(source.value, where)} if isinstance(source, Constant) else source
 
     def value(self, value: Any, where: str) -> Any:
-        """Return a parameter or a constant as data.
+        """Return a parameter or a constant as JSON data.
 
         Raises:
-            StateError: it has none.
+            StateError: the value cannot be encoded.
         """
         kind = type(value)
         if value is None or kind in (bool, int, str):
@@ -128,10 +128,10 @@ class Encoder:
         return _refuse_value(value, where)
 
     def _array(self, array: Any) -> Any:
-        """Return the number of an array; with it the shape of one whose elements repeat, of which each is written once."""
+        """Return the number of an array; for a broadcast array number and shape, because repeated elements are written once."""
         axes = zip(array.shape, array.strides, strict=True)
         small = array[tuple([slice(None) if stride or n < 2 else slice(1) for n, stride in axes])]
-        number, _ = self._numbers.setdefault(id(array), (len(self.arrays), array))  # held, so that no other gets its `id`
+        number, _ = self._numbers.setdefault(id(array), (len(self.arrays), array))  # the reference keeps its `id` unique
         if number == len(self.arrays):
             self.arrays.append(small)
         return number if small.shape == array.shape else [number, *array.shape]
@@ -144,7 +144,7 @@ class Encoder:
         return {"sparse": [type(rows).__name__, *parts, *rows.shape]}
 
     def _structure(self, structure: Structure) -> Any:
-        """Return a structure as data: a leaf is `"*"`."""
+        """Return a structure as JSON data; a leaf is `"*"`."""
         kind = structure.kind
         if kind is None:
             return "*"
@@ -169,14 +169,14 @@ class Encoder:
 
 
 def _spec(spec: ArraySpec) -> Any:
-    """Return a spec as data: dtype and shape; for a number of Python the name of its type, or a dtype that is not its own."""
+    """Return a spec as JSON data: dtype and shape; for a weak spec the Python type with this dtype, or else the dtype."""
     if not spec.weak:
         return [spec.dtype.str, *spec.shape]
     return next((kind.__name__ for kind, dtype in PYTHON_SCALARS.items() if dtype == spec.dtype), spec.dtype.str)
 
 
 def _inner(primitive: Any) -> tuple[Expressions, int] | None:
-    """Return the list that a call computes, and how many results are its own; `None` if it is the code of a user."""
+    """Return the inner list of a checkpoint and the number of its own results; `None` for user code."""
     rules = getattr(primitive, "rules", None)
     if rules is None or rules.inner is None:
         return None
@@ -208,7 +208,7 @@ def _refuse_value(value: Any, where: str) -> NoReturn:
 
 
 def _users(values: Iterable[Any], depth: int = 6) -> Any:
-    """Return the first function of the user among values, or among what functad's own functions hold; `None` if none does."""
+    """Return the first user function among values, or in attributes and closures of functad's functions; `None` without one."""
     found = list(values)
     for value in found if depth else ():
         if isinstance(value, FunctionType) and not is_own(value):
@@ -228,7 +228,7 @@ def _contents(cell: CellType) -> list[Any]:
 
 
 def _attributes(value: Any) -> set[str]:
-    """Return the names of the attributes of an object that is no class and no number."""
+    """Return the names of the attributes of an object; none for classes, numbers, strings, tuples and arrays."""
     if isinstance(value, type) or type(value) in (int, float, str, tuple, np.ndarray):
         return set()
     return {*dir(type(value)), *getattr(value, "__dict__", ())}

@@ -1,4 +1,4 @@
-"""Primitives by the names that files have for them: NumPy's and SciPy's own, and functad's for what only rules call."""
+"""The names of primitives in files: names of NumPy and SciPy, and functad's own names for internal primitives."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from functad.primitives.linalg.einsum import einsum_of
 from functad.primitives.names import shown_name
 
 _UNLISTED: tuple[Primitive, ...] = (SCAN, WHILE, COND, SWITCH, REAL_SIGN)
-"""Primitives that stand in no registry: control flow, and a part of another."""
+"""Primitives outside of all registries: control flow, and a part of another primitive."""
 
 _OWN = "functad."
 _EINSUM = "functad.einsum"
-"""Of this primitive there is one for each number of operands."""
+"""The common name of the `einsum` primitives, one for each number of operands."""
 
 _ELSEWHERE = ("rules.checkpoint", "transforms.stop")
 _SCIPY = (
@@ -36,11 +36,11 @@ _SCIPY = (
     "scipy.matrices.functions",
     "scipy.rotations.quaternions",
 )
-"""Modules outside of the vocabulary that hold primitives of their own."""
+"""Modules outside of the vocabulary that define primitives."""
 
 
 def name_of_primitive(primitive: Primitive) -> str | None:
-    """Return the name of a primitive in a file; `None` if it has none, as that of a function of the user."""
+    """Return the name of a primitive in a file; `None` if it has none, for example for a user function."""
     if primitive.owner is not None:
         return None
     if ENTRIES.get(primitive.function) is primitive:
@@ -53,9 +53,9 @@ def name_of_primitive(primitive: Primitive) -> str | None:
 
 
 def primitive_of(name: str, arrays: int) -> Primitive | None:
-    """Return the primitive of a name, for a call with some number of arrays; `None` if there is none.
+    """Return the primitive of a name, for a call with `arrays` arrays; `None` if there is none.
 
-    Only what functad itself has entered is found: a name imports and calls nothing else.
+    The function finds only functad's own entries. A name never imports or calls other code.
     """
     if name == _EINSUM:
         return einsum_of(arrays)
@@ -64,7 +64,7 @@ def primitive_of(name: str, arrays: int) -> Primitive | None:
 
 @functools.cache
 def _every(scipys: bool) -> dict[str, Primitive]:
-    """Return all primitives by their names."""
+    """Return a dict of names and primitives."""
     vocabulary.complete()
     for module in _ELSEWHERE:
         import_module(f"functad.{module}")

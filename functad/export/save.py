@@ -1,4 +1,4 @@
-"""`save_expressions` and `load_expressions`: an expression list in a file that anybody may read, and nobody runs."""
+"""`save_expressions` and `load_expressions`: an expression list in a file without executable code."""
 
 from __future__ import annotations
 
@@ -22,26 +22,27 @@ from functad.places import here
 
 FORMAT = "functad expressions"
 VERSION = 1
-"""That of the files: another number is for files that this one cannot read."""
+"""The version of the file format; `load_expressions` rejects other versions."""
 
 _TEXT = "list.json"
 _LARGEST = 1 << 30
 
 
 def save_expressions(expressions: Expressions, path: str | os.PathLike[str]) -> None:
-    """Write an expression list to a file, with the lists of the loops and branches in it.
+    """Write an expression list, with the inner lists of its loops and branches, to a file.
 
-    The file is a zip archive of `list.json`, which names the primitives, and of the arrays in the list, one `.npy` file each.
-    It is written whole or not at all, as by `functad.save`.
+    The file is a zip archive of `list.json`, with the names of the primitives, and one `.npy` file for each array in the list.
+    The write is atomic, as in `functad.save`.
 
     Args:
-        expressions: what `make_expressions` returned.
-        path: of the file; no ending is added.
+        expressions: the result of `make_expressions`.
+        path: the path of the file; no suffix is added.
 
     Raises:
-        StateError: something in it cannot be written: a function with rules of its own, whose line the message gives, an object
-            that is no number or array, a Tensor of an enclosing trace, or a container of another class than Python's own.
-        InputError: it is no expression list.
+        StateError: the list contains a part that cannot be written: a function with custom rules (the message gives its line),
+            an object that is not a number or array, a Tensor of an enclosing trace, or a container that is not one of Python's
+            own classes.
+        InputError: `expressions` is not an expression list.
 
     Example:
         >>> import pathlib, tempfile, numpy as np, functad
@@ -65,23 +66,23 @@ def save_expressions(expressions: Expressions, path: str | os.PathLike[str]) -> 
 
 
 def load_expressions(path: str | os.PathLike[str], limit: int = _LARGEST) -> Expressions:
-    """Read an expression list from a file that `save_expressions` wrote.
+    """Read an expression list from a file written by `save_expressions`.
 
-    Nothing in the file is executed: it names primitives of functad and gives numbers, and whatever else is in it is refused.
-    The list is checked as by `Expressions.check`, its inner lists included, so that it can be run and differentiated.
+    Nothing in the file is executed. The file contains only names of functad's primitives, and numbers; other content raises.
+    The list and its inner lists are checked as in `Expressions.check`, so they can be run and differentiated.
 
     Args:
-        path: of the file.
-        limit: bytes of the largest array in the list. The shape rules of some functions compute with arrays of the given
-            shapes, and a file may name any.
+        path: the path of the file.
+        limit: the maximum size in bytes of an array in the list. The shape rules of some functions compute with arrays of the
+            shapes in the file, which may be arbitrarily large.
 
     Returns:
-        The list, which computes what the saved one did.
+        The list. It computes the same results as the saved list.
 
     Raises:
-        StateError: the file is damaged, of a later version, holds something else or a larger array, or names a primitive that
-            is not known; the message says which.
-        OSError: there is no such file, or it may not be read.
+        StateError: the file is damaged, of another version, not an expression list, contains an array above the limit, or names
+            an unknown primitive; the message gives the cause.
+        OSError: the file does not exist or cannot be read.
 
     Example:
         >>> import pathlib, tempfile, functad
@@ -104,7 +105,7 @@ def load_expressions(path: str | os.PathLike[str], limit: int = _LARGEST) -> Exp
 
 
 def _decoded(data: Any, entries: dict[str, Entry], limit: int) -> Expressions:
-    """Return the list that a file describes, unchecked."""
+    """Return the list in a file, unchecked."""
     if type(data) is not dict or data.get("format") != FORMAT:
         raise DamagedError("it is of another format")
     version = data.get("version")
@@ -147,10 +148,10 @@ def _no_constant(name: str) -> Any:
 
 @contextmanager
 def _telling(file: Path) -> Iterator[None]:
-    """Return a context in which whatever a wrong list makes readers and shape rules raise is one error.
+    """Return a context that turns every error of readers and shape rules into a `StateError`.
 
     Raises:
-        StateError: something was raised.
+        StateError: the body raised an error.
     """
     try:
         yield
@@ -158,5 +159,5 @@ def _telling(file: Path) -> Iterator[None]:
         raise StateError(f"{file} cannot be read, at {here()}: {error}. Pass limit= if it may be so large.") from None
     except DamagedError as error:
         raise StateError(f"{file} holds no expression list, at {here()}: {error}.") from None
-    except Exception as error:  # a shape rule meets arguments that no trace gives it
+    except Exception as error:  # shape rules may raise any error for arguments that no trace passes
         raise StateError(f"{file} holds no expression list, at {here()}: {type(error).__name__}: {error}.") from error

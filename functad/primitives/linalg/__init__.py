@@ -1,1 +1,1 @@
-"""Products of matrices, linear systems, decompositions, eigenvalues and singular values."""
+"""Matrix products, linear systems, decompositions, eigenvalues and singular values."""

@@ -1,11 +1,10 @@
-"""Decompositions of matrices without eigenvalues: `cholesky`, `qr`; and what completes a set of orthonormal vectors.
+"""Decompositions of matrices without eigenvalues: `cholesky`, `qr`; and orthonormal complements.
 
 The rules follow M. Giles, "Collected matrix derivative results for forward and reverse mode algorithmic differentiation"
-(2008), section 3, carried over to complex numbers. Nothing is conjugated: the walks pair a cotangent and a tangent as
+(2008), section 3, extended to complex numbers. Nothing is conjugated: the pairing of a cotangent and a tangent is
 `Re(sum(g t))`.
 
-What NumPy does not read has derivative zero: `cholesky` reads one triangle of a matrix that it takes to be Hermitian, and the
-cotangent is in that triangle.
+`cholesky` assumes a Hermitian matrix and reads one triangle. The cotangent is zero in the other triangle.
 """
 
 from __future__ import annotations
@@ -38,19 +37,19 @@ from functad.primitives.linalg.solve import (
 
 
 def _cholesky_vjp(g: Any, out: Any) -> Any:
-    """`P(w + w^H)` with `w = l^-T P(l^T g) conj(l)^-1`, where `P` takes the lower triangle and half the diagonal."""
+    """`P(w + w^H)` with `w = l^-T P(l^T g) conj(l)^-1`; `P` is the lower triangle with half the diagonal."""
     x = SOLVE(turned(out), lower_half(turned(out) @ g))
     w = turned(SOLVE(adjoint(out), turned(x)))
     return lower_half(w + adjoint(w))
 
 
 def _cholesky_jvp(t: Any, out: Any) -> Any:
-    """`l P(l^-1 h l^-H)`, where `h` is the tangent made Hermitian."""
+    """`l P(l^-1 h l^-H)`; `h` is the Hermitian matrix with the lower triangle of the tangent."""
     return out @ lower_half(SOLVE(out, adjoint(SOLVE(out, completed(t)))))
 
 
 def positive(array: Any, *shape: int) -> Any:
-    """Return sample matrices that are positive definite in either triangle."""
+    """Return sample matrices; the Hermitian matrix of either triangle is positive definite."""
     a = array(*shape, low=-0.8, high=0.8)
     return a + 3 * np.eye(shape[-1], dtype=a.dtype)
 
@@ -62,7 +61,7 @@ def cholesky(a: Any, /, *, upper: bool = False) -> Any:
 
 
 def _cholesky(a: Any) -> Any:
-    """Return the lower triangular factor; Dask gives the upper one."""
+    """Return the lower triangular factor; Dask returns the upper one."""
     out = np.linalg.cholesky(a)
     return np.conjugate(np.swapaxes(out, -1, -2)) if hasattr(type(a), "__dask_graph__") else out
 
@@ -85,13 +84,13 @@ CHOLESKY = general(
 
 
 def spread(array: Any, *shape: int) -> Any:
-    """Return sample matrices with eigenvalues and singular values far from each other."""
+    """Return sample matrices with well separated eigenvalues and singular values."""
     a = array(*shape, low=-0.8, high=0.8)
     return a + np.eye(*shape[-2:], dtype=a.dtype) * (1 + 2 * np.arange(shape[-1], dtype=a.real.dtype))
 
 
 def real_samples(samples: Any) -> Any:
-    """Return the samples with real matrices only: LAPACK chooses the phases of complex vectors, and differences see that."""
+    """Return the samples with real matrices only: finite differences see the phases that LAPACK chooses for complex vectors."""
 
     def parts(array: Any) -> Calls:
         return [((args[0].real, *args[1:]), kwargs) for args, kwargs in samples(array)]
@@ -113,7 +112,7 @@ _QRResult: Any = type(np.linalg.qr(np.ones((1, 1))))
     doc="the identity",
 )
 def independent(r: Any) -> Any:
-    """Return the factor `r` of `qr` if no column depends on the columns before it, within rounding."""
+    """Return the factor `r` of `qr`; raise `DegenerateError` if a column depends on the columns before it, within rounding."""
     if dependent(np, r).any():
         raise DegenerateError(
             f"The columns of a matrix are linearly dependent, so np.linalg.qr has no derivative there, at {here()}. "
@@ -124,13 +123,13 @@ def independent(r: Any) -> Any:
 
 
 def dependent(lib: Any, r: Any) -> Any:
-    """Return which columns depend on the columns before, given the factor `r` of `qr`; `lib` is NumPy or its twin."""
+    """Return a mask of the columns that depend on earlier columns, from the factor `r` of `qr`; `lib` has NumPy's functions."""
     rest, whole = lib.abs(lib.diagonal(r, 0, -2, -1)), lib.sqrt(lib.sum(lib.abs(r) ** 2, -2))
     return rest <= 4 * r.shape[-1] * float(np.finfo(r.dtype).eps) * whole
 
 
 def _qr_vjp(g: Any, out: Any) -> Any:
-    """`(g_q + conj(q) k) r^-T` with `k = m - P(m - m^H)` and `m = g_r r^T - q^T g_q`, P: lower triangle, half the diagonal."""
+    """`(g_q + conj(q) k) r^-T`, `k = m - P(m - m^H)`, `m = g_r r^T - q^T g_q`, P: the lower triangle with half the diagonal."""
     of_q, of_r = g
     q, r = out[0], independent(out[1])
     m = of_r @ turned(r) - turned(q) @ of_q
@@ -147,12 +146,12 @@ def _qr_spec(a: Any) -> Any:
 def qr(a: Any, mode: str = "reduced") -> Any:
     """Return `q` with orthonormal columns and upper triangular `r` with `a = q r`, or `r` alone.
 
-    With `mode="complete"` the columns of q beyond those of a are any basis of what is left; only derivatives of what does not
-    depend on the choice have a meaning.
+    With `mode="complete"` the additional columns of `q` are an arbitrary basis of the orthogonal complement. Only derivatives
+    of functions that do not depend on this choice are meaningful.
 
     Raises:
-        UnsupportedError: LAPACK's own form of the result is asked for.
-        DegenerateError: a derivative is asked for, and the columns are linearly dependent.
+        UnsupportedError: `mode` is "raw", LAPACK's own form of the result.
+        DegenerateError: a derivative is computed, and the columns are linearly dependent.
     """
     a = matrix(a, "qr")
     rows, columns = shape_of(a)[-2:]
@@ -191,7 +190,7 @@ QR = general(
 )  # fmt: skip
 
 
-# Bases of what is left
+# Orthonormal complements
 
 
 def _complement_spec(u: Any, a: Any, *, of: str) -> ArraySpec:
@@ -202,7 +201,7 @@ def _complement_spec(u: Any, a: Any, *, of: str) -> ArraySpec:
 
 def _complement_samples(array: Any) -> Calls:
     a, dtype = np.array([[2, 1], [0, 3], [1, 0]]), array().dtype
-    u = (np.linalg.qr(a).Q * np.exp(1j if dtype.kind == "c" else 0)).astype(dtype)  # orthogonal to what completes a
+    u = (np.linalg.qr(a).Q * np.exp(1j if dtype.kind == "c" else 0)).astype(dtype)  # orthogonal to the complement of a
     return [((u, a), {"of": "q"}), ((u, a), {"of": "u"}), ((u, a.T), {"of": "v"})]
 
 
@@ -216,11 +215,11 @@ def _complement_samples(array: Any) -> Calls:
     doc="-u du^H c: the least turning that keeps the columns c orthogonal to u",
 )
 def complement(u: Any, a: Any, *, of: str) -> Any:
-    """Return the columns that a complete decomposition of `a` adds to the orthonormal columns `u` of a reduced one."""
+    """Return the columns that a complete decomposition of `a` adds to the orthonormal columns `u` of the reduced one."""
     k, a = u.shape[-1], a.astype(u.dtype, copy=False)
     if of == "q":
         c = np.linalg.qr(a, "complete").Q[..., k:]
     else:
         result = np.linalg.svd(a)
         c = result.U[..., k:] if of == "u" else result.Vh[..., k:, :].conj().mT
-    return c - u @ (adjoint(u) @ c)  # rounding, and what makes it a function of u
+    return c - u @ (adjoint(u) @ c)  # removes rounding errors, and makes the result a function of u

@@ -1,31 +1,33 @@
-"""Equal eigenvalues and singular values: which there are, and the derivatives that exist in spite of them.
+"""Equal eigenvalues and singular values: their detection, and the derivatives that exist in spite of them.
 
-The vectors of an eigenvalue that occurs k times are any basis of a space of dimension k. The derivative of the vectors
-contains `1 / (w_i - w_j)`, which is dropped within such a *block*: right if the block enters as a whole, as in a projection.
-What has no derivative, or none that can be known from the cotangents of eigenvalues and vectors, is looked for:
+The vectors of a k-fold eigenvalue are an arbitrary basis of a space of dimension k, here called a *block*. The derivative of
+the vectors contains `1 / (w_i - w_j)`. Within a block this term is dropped, which is right for functions of the whole block
+such as a projection. The rules detect functions without a derivative, and functions with derivatives that do not follow from
+the cotangents of eigenvalues and vectors:
 
-- a function that does not treat the eigenvalues of a block alike has none: their cotangents are not equal;
-- a function of single vectors of a block has none: the antihermitian part of `v^T g_v` is not zero there, unless the function
-  happens to be stationary at these vectors, which nothing tells from a function of the block;
-- a function that joins eigenvalues and vectors, like `v diag(f(w)) v^T`, and every second derivative, contain divided
-  differences `(f_i - f_j) / (w_i - w_j)`. Where both differences are zero the limit is `f'`, of which no cotangent tells.
+- A function that depends on single eigenvalues of a block has no derivative. Their cotangents are not equal.
+- A function of single vectors of a block has no derivative. The antihermitian part of `v^T g_v` is not zero there. (It is
+  zero if the function is stationary at these vectors; then it cannot be distinguished from a function of the block.)
+- A function of eigenvalues and vectors together, like `v diag(f(w)) v^T`, and every second derivative contain divided
+  differences `(f_i - f_j) / (w_i - w_j)`. Where both differences are zero the limit is `f'`, which no cotangent contains.
 
-Reverse mode raises `DegenerateError` in all cases. In forward mode the vectors of a block do not turn into each other, and the
-tangent of a function that joins values and vectors is right only in directions that do not mix the vectors of a block. What is
-made of the tangents, also of those of eigenvalues that part, is not known until the walk has passed:
-`functad.transforms.walks.degenerate` then asks the VJP rule, for each array of the result by itself, and so raises where
-reverse mode would, but for functions that join in a direction that does not mix.
-It costs a walk, and only where there are equal values; but the expression list of a forward derivative always asks.
+Reverse mode raises `DegenerateError` in all cases. In forward mode the tangents of the vectors of a block have no components
+along the block. The tangent of a function of values and vectors together is then right only in directions that do not mix the
+vectors of a block. Whether the results depend on such tangents, or on tangents of separating eigenvalues, is known only after
+the forward pass. `functad.transforms.walks.degenerate` then calls the VJP rule for each array of the result separately, and
+raises where reverse mode would. The exception is a function of values and vectors together in a direction that does not mix.
+The check costs one backward pass, and runs only if there are equal values; the expression list of a forward derivative always
+runs it.
 
-First derivatives of functions of the eigenvalues alone (`eigvalsh`, `svdvals`) that treat equal ones alike are right. Their
-second derivatives are, too, forward over reverse or forward over forward: they are taken in a basis that fits the direction,
-in which the matrix of the perturbation is diagonal within the block, so that nothing is lost. Reverse over reverse knows no
-direction, and raises; reverse over forward knows one only in the inner walk, and raises if it asks for another basis.
+First derivatives of symmetric functions of the eigenvalues alone (`eigvalsh`, `svdvals`) are right. Their second derivatives
+are right in forward-over-reverse and forward-over-forward mode. The rules use a basis adapted to the direction: the
+perturbation is diagonal within each block, so no term is lost. Reverse over reverse has no direction, and raises. Reverse over
+forward has a direction only in the inner pass, and raises if that direction requires another basis.
 
-Sums and extremes of singular values (norms, condition numbers) have rules of their own, and lose nothing in second order in any
-mode.
+Sums and extremes of singular values (norms, condition numbers) have rules of their own. Their second derivatives are right in
+every mode.
 
-Values are equal if they differ by what LAPACK makes of equal ones: 16 n roundings of the largest.
+Values count as equal if they differ by at most `16 n eps` times the largest, the error of LAPACK with a margin.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ from functad.primitives.linalg.solve import internal
 from functad.primitives.operands import is_traced
 
 _BOOL = np.dtype(np.bool_)
-_ROUNDINGS = 16  # times n eps: how far apart LAPACK computes eigenvalues that are equal, and a reserve
+_ROUNDINGS = 16  # times n eps: the distance of equal eigenvalues as LAPACK computes them, with a margin
 
 
 @internal(
@@ -55,20 +57,20 @@ _ROUNDINGS = 16  # times n eps: how far apart LAPACK computes eigenvalues that a
     doc="the result is boolean",
 )
 def tied(w: Any) -> Any:
-    """Return which pairs of eigenvalues are equal, but for rounding: booleans of shape `(..., n, n)`, true on the diagonal."""
+    """Return a mask of the pairs of eigenvalues that are equal within rounding: shape `(..., n, n)`, true on the diagonal."""
     n = w.shape[-1]
     size = np.abs(w).max(-1, initial=0)[..., None, None]
     return np.abs(w[..., :, None] - w[..., None, :]) <= _ROUNDINGS * n * np.finfo(w.dtype).eps * size
 
 
 def gaps(w: Any, same: Any) -> Any:
-    """Return `1 / (w_j - w_i)`, and 0 where they are the same."""
+    """Return `1 / (w_j - w_i)`, and 0 where `same` is true."""
     return ~same / (w[..., None, :] - w[..., :, None] + same)
 
 
 @internal(constant, samples=lambda array: [((array(3),), {})], doc="the value; the derivative is cut")
 def held(a: Any) -> Any:
-    """Return a value as a constant."""
+    """Return `a` as a constant."""
     return a
 
 
@@ -79,37 +81,37 @@ def held(a: Any) -> Any:
     doc="the result is boolean",
 )
 def zero(s: Any) -> Any:
-    """Return which singular values are zero, but for rounding."""
+    """Return a mask of the singular values that are zero within rounding."""
     return s <= _ROUNDINGS * s.shape[-1] * np.finfo(s.dtype).eps * s.max(-1, keepdims=True, initial=0)
 
 
-# What cannot be known
+# Detection of derivatives that do not exist or cannot be found
 
 
 def _negligible(part: Any, whole: Any) -> bool:
-    """Say whether a part of a matrix is nothing but rounding."""
+    """Return `True` if `part` is zero within rounding, relative to `whole`."""
     eps = float(np.finfo(whole.dtype).eps)
     size = np.abs(whole).max((-2, -1), keepdims=True, initial=0)
     return bool((np.abs(part) <= eps ** (2 / 3) * size + 64 * eps).all())
 
 
 def others(same: Any) -> Any:
-    """Return which pairs are of different members of a block."""
+    """Return a mask of the pairs of equal values, without the diagonal."""
     return same & ~np.eye(shape_of(same)[-1], dtype=bool)
 
 
 def are_tied(same: Any) -> bool:
-    """Say whether there are equal values: other pairs than those of each value with itself."""
+    """Return `True` if `same` is true outside the diagonal."""
     return bool(np.count_nonzero(same) * same.shape[-1] > same.size)
 
 
 def mixes(x: Any, places: Any, whole: Any) -> bool:
-    """Say whether a direction, in the basis of the vectors, has elements at places of which a tangent tells nothing."""
+    """Return `True` if `x`, a direction in the basis of the vectors, has nonzero elements at `places`, which tangents drop."""
     return not _negligible(np.where(places, x, 0), whole)
 
 
 def parts(x: Any, same: Any) -> bool:
-    """Say whether equal values part in the direction `x`, in the basis of the vectors: it is no multiple of one there."""
+    """Return `True` if equal values separate in direction `x`, given in the basis of the vectors."""
     values = np.diagonal(x, 0, -2, -1)
     across = np.where(others(same), x, 0) + np.where(same, values[..., :, None] - values[..., None, :], 0)
     return not _negligible(across, x)
@@ -131,7 +133,7 @@ _SECOND = "the second derivative cannot be found from eigenvalues and vectors"
 
 
 def _identity(samples: Any, vjp: Rule = lambda g: g, jvp: Rule = lambda t: t) -> Callable[[Callable[..., Any]], Primitive]:
-    """Return a decorator for functions that return their first argument, if nothing is lost; the others only tell that."""
+    """Return a decorator for functions that return their first argument or raise, depending on the other arguments."""
 
     def enter(function: Callable[..., Any]) -> Primitive:
         rest = (None,) * (len(array_names(function)) - 1)
@@ -150,7 +152,7 @@ def _identity(samples: Any, vjp: Rule = lambda g: g, jvp: Rule = lambda t: t) ->
 
 @_identity(lambda array: [((array(3), np.eye(3, dtype=bool)), {})])
 def alike(of_w: Any, same: Any) -> Any:
-    """Return cotangents of eigenvalues, if those of equal ones are equal: single ones of several have no derivative."""
+    """Return the cotangents of eigenvalues; raise if they differ for equal eigenvalues."""
     if are_tied(same):
         difference = np.where(same, of_w[..., :, None] - of_w[..., None, :], 0)
         if not _negligible(difference, of_w[..., None]):
@@ -169,7 +171,7 @@ def alike(of_w: Any, same: Any) -> Any:
     doc="linear in k",
 )
 def turning(k: Any, m: Any, same: Any) -> Any:
-    """Return `k` without the elements within blocks, where it must be zero beside `m`."""
+    """Return `k` with zeros within blocks; raise if an element there is not negligible relative to `m`."""
     if are_tied(same) and not _negligible(np.where(others(same), k, 0), m):
         _raise(_SINGLE)
     return np.where(same, 0, k)
@@ -177,10 +179,10 @@ def turning(k: Any, m: Any, same: Any) -> Any:
 
 @_identity(lambda array: [((array(3), array(3, 3), np.eye(3, dtype=bool), np.zeros(3, bool)), {})])
 def unjoined(of_w: Any, m: Any, same: Any, null: Any) -> Any:
-    """Return cotangents of eigenvalues, if with `m = v^T g_v` they can be those of a function of which nothing is lost.
+    """Return the cotangents of eigenvalues; raise if, with `m = v^T g_v`, the derivative cannot be found from them.
 
-    Those are functions that treat the values of a block alike, without regard to their vectors. Of singular values that are
-    zero, marked by `null`, none may enter: their vectors are determined together with the space beyond them.
+    The derivative can be found for functions that depend on the values of a block symmetrically, and not on their vectors.
+    Cotangents of zero singular values (`null`) must be zero: their vectors are not separate from the null space.
     """
     if np.any(null) and not _negligible(np.where(null, of_w, 0)[..., None], of_w[..., None]):
         _raise(_JOINT)
@@ -198,19 +200,19 @@ def unjoined(of_w: Any, m: Any, same: Any, null: Any) -> Any:
 
 @_identity(lambda array: [((array(2, 3), array(3, 3), np.zeros((3, 3), bool)), {})])
 def guarded(g: Any, x: Any, lost: Any) -> Any:
-    """Return `g`, if `x` is zero at the places `lost`: what is there would be missing in a second derivative."""
+    """Return `g`; raise if `x` is not zero at the places `lost`, which a second derivative would miss."""
     if lost.any() and not _negligible(np.where(lost, x, 0), x):
         _raise(_SECOND)
     return g
 
 
 def fixed(v: Any, x: Any, same: Any, *, rows: bool = False) -> Any:
-    """Return vectors for a rule: they may not be differentiated where the turning within a block matters.
+    """Return vectors for a rule; differentiating them raises where rotations within a block matter.
 
     Args:
         v: the vectors.
-        x: the matrix in the basis of the vectors, `v^-1 a v` with constant vectors, so that its tangent is that of `a` there.
-        same: which pairs of eigenvalues are equal.
+        x: the matrix in the basis of the vectors, `v^-1 a v`. The vectors in it are constants; only `a` has a tangent.
+        same: the mask of pairs of equal eigenvalues.
         rows: the vectors are the rows.
     """
     return FIXED(v, x, same, rows=rows) if is_traced(x) or is_traced(v) else v
@@ -233,7 +235,7 @@ FIXED = general(
 )
 
 
-# The basis that fits a direction
+# The basis adapted to a direction
 
 
 @internal(
@@ -245,7 +247,8 @@ FIXED = general(
 def aligned(x: Any, same: Any) -> Any:
     """Return the unitary matrix that makes the blocks of a Hermitian `x` diagonal, in ascending order, as a constant.
 
-    Applied to the vectors of ascending eigenvalues it gives the basis that `a + h t` has for a small h > 0; x is `v^H t v`.
+    For `x = v^H t v` and ascending eigenvalues, `v @ aligned(x, same)` is the limit of the vectors of `a + h t` as h > 0
+    tends to 0.
     """
     n = x.shape[-1]
     if not are_tied(same):
@@ -263,7 +266,7 @@ def aligned(x: Any, same: Any) -> Any:
     doc="the result is boolean",
 )
 def misfit(x: Any, turn: Any, same: Any) -> Any:
-    """Return where a direction has other elements between equal values than the turn gives it, in its order."""
+    """Return a mask of the pairs of equal values at which `x` differs from the diagonal matrix of `diag(turn^H x turn)`."""
     values = np.diagonal(np.conjugate(turn.mT) @ x @ turn, 0, -2, -1)
     size = np.abs(x).max((-2, -1), keepdims=True, initial=0)
     change = x - values[..., None] * np.eye(x.shape[-1])
@@ -272,23 +275,24 @@ def misfit(x: Any, turn: Any, same: Any) -> Any:
 
 @_identity(lambda array: [((array(3, 3), np.zeros((3, 3), bool)), {})], vjp=lambda g, misfit: guarded(g, 1.0 * misfit, misfit))
 def forwards(v: Any, misfit: Any) -> Any:
-    """Return the vectors `v`, turned to fit a direction: they may not be pulled back through, if the turn matters (`misfit`).
+    """Return the vectors `v`, rotated to the basis of a direction; a backward pass through them raises if `misfit` is true.
 
-    What is pulled back reaches the eigenvalues too, whose cotangents then are those of the vectors before the turn.
+    The cotangents would also reach the eigenvalues, and there they belong to the vectors before the rotation.
     """
     return v
 
 
-# Values that are zero
+# Zero singular values
 
 
 def _unless_bent(g: Any, bent: Any) -> Any:
-    return guarded(g, 1.0 * bent[..., None], bent[..., None])  # whatever g is: that of `s ** 2` is zero at zero, too
+    return guarded(g, 1.0 * bent[..., None], bent[..., None])  # for every g: the cotangent of `s ** 2` is also zero at zero
 
 
 @_identity(lambda array: [((array(3), np.zeros(3, bool)), {})], _unless_bent, _unless_bent)
 def straight(values: Any, bent: Any) -> Any:
-    """Return tangents of singular values: they may not be differentiated again where `bent` says that a value is zero and
-    the direction leads out of its vectors, for the second derivative has a term `1 / s`.
+    """Return tangents of singular values; differentiating them raises where `bent` is true.
+
+    There a value is zero and the direction leaves the space of its vectors: the second derivative has a term `1 / s`.
     """
     return values

@@ -25,12 +25,12 @@ from functad.primitives.reductions.sums import others
     doc="that of inv",
 )
 def inverse(a: Any, *, of: str, limit: float) -> Any:
-    """Return the inverse for a rule of a function that singular matrices have too, and raise where its derivative is not found.
+    """Return the inverse for a rule of a function that is also defined at singular matrices; raise there.
 
     Args:
         a: the matrix.
-        of: what has no derivative at a singular matrix.
-        limit: the condition number from which on rounding is too large.
+        of: the name, in the error message, of the derivative that is not found.
+        limit: the function raises if the condition number is not smaller, for then rounding errors are too large.
     """
     try:
         result = np.linalg.inv(a)
@@ -50,7 +50,7 @@ def _direction_samples(directions: int) -> Any:
 
 
 def _cofactors(a: Any) -> Any:
-    """Return the derivative of the determinant by each element, which singular matrices have too."""
+    """Return the derivative of the determinant with respect to each element, also for singular matrices."""
     det = np.linalg.det(a)
     if np.all(det != 0):
         return det[..., None, None] * np.linalg.inv(a).mT
@@ -59,7 +59,7 @@ def _cofactors(a: Any) -> Any:
 
 
 def _without_pairs(s: Any) -> Any:
-    """Return the products of all elements but two, and zero on the diagonal."""
+    """Return the products of all elements except `s_i` and `s_j`, and zero on the diagonal."""
     n = s.shape[-1]
     up = np.arange(n)[:, None] < np.arange(n)
     ones = np.ones_like(s[..., :1])
@@ -72,10 +72,10 @@ def _without_pairs(s: Any) -> Any:
 
 
 def _cofactor_slopes(a: Any, t: Any) -> Any:
-    """Return the derivative of the cofactors in the direction `t`; a second derivative of `det`: its own transpose.
+    """Return the derivative of the cofactors in direction `t`: a second derivative of `det`, so this linear map is symmetric.
 
-    `det(u vh) conj(u) (diag(p diag(x)) - p x^T) conj(vh)`, `x = u^H t v`, `p_ij` the product of all s_k but s_i and s_j. There
-    is no division, so singular matrices have it too.
+    `det(u vh) conj(u) (diag(p diag(x)) - p x^T) conj(vh)`, `x = u^H t v`; `p_ij` is the product of all s_k except s_i and s_j.
+    The formula contains no division, so it holds for singular matrices.
     """
     if a.shape[-1] == 0:
         return np.zeros_like(a + t)
@@ -89,10 +89,10 @@ def _cofactor_slopes(a: Any, t: Any) -> Any:
 
 
 def _fourth_derivative(h: Any, a: Any, t: Any, e: Any) -> Any:
-    """Return the derivative of `cofactor_bends(a, t, e)` by a, along `h`; it needs the inverse.
+    """Return the derivative of `cofactor_bends(a, t, e)` with respect to `a` in direction `h`; it needs the inverse.
 
-    That of `sum(i t) s_e - sum(b_e t) c + b_e t^T c - i t^T s_e`, with the cofactors c, their slopes s, `i = a^-T` and
-    `b_e = i e^T i`.
+    It is the derivative of `sum(i t) s_e - sum(b_e t) c + b_e t^T c - i t^T s_e`, with the cofactors c, their derivative s_e in
+    direction `e`, `i = a^-T` and `b_e = i e^T i`.
     """
     if shape_of(a)[-1] < 4:
         return np.zeros_like(h + t)
@@ -109,11 +109,11 @@ def _trace(a: Any, t: Any) -> Any:
 
 
 def _cofactor_bends(a: Any, t: Any, e: Any) -> Any:
-    """Return the second derivative of the cofactors in two directions; third derivatives of `det`: the same for any order.
+    """Return the second derivative of the cofactors in two directions: a third derivative of `det`, symmetric in all arguments.
 
-    `det(u vh) conj(u) r conj(vh)`, `x = u^H t v`, `y = u^H e v`, `p_ijk` the product of all s but `s_i`, `s_j` and `s_k`.
-    `r_ij = sum_k p_ijk (x_jk y_ki + y_jk x_ki - x_ji y_kk - y_ji x_kk)`, and on the diagonal the sum over the pairs `j < k` of
-    `p_ijk (x_jj y_kk + y_jj x_kk - x_jk y_kj - y_jk x_kj)`: those of the determinants of three rows and columns.
+    `det(u vh) conj(u) r conj(vh)`, `x = u^H t v`, `y = u^H e v`; `p_ijk` is the product of all s except `s_i`, `s_j` and `s_k`.
+    `r_ij = sum_k p_ijk (x_jk y_ki + y_jk x_ki - x_ji y_kk - y_ji x_kk)`. The diagonal is the sum over the pairs `j < k` of
+    `p_ijk (x_jj y_kk + y_jj x_kk - x_jk y_kj - y_jk x_kj)`, the terms of 3 x 3 determinants.
     """
     total = a + t + e
     n = total.shape[-1]
@@ -195,7 +195,7 @@ _SlogdetResult: Any = type(np.linalg.slogdet(np.ones((1, 1))))
 
 
 def _slogdet_vjp(g: Any, a: Any, out: Any) -> Any:
-    """`g a^-T` of the logarithm; that of the sign is `i s Im(tr(a^-1 da))`, and 0 for real matrices."""
+    """`(g_log + i Im(g_sign s)) a^-T`; the second term is 0 for real matrices."""
     of_sign, of_log = g
     if dtype_of(a).kind == "c":
         of_log = of_log + 1j * (of_sign * out[0]).imag

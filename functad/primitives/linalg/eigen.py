@@ -1,13 +1,13 @@
-"""Eigenvalues and eigenvectors, of Hermitian matrices (`eigh`, `eigvalsh`) and of all others (`eig`, `eigvals`).
+"""Eigenvalues and eigenvectors of Hermitian matrices (`eigh`, `eigvalsh`) and of general matrices (`eig`, `eigvals`).
 
 The rules follow M. Giles, "Collected matrix derivative results for forward and reverse mode algorithmic differentiation"
-(2008), section 3.1. Nothing is conjugated: the walks pair a cotangent and a tangent as `Re(sum(g t))`. For equal eigenvalues
+(2008), section 3.1. Nothing is conjugated: the pairing of a cotangent and a tangent is `Re(sum(g t))`. For equal eigenvalues
 see `degenerate`.
 
-`eigh` takes its matrix to be Hermitian and reads one triangle; the cotangent is in that triangle. Complex vectors have an
-arbitrary phase, which LAPACK chooses: here they do not turn in it (`v_i^H dv_i = 0`), and only derivatives of what does not
-depend on the phase have a meaning. The vectors of `eig` have length 1 and a largest element that is real, and so are their
-derivatives made.
+`eigh` assumes a Hermitian matrix and reads one triangle; the cotangent is zero in the other triangle. LAPACK chooses the
+arbitrary phase of complex vectors. Only derivatives of functions that do not depend on the phase are meaningful. For `eigh`
+the derivative of the phase is zero (`v_i^H dv_i = 0`). The vectors of `eig` have length 1 and a real largest element, and
+their derivatives keep both properties.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from functad.primitives.linalg.solve import (
 from functad.primitives.operands import concrete, is_absent, is_traced
 from functad.primitives.plan import Plan
 
-# Hermitian matrices. The primitives take a whole Hermitian matrix, completed from the triangle that is read.
+# Hermitian matrices. The primitives take a full Hermitian matrix, completed from one triangle.
 
 _EighResult: Any = type(np.linalg.eigh(np.ones((1, 1))))
 _EigResult: Any = type(np.linalg.eig(np.ones((1, 1))))
@@ -68,7 +68,7 @@ def _diagonal(x: Any) -> Any:
 
 
 def _held_fast(a: Any, out: Any) -> tuple[Any, Any, Any]:
-    """Return eigenvalues, vectors that raise where a derivative of theirs would lose something, and which values are equal."""
+    """Return eigenvalues, vectors that raise where their derivative would lose a term, and a mask of pairs of equal values."""
     w, v = out
     same = tied(w)
     if is_traced(a):
@@ -115,7 +115,7 @@ def _hermitian(a: Any, name: str, UPLO: str) -> Any:  # NumPy's name
 
 
 def eigh(a: Any, UPLO: str = "L") -> Any:
-    """Return eigenvalues and eigenvectors of Hermitian matrices, of which one triangle is read."""
+    """Return eigenvalues and eigenvectors of Hermitian matrices, read from one triangle."""
     return EIGH(_hermitian(a, "eigh", UPLO), uplo=UPLO.upper())
 
 
@@ -123,7 +123,7 @@ EIGH = general(
     np.linalg.eigh,
     _eigh_vjp,
     jvps=(_eigh_jvp,),
-    compute=lambda a, *, uplo: np.linalg.eigh(a, uplo),  # the triangles are alike, but the signs of the vectors differ
+    compute=lambda a, *, uplo: np.linalg.eigh(a, uplo),  # the signs of the vectors depend on the triangle
     spec=_eigh_spec,
     multiple=True,
     samples=real_samples(_eigh_samples),
@@ -136,7 +136,7 @@ EIGH = general(
 
 
 def _lost(out: Any, transformed: Any) -> tuple[bool, ...]:
-    """Say that vectors are to be looked at where values are equal, and values too if the direction mixes those."""
+    """Return `Primitive.lost` at equal eigenvalues: check the vectors, and the values if the direction mixes the vectors."""
     same = tied(out[0])
     if not are_tied(same):
         return ()
@@ -145,7 +145,7 @@ def _lost(out: Any, transformed: Any) -> tuple[bool, ...]:
 
 
 def _vectors_along(t: Any, a: Any) -> Any:
-    """Return the values, the vectors of `a + h t` for small `h`, which differ from those of `a` where values are equal."""
+    """Return the result of `_held_fast` for the vectors of `a + h t` in the limit of small `h`."""
     out = EIGH(a, uplo="L")
     w, v = out
     same = tied(w)
@@ -155,19 +155,19 @@ def _vectors_along(t: Any, a: Any) -> Any:
     return _held_fast(a, (w, forwards(v, misfit(x, turn, same)) if is_traced(a) else v))
 
 
-def _eigvalsh_jvp(t: Any, a: Any, out: Any) -> Any:  # what the VJP rule reads, for `lost`
-    """`diag(v^H t v)`, in a basis where `v^H t v` has no other elements between equal eigenvalues."""
+def _eigvalsh_jvp(t: Any, a: Any, out: Any) -> Any:  # the operands of the VJP rule, for `lost`
+    """`diag(v^H t v)`, in a basis where `v^H t v` has no off-diagonal elements between equal eigenvalues."""
     v = _vectors_along(t, a)[1]
     return _diagonal(adjoint(v) @ t @ v).real
 
 
 def eigvalsh(a: Any, UPLO: str = "L") -> Any:
-    """Return the eigenvalues of Hermitian matrices, of which one triangle is read."""
+    """Return the eigenvalues of Hermitian matrices, read from one triangle."""
     return EIGVALSH(_hermitian(a, "eigvalsh", UPLO))
 
 
 def _eigvalsh_lost(t: Any, a: Any, out: Any) -> tuple[bool, ...]:
-    """Say that values are to be looked at where equal ones part in the direction."""
+    """Return `Primitive.lost`: check the values if equal ones separate in the direction."""
     same = tied(out)
     if not are_tied(same) or not t.any():
         return ()
@@ -176,12 +176,12 @@ def _eigvalsh_lost(t: Any, a: Any, out: Any) -> tuple[bool, ...]:
 
 
 def _half_sum(a: Any) -> Any:
-    """Return the Hermitian part of a matrix, of which the cotangent is a function."""
+    """Return the Hermitian part of a matrix; `eigenvalue_cotangent` depends on nothing else."""
     return 0.5 * (a + adjoint(a))
 
 
 def _cotangent_vjp(g: Any, a: Any, weights: Any) -> tuple[Any, Any]:
-    """`conj(v (D y) v^H)` and `diag(y)`, with `y = v^H g v` and `D_ij = (g_j - g_i) / (w_j - w_i)` of the weights."""
+    """`conj(v (D y) v^H)` and `diag(y)`; `y = v^H g v`, `D_ij = (q_j - q_i) / (w_j - w_i)`, with the weights `q`."""
     a = _half_sum(a)
     w, v, same = _held_fast(a, EIGH(a, uplo="L"))
     y = adjoint(v) @ g @ v
@@ -190,9 +190,9 @@ def _cotangent_vjp(g: Any, a: Any, weights: Any) -> tuple[Any, Any]:
 
 
 def _cotangent_jvp(ts: Any, a: Any, weights: Any) -> Any:
-    """`conj(v (diag(s) + D x) v^H)` with `x = v^H t v`, in a basis where x has no elements between equal eigenvalues.
+    """`conj(v (diag(s) + D x) v^H)`, `x = v^H t v`; the basis makes x diagonal between equal eigenvalues.
 
-    The tangent `s` of the weights follows from that of the eigenvalues, which was found in the same basis.
+    `s` is the tangent of the weights. It depends on the tangent of the eigenvalues, which uses the same basis.
     """
     t, s = ts
     if t is None:
@@ -216,7 +216,7 @@ def _cotangent_jvp(ts: Any, a: Any, weights: Any) -> Any:
     linear_by=lambda params: (1,),
 )
 def eigenvalue_cotangent(a: Any, weights: Any) -> Any:
-    """Return `conj(v) diag(weights) v^T`, the cotangent of a matrix for one of its eigenvalues."""
+    """Return `conj(v) diag(weights) v^T`, the cotangent of a matrix for the cotangent `weights` of its eigenvalues."""
     v = np.linalg.eigh(_half_sum(a)).eigenvectors
     return (v.conj() * weights[..., None, :]) @ v.mT
 
@@ -238,7 +238,7 @@ EIGVALSH = general(
 
 
 def together(primitive: Any, rule: Any) -> None:
-    """Give a primitive of two arguments one JVP rule for both, `rule(ts, ...)`, where a tangent may be `None`."""
+    """Set one JVP rule, `rule(ts, ...)`, for both arguments of a primitive; one of the two tangents may be `None`."""
     parts = {(0, 1): lambda ts: ts, (0,): lambda ts: (ts[0], None), (1,): lambda ts: (None, ts[0])}
     for active, both in parts.items():
         push = partial(lambda both, ts, *values: rule(both(ts), *values), both)
@@ -248,7 +248,7 @@ def together(primitive: Any, rule: Any) -> None:
 together(eigenvalue_cotangent, _cotangent_jvp)
 
 
-# All other matrices
+# General matrices
 
 
 @internal(
@@ -258,7 +258,7 @@ together(eigenvalue_cotangent, _cotangent_jvp)
     doc="a position has no derivative",
 )
 def largest(v: Any) -> Any:
-    """Return one at the largest real element of each column, else zero."""
+    """Return an array with one at the largest real element of each column, and zero elsewhere."""
     sizes = np.where(v.imag == 0, np.abs(v), -1.0) if v.dtype.kind == "c" else np.abs(v)
     rows = np.arange(v.shape[-2])[:, None]
     return (rows == np.argmax(sizes, -2, keepdims=True)).astype(v.real.dtype) if rows.size else sizes
@@ -271,7 +271,7 @@ def largest(v: Any) -> Any:
     doc="the result is boolean",
 )
 def eig_tied(w: Any, v: Any) -> Any:
-    """Return which pairs of eigenvalues are equal, and raise if the vectors are linearly dependent."""
+    """Return a mask of the pairs of equal eigenvalues; raise if the vectors are linearly dependent."""
     s = np.linalg.svdvals(v)
     if (s[..., -1:] < 16 * s.shape[-1] * np.finfo(s.dtype).eps).any():
         raise DegenerateError(
@@ -293,8 +293,8 @@ def _eig_held_fast(a: Any, out: Any) -> tuple[Any, Any, Any]:
 def _eig_vjp(g: Any, a: Any, out: Any) -> Any:
     """`v^-T (diag(g_w) + F (v^T h)) v^T` with `F_ij = 1 / (w_j - w_i)`.
 
-    Here `h` is `g_v` without what would change length or phase of a vector: with `c = diag(v^T g_v)` it is
-    `g_v - Re(c) conj(v) - i Im(c) / v_m`, the last at the largest element of each vector.
+    `h` is `g_v` without the components that change the length or phase of a vector: with `c = diag(v^T g_v)` it is
+    `g_v - Re(c) conj(v) - i Im(c) / v_m`, with the last term only at the largest element `v_m` of each vector.
     """
     of_w, of_v = g
     w, v, same = _eig_held_fast(a, out)
@@ -304,14 +304,14 @@ def _eig_vjp(g: Any, a: Any, out: Any) -> Any:
         at = largest(v)
         h = h - 1j * at * (c.imag / (v * at).sum(-2, keepdims=True))
     m = v.mT @ h
-    if not is_absent(of_w):  # for v f(w) v^-1 there is no sign of a loss in m
+    if not is_absent(of_w):  # m does not show a loss for v f(w) v^-1
         of_w = alike(of_w, same) if is_absent(of_v) else unjoined(of_w, np.ones_like(v), same, np.False_)
     core = gaps(w, same) * turning(m, m, same)
     return SOLVE(v.mT, (of_w[..., :, None] * v.mT + core @ v.mT))
 
 
 def _eig_jvp(t: Any, a: Any, out: Any) -> Any:
-    """`(diag(x), d - v (Re(diag(v^H d)) + i Im(d_m / v_m)))` with `x = v^-1 t v`, `d = v (F x)`, and m the largest element."""
+    """`(diag(x), d - v (Re(diag(v^H d)) + i Im(d_m / v_m)))`, `x = v^-1 t v`, `d = v (F x)`, at the largest element m."""
     w, v, same = _eig_held_fast(a, out)
     x = SOLVE(v, t @ v)
     d = v @ (gaps(w, same) * x)
@@ -322,7 +322,7 @@ def _eig_jvp(t: Any, a: Any, out: Any) -> Any:
     return _diagonal(x), d - v * change
 
 
-_ALWAYS_COMPLEX = np.linalg.eig(np.ones((1, 1)))[0].dtype.kind == "c"  # NumPy has announced it
+_ALWAYS_COMPLEX = np.linalg.eig(np.ones((1, 1)))[0].dtype.kind == "c"  # announced by NumPy
 
 
 def _eig_spec(a: Any) -> Any:
@@ -336,16 +336,16 @@ _eig_samples = samples_of_shapes((3, 3), (2, 2, 2), (1, 1), (0, 0), make=spread)
 
 
 def _eigvals_samples(array: Any) -> Calls:
-    """Return also a matrix with a pair of conjugate eigenvalues, if it is real; the sign of their vectors hangs on rounding."""
+    """Return `_eig_samples` and a rotation, not used for `eig`: rounding decides the signs of conjugate eigenvectors."""
     rotating = spread(array, 3, 3) + np.array([[0, 3, 0], [-3, 0, 0], [0, 0, 4]])
     return [((rotating.astype(array().dtype),), {}), *_eig_samples(array)]
 
 
 def eig(a: Any) -> Any:
-    """Return eigenvalues and eigenvectors; complex if one of the eigenvalues is."""
+    """Return eigenvalues and eigenvectors, complex if an eigenvalue is complex."""
     a = matrix(a, "eig", square=True)
     if dtype_of(a).kind != "c" and not _ALWAYS_COMPLEX:
-        concrete(a, "np.linalg.eig")  # whether the result is complex depends on values
+        concrete(a, "np.linalg.eig")  # the dtype of the result depends on values
     return EIG(a)
 
 
@@ -367,5 +367,5 @@ EIG = general(
 
 @composite(np.linalg.eigvals, samples=_eigvals_samples, value_dependent=not _ALWAYS_COMPLEX, doc="dw = diag(v^-1 da v)")
 def eigvals(a: Any) -> Any:
-    """Return the eigenvalues; complex if one of them is."""
+    """Return the eigenvalues, complex if one of them is complex."""
     return eig(a).eigenvalues

@@ -1,7 +1,7 @@
-"""`einsum`: sums of products, written with one letter for each axis.
+"""`einsum`: sums of products, with one letter for each axis.
 
-There is one primitive for each number of operands, so that each operand has a rule of its own, which keeps the others alive and
-nothing else. In a recorded call the subscripts are explicit: no ellipsis, and the letters of the result after `->`.
+Each number of operands has its own primitive. So each operand has its own rule, with the other operands as its only residuals.
+Records contain explicit subscripts: no ellipsis, and the letters of the result after `->`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from functad.primitives.operands import is_traced, refuse_out, strong
 Shape = tuple[int, ...]
 Calls = list[tuple[tuple[Any, ...], dict[str, Any]]]
 
-_SYMBOLS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"  # the integers of sublists count in this order
+_SYMBOLS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"  # integers of sublists index this string
 _LARGE = 20_000
 
 
@@ -36,13 +36,13 @@ def _einsum(*operands: Any, subscripts: str, optimize: Any) -> Any:
 
 
 def is_by_blas(subscripts: str, products: int) -> bool:
-    """Say whether BLAS is to compute an einsum of two arrays, given their sizes multiplied; 300 x 300 take 4 ms, not 13."""
+    """Return `True` if BLAS should compute an einsum of two arrays; 300 x 300 take 4 ms, not 13. `products`: their sizes."""
     return products > _LARGE and _is_matrix_product(subscripts)
 
 
 @lru_cache(maxsize=4096)
 def _is_matrix_product(subscripts: str) -> bool:
-    """Say whether rows, columns and something to sum over are all there, and each letter once in a term."""
+    """Return `True` if there are rows, columns and summed axes, and no letter occurs twice in a term."""
     terms, result = _terms(subscripts)
     a, b = terms
     left, right, both = set(a) - set(b), set(b) - set(a), set(a) & set(b)
@@ -52,7 +52,7 @@ def _is_matrix_product(subscripts: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _terms(subscripts: str) -> tuple[list[str], str]:
-    """Return the letters of each operand and those of the result."""
+    """Return the letters of each operand and the letters of the result."""
     inputs, _, result = subscripts.partition("->")
     return inputs.split(","), result
 
@@ -72,14 +72,14 @@ def _einsum_spec(*operands: Any, subscripts: str, optimize: Any) -> ArraySpec:
 
 @lru_cache(maxsize=4096)
 def _recipe(subscripts: str, position: int, shape: Shape) -> tuple[str, tuple[bool, ...], Shape, str]:
-    """Return how to make the cotangent of the operand at a position, which has the given shape.
+    """Return the steps that compute the cotangent of the operand at `position`, with the given shape.
 
-    A letter that only this operand has was summed over freely, so the cotangent is broadcast along it. An axis of length 1 was
-    perhaps broadcast, so it is summed over. A letter that occurs twice reads a diagonal, so the cotangent is laid on it.
+    The cotangent is broadcast along a letter that occurs only in this operand. It is summed over an axis of length 1, which
+    may have been broadcast. A letter that occurs twice reads a diagonal, so the cotangent is placed on the diagonal.
 
     Returns:
-        The subscripts of the einsum of g with the other operands, empty if g itself is meant; which of the operand's letters
-        that gives; the lengths of all of them; and the subscripts that read the diagonal, if there is one.
+        The subscripts of the einsum of `g` with the other operands, empty for `g` itself; a flag for each letter of the
+        operand, `True` if this einsum returns it; the lengths of all letters; and the subscripts that read the diagonal, or "".
     """
     terms, result = _terms(subscripts)
     own = terms[position]
@@ -93,7 +93,7 @@ def _recipe(subscripts: str, position: int, shape: Shape) -> tuple[str, tuple[bo
 
 
 def _pull(g: Any, subscripts: str, optimize: Any, position: int, shape: Shape, others: tuple[Any, ...]) -> Any:
-    """Return the cotangent of one operand: an einsum of g with the other operands."""
+    """Return the cotangent of one operand, an einsum of `g` with the other operands."""
     contraction, given, full, diagonal = _recipe(subscripts, position, shape)
     if contraction:
         path = optimize if isinstance(optimize, (bool, str)) else "greedy"
@@ -105,7 +105,7 @@ def _pull(g: Any, subscripts: str, optimize: Any, position: int, shape: Shape, o
 
 
 def _rule(position: int, names: list[str]) -> Rule:
-    """Return the VJP rule of one operand, with a signature that names what it reads: its shape and the other operands."""
+    """Return the VJP rule of one operand; its signature names the residuals: the operand's shape and the other operands."""
 
     def pull(g: Any, subscripts: str, optimize: Any, shape: Shape, *others: Any) -> Any:
         return _pull(g, subscripts, optimize, position, shape, others)
@@ -131,7 +131,7 @@ def _canonical_samples(count: int) -> Samples:
 
 @cache
 def einsum_of(count: int) -> Primitive:
-    """Return the primitive for a number of operands."""
+    """Return the primitive for `count` operands."""
     names = [f"a{i}" for i in range(count)]
     return Primitive(
         np.einsum,
@@ -153,7 +153,7 @@ def einsum_of(count: int) -> Primitive:
 def _einsum_batch(
     primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
 ) -> Any:
-    """The batch axis gets a letter of its own, or if all are taken, one after the other is computed."""
+    """Use an unused letter for the batch axis, or compute the examples one by one if no letter is left."""
     subscripts = params["subscripts"]
     terms, result = _terms(subscripts)
     letter = next((symbol for symbol in _SYMBOLS if symbol not in subscripts), None)
@@ -173,12 +173,12 @@ def _contract(arrays: Sequence[Any], subscripts: str, optimize: Any) -> Any:
 
 
 def _spread(x: Any, *, subscripts: str, shape: Shape) -> Any:
-    """Return zeros of a shape with `x` on the diagonal that `einsum(subscripts, ...)` reads from an array of that shape."""
+    """Return zeros of a shape with `x` on the diagonal that `einsum(subscripts, ...)` reads from an array of this shape."""
     if type(x) in PLAIN:
         whole = np.zeros(shape, x.dtype)
-        np.einsum(subscripts, whole)[...] = x  # where einsum only rearranges, it returns a view
+        np.einsum(subscripts, whole)[...] = x  # einsum returns a view if it only rearranges
         return whole
-    own, result = subscripts.split("->")  # arrays of another library may have no views: x everywhere, and a mask
+    own, result = subscripts.split("->")  # arrays of another library may have no views: broadcast x, and a mask
     mask: Any = np.zeros(shape, np.bool_)
     np.einsum(subscripts, mask)[...] = True
     x = x.transpose([result.index(letter) for letter in dict.fromkeys(own)])
@@ -215,7 +215,7 @@ def _letters(sublist: Iterable[Any]) -> str:
 
 
 def _split(operands: tuple[Any, ...]) -> tuple[str, list[Any]]:
-    """Return subscripts and operands of a call in either form: `"ij,jk", a, b` or `a, [0, 1], b, [1, 2], [0, 2]`."""
+    """Return the subscripts and operands of a call in either form: `"ij,jk", a, b` or `a, [0, 1], b, [1, 2], [0, 2]`."""
     if isinstance(operands[0], str):
         return operands[0].replace(" ", ""), list(operands[1:])
     pairs = len(operands) // 2
@@ -227,7 +227,7 @@ def _split(operands: tuple[Any, ...]) -> tuple[str, list[Any]]:
 
 @lru_cache(maxsize=4096)
 def explicit_subscripts(subscripts: str, ndims: tuple[int, ...]) -> str:
-    """Return subscripts with the ellipses written out and the letters of the result given.
+    """Return subscripts with letters in place of ellipses, and with the letters of the result.
 
     Args:
         subscripts: as for `np.einsum`, without spaces.
@@ -289,7 +289,7 @@ def _einsum_samples(array: Any) -> Calls:
 def einsum(
     *operands: Any, out: Any = None, optimize: Any = False, dtype: Any = None, order: str = "K", casting: Any = "safe"
 ) -> Any:
-    """Return the sum of products that the subscripts describe."""
+    """Return the sum of products given by the subscripts."""
     refuse_out(out, "einsum")
     subscripts, arrays = _split(operands)
     arrays = [strong(a) if hasattr(a, "ndim") else np.asarray(a) for a in arrays]
@@ -308,6 +308,6 @@ def einsum(
     doc="an order of contractions, read from the shapes",
 )
 def einsum_path(*operands: Any, optimize: Any = "greedy", **keywords: Any) -> Any:
-    """Return a good order of contractions and a description of it."""
+    """Return an efficient order of contractions, and its description."""
     shapes = [stand_in(spec_of(a)) if is_traced(a) else a for a in operands]
     return np.einsum_path(*shapes, optimize=optimize, **keywords)

@@ -1,4 +1,4 @@
-"""Least squares, tensor equations and condition numbers; systems of as many equations as unknowns are in `linalg`."""
+"""Least squares, tensor equations and condition numbers; square systems are in `solve`."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ from functad.primitives.reductions.norms import _MATRIX_ORDERS, _of_matrices, _o
 
 
 def _pseudoinverse(a: Any, rcond: float) -> Any:
-    """Return the pseudoinverse, with singular values cut that are rounding in the dtype."""
+    """Return the pseudoinverse; singular values below the precision of the dtype count as zero."""
     return pinv(a, max(rcond, max(shape_of(a)[-2:]) * float(np.finfo(dtype_of(a)).eps)))
 
 
 def _least_squares_vjp(g: Any, a: Any, b: Any, out: Any, rcond: float) -> tuple[Any, Any]:
-    """`p^T g` for the right side, and what `pinv` makes of the cotangent `g b^T` of the pseudoinverse `p`.
+    """`p^T g` for the right side; for the matrix the VJP of `pinv` with the cotangent `g b^T` of the pseudoinverse `p`.
 
-    That is `-p^T g x^T + conj(r (g^T p p^H) + p^H x (g^T (1 - p a)))` with `r = b - a x`.
+    The latter is `-p^T g x^T + conj(r (g^T p p^H) + p^H x (g^T (1 - p a)))` with `r = b - a x`.
     """
     p = _pseudoinverse(a, rcond)
-    dimensions = rank_of(a, p)  # with as many rows there is no residual, with as many columns nothing is left out: see PINV
+    dimensions = rank_of(a, p)  # the factors below are exact zeros at full row or column rank: see _pinv_vjp
     right = p.mT @ g
     residual = (b - a @ out) * (dimensions < shape_of(a)[-2])
     shortest = adjoint(p) @ out
@@ -69,14 +69,14 @@ def _least_squares_by_a(t: Any, a: Any, b: Any, out: Any, rcond: float) -> Any:
 def _least_squares_batch(
     primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
 ) -> Any:
-    """NumPy takes one matrix, and as many right sides as there are; for matrices that differ, the pseudoinverses are taken."""
+    """Solve with one matrix and many right sides, as NumPy does; multiply by pseudoinverses if the matrix is batched."""
     a, b = values
     if not batched[0]:
         rows, columns = shape_of(b)[1:]
         x = primitive(a, np.moveaxis(b, 0, 1).reshape(rows, size * columns), **params)
         return np.moveaxis(x.reshape(shape_of(a)[1], size, columns), 1, 0)
     dtype = inexact(dtype_of(a), dtype_of(b))
-    double = np.result_type(dtype, np.float64)  # in which NumPy solves, whatever the dtype
+    double = np.result_type(dtype, np.float64)  # NumPy solves in double precision for every dtype
     return astype(pinv(astype(a, double, copy=False), params["rcond"]) @ astype(b, double, copy=False), dtype, copy=False)
 
 
@@ -92,7 +92,7 @@ def _least_squares_batch(
     linear_by=lambda params: (1,),
 )
 def least_squares(a: Any, b: Any, *, rcond: float) -> Any:
-    """Return the shortest `x` that makes `|a x - b|` smallest; the columns of `b` are right sides."""
+    """Return the `x` of least norm that minimizes `|a x - b|`; the columns of `b` are right sides."""
     return np.linalg.lstsq(a, b, rcond)[0]
 
 
@@ -103,7 +103,7 @@ def least_squares(a: Any, b: Any, *, rcond: float) -> Any:
     doc="a number of dimensions has no derivative",
 )
 def rank(a: Any, *, rcond: float, needed: int) -> Any:
-    """Return the ranks of matrices, and raise if one is smaller than what an abstract trace counted on."""
+    """Return the ranks of matrices; raise if one is smaller than `needed`, the assumption of an abstract trace."""
     s = np.linalg.svd(a.astype(np.result_type(a.dtype, np.float64)), compute_uv=False)
     ranks = np.count_nonzero(s > rcond * s.max(-1, keepdims=True, initial=0.0), -1)
     least = int(np.min(ranks, initial=needed))
@@ -136,8 +136,8 @@ def _lstsq_samples(array: Any) -> Calls:
 def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
     """Return the least-squares solution, sums of squared residuals, rank, and singular values.
 
-    The residuals are empty if the rank is smaller than the number of columns. A trace without values takes it to be full, and
-    what it made raises when it is run on a matrix of lower rank.
+    The residuals are empty if the rank is smaller than the number of columns. An abstract trace assumes full rank; its
+    expression list raises `LinAlgError` for a matrix of lower rank.
     """
     a, b = matrix(a, "lstsq"), as_array(b)
     if len(shape_of(a)) != 2 or len(shape_of(b)) not in (1, 2):
@@ -147,7 +147,7 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
         raise np.linalg.LinAlgError(f"np.linalg.lstsq: {rows} rows of a, but {shape_of(b)[0]} of b")
     dtype = inexact(dtype_of(a), dtype_of(b))
     a, b = astype(a, dtype, copy=False), astype(b, dtype, copy=False)
-    eps = float(np.finfo(np.float64).eps)  # NumPy solves in double precision, whatever the dtype
+    eps = float(np.finfo(np.float64).eps)  # NumPy solves in double precision for every dtype
     rcond = eps * max(rows, columns) if rcond is None else float(rcond)
     if rcond < 0:
         rcond = eps  # LAPACK's precision
@@ -177,7 +177,7 @@ def _tensorsolve_samples(array: Any) -> Calls:
 
 @composite(np.linalg.tensorsolve, samples=_tensorsolve_samples, doc="that of solve")
 def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
-    """Return the tensor x with `tensordot(a, x, x.ndim) = b`."""
+    """Return the tensor `x` with `tensordot(a, x, x.ndim) = b`."""
     a, b = as_array(a), as_array(b)
     ndim = len(shape_of(a))
     if axes is not None:
@@ -206,7 +206,7 @@ def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
     doc="that of inv",
 )
 def tensorinv(a: Any, ind: int = 2) -> Any:
-    """Return the inverse of a tensor under `tensordot` over its first `ind` axes."""
+    """Return the inverse of a tensor under `tensordot`; its first `ind` axes are the rows."""
     a = as_array(a)
     if ind <= 0:
         raise ValueError("Invalid ind argument.")
@@ -225,12 +225,12 @@ def tensorinv(a: Any, ind: int = 2) -> Any:
     doc="the result is boolean",
 )
 def singular(a: Any) -> Any:
-    """Return which matrices have the determinant zero."""
+    """Return a mask of the matrices with determinant zero."""
     with np.errstate(invalid="ignore"):
         return np.linalg.slogdet(a)[0] == 0
 
 
-_COND_IS_REAL = np.linalg.cond(np.ones((1, 1), complex), 1).dtype.kind == "f"  # once it was complex
+_COND_IS_REAL = np.linalg.cond(np.ones((1, 1), complex), 1).dtype.kind == "f"  # complex in older NumPy
 
 
 def _cond_samples(array: Any) -> Calls:
@@ -244,7 +244,7 @@ def _cond_samples(array: Any) -> Calls:
     np.linalg.cond, samples=_cond_samples, doc="that of |x| |x^-1|, or of s_max / s_min; equal ones share it; 0 where infinite"
 )
 def cond(x: Any, p: Any = None) -> Any:
-    """Return condition numbers of matrices; that of a singular matrix is infinite."""
+    """Return the condition numbers of matrices, infinite for singular matrices."""
     x = _operand(matrix(x, "cond"))
     if 0 in shape_of(x)[-2:]:
         raise np.linalg.LinAlgError("cond is not defined on empty arrays")

@@ -1,4 +1,4 @@
-"""Products that sum over axes: `matmul`, `dot` and their relatives. `einsum` has a file of its own."""
+"""Products that sum over axes: `matmul`, `dot` and similar functions. `einsum` has its own module."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Calls = list[tuple[tuple[Any, ...], dict[str, Any]]]
 
 
 def as_array(value: Any) -> Any:
-    """Return a list or number as an array, an array, NumPy scalar or Tensor as it is."""
+    """Return a list or number as an array; an array, NumPy scalar or Tensor unchanged."""
     value = as_operand(value)
     if not hasattr(value, "ndim"):
         return np.asarray(value)
@@ -33,7 +33,7 @@ def as_array(value: Any) -> Any:
 
 
 def _matmul_a(g: Any, b: Any, a_shape: Shape) -> Any:
-    """`g b^T`; where b is one matrix and a is many, as one product of matrices instead of many."""
+    """`g b^T`; for one matrix b and a stack a, one product of matrices instead of many."""
     if b.ndim == 1:
         return g * b if len(a_shape) == 1 else g[..., None] * b
     if len(a_shape) == 1:
@@ -45,13 +45,13 @@ def _matmul_a(g: Any, b: Any, a_shape: Shape) -> Any:
 
 
 def _matmul_b(g: Any, a: Any, b_shape: Shape) -> Any:
-    """`a^T g`; where b is one matrix and a is many, as one product of matrices, for the sum of many is wanted."""
+    """`a^T g`; for one matrix b and a stack a, one product of matrices, which includes the sum over the stack."""
     if a.ndim == 1:
         if len(b_shape) == 1:
             return g * a
         return OUTER(a, g) if len(b_shape) == 2 and type(g) is not np.ndarray else a[:, None] * g[..., None, :]
     if a.ndim == 2 and len(b_shape) == 1:
-        return g.dot(a) if type(g) is type(a) is np.ndarray else g @ a  # of small arrays in half of the time
+        return g.dot(a) if type(g) is type(a) is np.ndarray else g @ a  # takes half the time on small arrays
     if a.ndim == 2:
         return a.T @ g
     if len(b_shape) > 2:
@@ -71,7 +71,7 @@ def _matmul_spec(a: Any, b: Any) -> ArraySpec:
 
 
 def _pairs(*shapes: tuple[Shape, Shape]) -> Any:
-    """Return the samples that are pairs of arrays of the given shapes."""
+    """Return samples with pairs of arrays of the given shapes."""
 
     def samples(array: Any) -> Calls:
         return [((array(*a), array(*b)), {}) for a, b in shapes]
@@ -91,7 +91,7 @@ _BATCH_SHAPES: tuple[tuple[Shape, Shape], ...] = (
 def _matmul_batch(
     primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
 ) -> Any:
-    """Products of vectors with one matrix are one product of matrices; other vectors are matrices with one row or column."""
+    """Use one product of matrices for vectors and one matrix; treat other vectors as matrices with one row or column."""
     (a, b), (a_batched, b_batched) = values, batched
     m, n = example_ndim(a, a_batched), example_ndim(b, b_batched)
     if m == 1 and n == 2 and not b_batched:
@@ -139,7 +139,7 @@ def _dot(a: Any, b: Any) -> Any:
 
 
 def _dot_a(g: Any, b: Any, a_shape: Shape) -> Any:
-    """`g b^T`, with all axes of g but those of a taken together."""
+    """`g b^T`, with the axes of `g` that come from `b` flattened to one."""
     if not a_shape or not b.ndim:
         return g * b
     if b.ndim <= 2:
@@ -151,7 +151,7 @@ def _dot_a(g: Any, b: Any, a_shape: Shape) -> Any:
 
 
 def _dot_b(g: Any, a: Any, b_shape: Shape) -> Any:
-    """`a^T g`, with all axes of a but the last taken together."""
+    """`a^T g`, with all axes of `a` except the last flattened to one."""
     if not b_shape or not a.ndim:
         return g * a
     if len(b_shape) <= 2:
@@ -180,7 +180,7 @@ _LARGE_SHAPES: tuple[tuple[Shape, Shape], ...] = (
 
 
 def dot(a: Any, b: Any, out: Any = None) -> Any:
-    """Return the sum of products over the last axis of a and the last but one of b."""
+    """Return the sum of products over the last axis of `a` and the second to last axis of `b`."""
     refuse_out(out, "dot")
     return DOT(as_array(a), as_array(b))
 
@@ -253,11 +253,11 @@ def _outer_batch(
 ) -> Any:
     a, b = values
     if type(a) is type(b) is np.ndarray and all(batched):
-        return np.einsum("zi,zj->zij", a, b)  # in 3/4 of the time of the multiplication: gradients of weights are made so
+        return np.einsum("zi,zj->zij", a, b)  # 3/4 of the time of the multiplication; used in gradients of weights
     return a[..., None] * b[..., None, :]
 
 
-# A primitive, because the rule of a broadcast multiplication would make two matrices to sum them up again.
+# A primitive, because the rule of a broadcast multiplication would create two matrices and sum them.
 OUTER: Primitive = multilinear(
     _outer,
     lambda g, b: g @ b,
@@ -275,7 +275,7 @@ OUTER: Primitive = multilinear(
 
 @composite(np.outer, samples=_pairs(((2,), (3,)), ((2, 2), (3,)), ((), (2,)), ((0,), (2,))), doc="d(a b^T) = da b^T + a db^T")
 def outer(a: Any, b: Any, out: Any = None) -> Any:
-    """Return the matrix of products of the elements of a and b."""
+    """Return the matrix of products of the elements of `a` and `b`."""
     refuse_out(out, "outer")
     return OUTER(as_array(a).reshape(-1), as_array(b).reshape(-1))
 
@@ -300,7 +300,7 @@ def _tensordot_samples(array: Any) -> Calls:
 
 @composite(np.tensordot, samples=_tensordot_samples, doc="d tensordot(a, b) = tensordot(da, b) + tensordot(a, db)")
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
-    """Return the sum of products over the given axes of a and of b, as a product of matrices."""
+    """Return the sum of products over the given axes of `a` and `b`, as a product of matrices."""
     a, b = as_array(a), as_array(b)
     over_a, over_b = _summed_axes(axes, a.ndim, b.ndim)
     kept_a = [i for i in range(a.ndim) if i not in over_a]
@@ -318,7 +318,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
 
 
 def _summed_axes(axes: Any, a_ndim: int, b_ndim: int) -> tuple[list[int], list[int]]:
-    """Return the axes of a and of b that are summed over, none of them negative."""
+    """Return the summed axes of `a` and of `b` as nonnegative numbers."""
     try:
         over_a, over_b = axes
     except TypeError:
@@ -375,7 +375,7 @@ SUM_OF_PRODUCTS = multilinear(
 
 
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
-    """Return the sum of `conj(x1) * x2` over one axis; the others broadcast."""
+    """Return the sum of `conj(x1) * x2` over one axis; the other axes broadcast."""
     x1, x2 = as_array(x1), as_array(x2)
     if axis != -1:
         x1, x2 = np.moveaxis(x1, axis, -1), np.moveaxis(x2, axis, -1)
@@ -421,7 +421,7 @@ if hasattr(np, "matvec"):  # both since NumPy 2.2
     doc="d kron(a, b) = kron(da, b) + kron(a, db)",
 )
 def kron(a: Any, b: Any) -> Any:
-    """Return the Kronecker product: blocks of b, each times an element of a."""
+    """Return the Kronecker product: blocks of `b`, each times an element of `a`."""
     a, b = as_array(a), as_array(b)
     if not a.ndim or not b.ndim:
         return a * b

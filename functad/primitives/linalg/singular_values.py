@@ -1,12 +1,11 @@
 """The singular value decomposition, and functions of singular values alone.
 
 The rules follow J. Townsend, "Differentiating the singular value decomposition" (2016), transposed by hand. Nothing is
-conjugated: the walks pair a cotangent and a tangent as `Re(sum(g t))`. For equal singular values see `degenerate`; at
-singular values that are zero, terms with `1 / s` are dropped, which is right for functions that do not depend on the vectors
-of such values.
+conjugated: the pairing of a cotangent and a tangent is `Re(sum(g t))`. For equal singular values see `degenerate`. Terms with
+`1 / s` are dropped at zero singular values, which is right for functions that do not depend on the vectors of these values.
 
-Complex vectors have an arbitrary phase, which LAPACK chooses, common to both sides. Only derivatives of what does not depend
-on it have a meaning.
+LAPACK chooses the arbitrary phase of complex vectors, common to left and right vectors. Only derivatives of functions that do
+not depend on the phase are meaningful.
 """
 
 from __future__ import annotations
@@ -63,18 +62,18 @@ def _svd(a: Any, *, full: bool) -> Any:
 
 
 def _held_fast(a: Any, out: Any) -> tuple[Any, Any, Any, Any]:
-    """Return the decomposition, with vectors that raise where a derivative of theirs would lose something, and equal values."""
+    """Return the decomposition and a mask of equal values; the vectors raise where their derivative would lose a term."""
     u, s, vh = out
     same = tied(s)
     if is_traced(a):
         x = adjoint(held(u)) @ a @ adjoint(held(vh))
-        x = 0.5 * (x + adjoint(x))  # what turns the vectors of both sides against each other is not lost
+        x = 0.5 * (x + adjoint(x))  # the antihermitian part is not lost
         u, vh = fixed(u, x, same), fixed(vh, x, same, rows=True)
     return u, s, vh, same
 
 
 def _over(s: Any) -> Any:
-    """Return `1 / s`, and 0 where s is zero."""
+    """Return `1 / s`, and 0 where `s` is zero."""
     null = zero(s)
     return ~null / (s + null)
 
@@ -87,11 +86,11 @@ def _over_sums(s: Any) -> Any:
 
 
 def _svd_vjp(g: Any, a: Any, out: Any) -> Any:
-    """`conj(u) (diag(g_s) + F (k - m) / 2 + E (k + m) / 2) conj(vh)`, and what is orthogonal to u or to v.
+    """`conj(u) (diag(g_s) + F (k - m) / 2 + E (k + m) / 2) conj(vh)`, plus the terms orthogonal to u or to v.
 
-    Here `k` and `m` are the antihermitian parts, times 2, of `u^T g_u` and `g_vh vh^T`, `F_ij = 1 / (s_j - s_i)` and
-    `E_ij = 1 / (s_i + s_j)`. Complex vectors turn by a common phase without effect; their turning against each other
-    by `Im(diag(u^H da v)) / s` is shared equally.
+    `k` and `m` are the antihermitian parts, times 2, of `u^T g_u` and `g_vh vh^T`, `F_ij = 1 / (s_j - s_i)` and
+    `E_ij = 1 / (s_i + s_j)`. A common phase of left and right vectors has no effect. Their relative phase changes by
+    `Im(diag(u^H da v)) / s`; each side takes half.
     """
     of_u, of_s, of_vh = g
     u, s, vh, same = _held_fast(a, out)
@@ -137,8 +136,8 @@ def _svd_samples(array: Any) -> Calls:
 def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
     """Return `u`, `s` and `vh` with `a = u diag(s) vh`, or `s` alone.
 
-    Vectors beyond the singular values are any basis of what is left; only derivatives of what does not depend on the choice
-    have a meaning.
+    The vectors without a singular value are an arbitrary basis of the orthogonal complement. Only derivatives of functions that
+    do not depend on this choice are meaningful.
     """
     a = matrix(a, "svd")
     if hermitian:
@@ -156,7 +155,7 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
 
 
 def _svd_lost(t: Any, a: Any, out: Any) -> tuple[bool, ...]:
-    """Say that vectors are to be looked at where values are equal or zero, and values too if the direction mixes those."""
+    """Return `Primitive.lost` at equal or zero values: check the vectors, and the values if the direction mixes the vectors."""
     u, s, vh = out
     same, null = tied(s), zero(s)
     if not (are_tied(same) or null.any()) or not t.any():
@@ -185,9 +184,9 @@ SVD = general(
 
 
 def _svd_of_hermitian(a: Any, compute_uv: bool) -> Any:
-    """Return the decomposition as NumPy makes it of eigenvalues and eigenvectors."""
+    """Return the decomposition from eigenvalues and eigenvectors, as NumPy computes it."""
     if not compute_uv:
-        return SVDVALS(completed(a))  # of eigenvalues 1 and -1 it is seen that they tie
+        return SVDVALS(completed(a))  # detects that eigenvalues 1 and -1 give equal singular values
     w, v = eigh(a)
     sizes = abs(w)
     order = np.argsort(sizes)[..., ::-1]
@@ -201,7 +200,7 @@ def _svd_of_hermitian(a: Any, compute_uv: bool) -> Any:
 
 
 def _along(t: Any, a: Any) -> tuple[Any, Any, Any, Any]:
-    """Return the decomposition of `a + h t` for small `h`, whose vectors differ from those of `a` where values are equal."""
+    """Return the result of `_held_fast` for the vectors of `a + h t` in the limit of small `h`."""
     u, s, vh = SVD(a, full=False)
     same = tied(s)
     x = held(-_parts(adjoint(u) @ t @ adjoint(vh))[0])  # singular values descend
@@ -210,15 +209,15 @@ def _along(t: Any, a: Any) -> tuple[Any, Any, Any, Any]:
     return _held_fast(a, (forwards(u, misfit(x, turn, same)) if is_traced(a) else u, s, vh))
 
 
-def _svdvals_jvp(t: Any, a: Any, out: Any) -> Any:  # what the VJP rule reads, for `lost`
-    """`Re(diag(u^H t v))`, in bases where that has no other Hermitian elements between equal singular values."""
+def _svdvals_jvp(t: Any, a: Any, out: Any) -> Any:  # the operands of the VJP rule, for `lost`
+    """`Re(diag(u^H t v))`; the bases make the Hermitian part of `u^H t v` diagonal between equal singular values."""
     u, s, vh, _ = _along(t, a)
     values = _diagonal(adjoint(u) @ t @ adjoint(vh)).real
     return straight(values, _bent(t, u, s, vh)) if is_traced(a) else values
 
 
 def _bent(t: Any, u: Any, s: Any, vh: Any) -> Any:
-    """Return which singular values are zero and do not grow linearly in the direction `t`, which leads out of their vectors."""
+    """Return a mask of the zero singular values with a direction `t` that leaves the space of their vectors."""
     null = zero(s)
     below, beside = t @ adjoint(vh), adjoint(u) @ t
     x = adjoint(u) @ below
@@ -235,7 +234,7 @@ def svdvals(x: Any, /) -> Any:
 
 
 def _svdvals_lost(t: Any, a: Any, out: Any) -> tuple[bool, ...]:
-    """Say that values are to be looked at where equal ones part in the direction."""
+    """Return `Primitive.lost`: check the values if equal ones separate in the direction."""
     same = tied(out)
     if not are_tied(same) or not t.any():
         return ()
@@ -244,15 +243,15 @@ def _svdvals_lost(t: Any, a: Any, out: Any) -> tuple[bool, ...]:
 
 
 def _ratios(weights: Any, s: Any, same: Any) -> tuple[Any, Any, Any]:
-    """Return `(g_j - g_i) / (s_j - s_i)`, `(g_i + g_j) / (s_i + s_j)` and `g / s`."""
+    """Return `(q_j - q_i) / (s_j - s_i)`, `(q_i + q_j) / (s_i + s_j)` and `q / s`, with the weights `q`."""
     row, column = weights[..., None, :], weights[..., :, None]
     return (row - column) * gaps(s, same), (row + column) * _over_sums(s), weights * _over(s)
 
 
 def _cotangent_vjp(g: Any, a: Any, weights: Any, linear: bool) -> tuple[Any, Any]:
-    """`conj(u) (D (y + y^H) + E (y - y^H)) / 2 conj(vh)` and what is orthogonal, and `Re(diag(y))`.
+    """`conj(u) (D (y + y^H) + E (y - y^H)) / 2 conj(vh)` plus the orthogonal terms, and `Re(diag(y))`.
 
-    With `y = u^T conj(g) vh^T`, `D_ij = (g_j - g_i) / (s_j - s_i)` and `E_ij = (g_i + g_j) / (s_i + s_j)` of the weights.
+    `y = u^T conj(g) vh^T`, `D_ij = (q_j - q_i) / (s_j - s_i)` and `E_ij = (q_i + q_j) / (s_i + s_j)`, with the weights `q`.
     """
     u, s, vh, same = _held_fast(a, SVD(a, full=False))
     g, left, right = conjugate(g), conjugate(u), conjugate(vh)
@@ -273,7 +272,7 @@ def _parts(x: Any) -> tuple[Any, Any]:
 
 
 def _lossless(h: Any, k: Any, below: Any, beside: Any, s: Any, same: Any) -> tuple[Any, Any, Any, Any]:
-    """Return the parts of a direction in the bases of both sides and beyond, if nothing was lost at equal and zero values."""
+    """Return the four parts of a direction; raise if a part is not zero where equal or zero values lose a term."""
     null = zero(s)
     row, column = null[..., None, :], null[..., :, None]
     return (
@@ -285,9 +284,10 @@ def _lossless(h: Any, k: Any, below: Any, beside: Any, s: Any, same: Any) -> tup
 
 
 def _cotangent_jvp(ts: Any, a: Any, weights: Any, linear: bool) -> Any:
-    """`conj(u (diag(r) + D (x + x^H) / 2 + E (x - x^H) / 2) vh)`, `x = u^H t v`, and what is orthogonal, in fitting bases.
+    """`conj(u (diag(r) + D (x + x^H) / 2 + E (x - x^H) / 2) vh)`, `x = u^H t v`, plus the orthogonal terms.
 
-    The tangent `r` of the weights follows from that of the singular values, which was found in the same bases.
+    The bases are the result of `_along`. `r` is the tangent of the weights; it depends on the tangent of the singular values,
+    which uses the same bases.
     """
     t, r = ts
     if t is None:
@@ -319,12 +319,12 @@ def _cotangent_jvp(ts: Any, a: Any, weights: Any, linear: bool) -> Any:
     linear_by=lambda params: (1,),
 )
 def singular_cotangent(a: Any, weights: Any, *, linear: bool) -> Any:
-    """Return `conj(u) diag(weights) conj(vh)`, the cotangent of a matrix for one of its singular values.
+    """Return `conj(u) diag(weights) conj(vh)`, the cotangent of a matrix for the cotangent `weights` of its singular values.
 
     Args:
         a: the matrix.
-        weights: the cotangent.
-        linear: it is that of a function that is linear near `a`, so that no second derivative is lost.
+        weights: the cotangent of the singular values.
+        linear: `weights` belong to a function that is linear near `a`, so no second derivative is lost.
     """
     u, _, vh = np.linalg.svd(a, full_matrices=False)
     return (u.conj() * weights[..., None, :]) @ vh.conj()
@@ -354,7 +354,7 @@ together(singular_cotangent, _cotangent_jvp)
     doc="a choice has no derivative",
 )
 def weights(s: Any, *, which: str) -> Any:
-    """Return the derivatives of a sum or an extreme of singular values by each of them."""
+    """Return the derivative of the sum or an extreme of singular values with respect to each value."""
     if which == "sum":
         return (~zero(s)).astype(s.dtype)
     chosen = tied(s)[..., 0 if which == "max" else -1, :] & ~zero(s)
@@ -362,7 +362,7 @@ def weights(s: Any, *, which: str) -> Any:
 
 
 def _singular_sum_vjp(g: Any, a: Any, which: str) -> Any:
-    """`g` times the cotangents of the chosen values; equal ones share it, and those that are zero get nothing."""
+    """`g` times the cotangents of the selected values; equal values share it, and zero values receive zero."""
     return g[..., None, None] * singular_cotangent(a, weights(held(SVDVALS(a)), which=which), linear=True)
 
 
@@ -377,7 +377,7 @@ def _singular_sum_vjp(g: Any, a: Any, which: str) -> Any:
     doc="Re(tr(u^H da v)) over the chosen values; equal ones share it; 0 of those that are zero",
 )
 def singular_sum(a: Any, *, which: str) -> Any:
-    """Return the sum, the largest, or the smallest of the singular values."""
+    """Return the sum, the maximum or the minimum of the singular values."""
     s = np.linalg.svd(a, compute_uv=False)
     if which == "sum":
         return s.sum(-1)

@@ -1,8 +1,8 @@
-"""Linear systems: `solve`, inverses, powers and chains of matrices. Determinants and decompositions have files of their own.
+"""Linear systems: `solve`, inverses, powers and chains of matrices. Determinants and decompositions have their own modules.
 
-The rules are those of M. Giles, "Collected matrix derivative results for forward and reverse mode algorithmic
-differentiation" (2008), section 2, carried over to stacks of matrices and to complex numbers, where nothing is conjugated:
-the walks pair a cotangent and a tangent as `Re(sum(g t))`.
+The rules follow M. Giles, "Collected matrix derivative results for forward and reverse mode algorithmic differentiation"
+(2008), section 2, extended to stacks of matrices and to complex numbers. Nothing is conjugated: the pairing of a cotangent
+and a tangent is `Re(sum(g t))`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NoValue = np._NoValue
 
 
 def inexact(*dtypes: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the dtype in which NumPy solves: integers become float64."""
+    """Return the dtype that NumPy uses to solve: integers become float64."""
     return np.result_type(*[_FLOAT64 if dtype.kind in "biu" else dtype for dtype in dtypes])
 
 
@@ -46,7 +46,7 @@ def matrix(a: Any, name: str, *, square: bool = False) -> Any:
     """Return a stack of matrices as an array or Tensor.
 
     Raises:
-        LinAlgError: it has fewer than two axes, or the last two differ in length where they must not.
+        LinAlgError: `a` has fewer than two axes, or `square` is true and the last two differ in length.
     """
     a = as_operand(a)
     shape = shape_of(a)
@@ -58,7 +58,7 @@ def matrix(a: Any, name: str, *, square: bool = False) -> Any:
 
 
 def same_inexact(a: Any, *others: Any, **params: Any) -> ArraySpec:
-    """Shape rule of functions that return matrices of the shape of those they are given first."""
+    """Shape rule of functions with results of the shape of the first argument."""
     return ArraySpec(spec_of(a).shape, inexact(*[spec_of(x).dtype for x in (a, *others)]))
 
 
@@ -69,17 +69,17 @@ def regular(array: Any, *shape: int) -> Any:
 
 
 def samples_of_shapes(*shapes: tuple[int, ...], make: Callable[..., Any] = regular) -> Samples:
-    """Return sample calls with one argument, matrices of the given shapes."""
+    """Return samples with one argument, matrices of the given shapes."""
     return lambda array: [((make(array, *shape),), {}) for shape in shapes]
 
 
 def samples_of_systems(*shapes: tuple[tuple[int, ...], tuple[int, ...]], **params: Any) -> Samples:
-    """Return sample calls with two arguments, matrices and right sides of the given shapes, and parameters."""
+    """Return samples with two arguments, matrices and right sides of the given shapes, and parameters."""
     return lambda array: [((regular(array, *a), array(*b)), params) for a, b in shapes]
 
 
 def internal(kind: Callable[..., Primitive], *vjps: Any, **traits: Any) -> Callable[[Callable[..., Any]], Primitive]:
-    """Return a decorator that enters a function of stacks of matrices, which only rules call, by its body."""
+    """Return a decorator that enters a function of stacks of matrices as an internal primitive, computed by the function."""
     return lambda compute: kind(compute, *vjps, internal=True, **{"batch": stacked, **traits})
 
 
@@ -87,7 +87,7 @@ SQUARES = samples_of_shapes((3, 3), (2, 2, 2), (1, 1), (0, 0), (0, 2, 2))
 
 
 def conjugate(a: Any) -> Any:
-    """Return the complex conjugate, and a real array as it is."""
+    """Return the complex conjugate; a real array unchanged."""
     return a.conj() if dtype_of(a).kind == "c" else a
 
 
@@ -97,14 +97,14 @@ def adjoint(a: Any) -> Any:
 
 
 def turned(a: Any) -> Any:
-    """Return the transposed matrix; arrays of Dask have no `mT`."""
+    """Return the transposed matrix; Dask arrays have no `mT`."""
     return a.mT if hasattr(type(a), "mT") else np.swapaxes(a, -1, -2)
 
 
 def _lower_half(a: Any) -> Any:
-    """Return the lower triangle with half the diagonal: `lower_half(s) + adjoint(lower_half(s))` is a Hermitian `s` again."""
+    """Return the lower triangle with half the diagonal: `lower_half(s) + adjoint(lower_half(s))` equals a Hermitian `s`."""
     out = np.tril(a)
-    if type(out) is not np.ndarray:  # Dask's cannot be written to by lists of places
+    if type(out) is not np.ndarray:  # Dask arrays do not support writes at index arrays
         return (out + np.tril(a, -1)) / 2
     places = np.arange(a.shape[-1])
     out[..., places, places] *= 0.5
@@ -148,7 +148,7 @@ def _solve_spec(a: Any, b: Any) -> ArraySpec:
 
 
 def solve(a: Any, b: Any) -> Any:
-    """Return x with `a x = b`; b is a vector, or stacks of columns."""
+    """Return `x` with `a x = b`; `b` is a vector, or a stack of matrices of columns."""
     a, b = matrix(a, "solve", square=True), as_array(b)
     ndim = len(shape_of(b))
     if ndim == 0:
@@ -204,8 +204,8 @@ def rank_of(a: Any, p: Any) -> Any:
 def _pinv_vjp(g: Any, a: Any, out: Any) -> Any:
     """`-p^T g p^T + conj((1 - a p) g^T p p^H + p^H p g^T (1 - p a))`, where `p` is the result.
 
-    The projections are zero where the rank is that of all rows, or of all columns: what rounding leaves of them would be
-    multiplied with the square of the condition number.
+    The projections are set to zero at full row rank or full column rank. Otherwise their rounding errors would be multiplied by
+    the square of the condition number.
     """
     rank = rank_of(a, out)
     x = (g.mT @ out @ adjoint(out)) * (rank < shape_of(a)[-2])
@@ -239,7 +239,7 @@ def _pinv_samples(array: Any) -> Calls:
 
 
 def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = _NoValue) -> Any:
-    """`np.linalg.pinv`; of a Hermitian matrix only the lower triangle is read."""
+    """`np.linalg.pinv`; for a Hermitian matrix it reads only the lower triangle."""
     a = matrix(a, "pinv")
     if rcond is not None and rtol is not _NoValue:
         raise ValueError("`rtol` and `rcond` can't be both set.")
@@ -253,7 +253,7 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = _NoV
 def _pinv_batch(
     primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
 ) -> Any:
-    """What is cut may be said for each matrix."""
+    """Align batched cutoffs `rcond` with the stack of matrices."""
     a, rcond = values
     a = spread_out(a, batched[0], size)
     return primitive(a, padded(rcond, len(shape_of(a)) - 3) if batched[1] else rcond)
@@ -346,7 +346,7 @@ def multi_dot(arrays: Any, *, out: Any = None) -> Any:
 
 
 def _cuts(lengths: list[int]) -> dict[tuple[int, int], int]:
-    """Return for each part of a chain after which factor to cut it: T. Cormen et al., "Introduction to Algorithms", 15.2."""
+    """Return the factor to cut after for each part of a chain: T. Cormen et al., "Introduction to Algorithms", 15.2."""
     count = len(lengths) - 1
     cost = {(i, i): 0 for i in range(count)}
     cuts = {}
@@ -394,7 +394,7 @@ def diagonal(x: Any, /, *, offset: int = 0) -> Any:
 def _matrix_rank_batch(
     primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
 ) -> Any:
-    """Tolerances may be said for each matrix; by position follows whether the matrices are Hermitian."""
+    """Align batched tolerances with the stack of matrices."""
     ndim = example_ndim(values[0], batched[0]) - 2
     matrices = spread_out(values[0], batched[0], size)
     return primitive(matrices, *[padded(v, ndim) if b else v for v, b in zip(values[1:], batched[1:], strict=True)], **params)

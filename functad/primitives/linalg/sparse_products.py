@@ -1,6 +1,6 @@
-"""Products of a Tensor with a matrix of `scipy.sparse`, which is a constant: `A @ t` and `t @ A`.
+"""Products of a Tensor with a constant matrix of `scipy.sparse`: `A @ t` and `t @ A`.
 
-SciPy is not imported here: who has such a matrix has done so.
+This module does not import SciPy when it loads; a user with such a matrix has imported it.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ CURE = (
     "Products of a sparse matrix have derivatives: A @ t and t @ A. For others take its entries (A = A.tocoo(); A.data * "
     "t[A.row]), or a dense array, A.toarray()."
 )
-"""What to write instead of other operations of a Tensor and a matrix of `scipy.sparse`."""
+"""The fix for other operations of a Tensor and a matrix of `scipy.sparse`."""
 
 
 class ConstantMatrix:
-    """A sparse matrix that nobody writes into.
+    """A constant sparse matrix: no code writes to it.
 
     Attributes:
-        matrix: the matrix, of `scipy.sparse`, or dense.
+        matrix: the matrix of `scipy.sparse`, or a dense array.
         shape, dtype: its shape and dtype.
     """
 
@@ -44,14 +44,14 @@ class ConstantMatrix:
 
     @property
     def T(self) -> ConstantMatrix:  # noqa: N802 - NumPy's name
-        """The transpose, which has the same memory."""
+        """The transpose, which shares memory with the matrix."""
         if self._turned is None:
             self._turned = ConstantMatrix(self.matrix.T)
         return self._turned
 
     @property
     def places(self) -> tuple[Any, Any]:
-        """Rows and columns of the entries that are stored."""
+        """The rows and columns of the stored entries."""
         if type(self.matrix) is np.ndarray:
             return np.nonzero(self.matrix)  # type: ignore[return-value]
         entries = self.matrix.tocoo()
@@ -62,20 +62,20 @@ class ConstantMatrix:
 
 
 _KEPT: dict[int, tuple[Any, ConstantMatrix]] = {}
-"""By the identity of a matrix of the user, a weak reference to it and the last copy that was made of it."""
+"""The id of a user matrix: a weak reference to the matrix, and its last copy."""
 
 
 def kept_apart(matrix: Any) -> ConstantMatrix:
-    """Return a copy of a sparse matrix of the user, who may overwrite it later; the last one, if it is still the same."""
+    """Return a copy of a sparse user matrix, which the user may overwrite later; the last copy if the matrix is unchanged."""
     own = matrix.tocsr()
     known, last = _KEPT.get(id(matrix), (None, None))
     if known is not None and known() is matrix and last is not None and _same(last.matrix, own):
         return last
-    from scipy.sparse import csr_array  # noqa: PLC0415 - who has such a matrix has imported it
+    from scipy.sparse import csr_array  # noqa: PLC0415 - a user with such a matrix has imported it
 
     last = ConstantMatrix(csr_array(own, copy=True))
 
-    def forget(_: object, key: int = id(matrix), kept: dict[int, Any] = _KEPT) -> None:  # names are gone when Python ends
+    def forget(_: object, key: int = id(matrix), kept: dict[int, Any] = _KEPT) -> None:  # no globals at interpreter exit
         kept.pop(key, None)
 
     _KEPT[id(matrix)] = ref(matrix, forget), last
@@ -89,7 +89,7 @@ def _same(a: Any, b: Any) -> bool:
 
 
 def is_sparse(value: Any) -> bool:
-    """Say whether something is a sparse matrix or array of SciPy."""
+    """Return `True` if `value` is a sparse matrix or array of SciPy."""
     return type(value).__module__.startswith("scipy.sparse") and hasattr(value, "tocsr")
 
 
@@ -97,7 +97,7 @@ def sparse_operation(primitive: Primitive, x: Any, y: Any) -> Any:
     """Return the product of a Tensor and a sparse matrix, in either order.
 
     Raises:
-        UnsupportedError: another operation is asked for, or the matrix has not two axes.
+        UnsupportedError: the operation is not `matmul`, the matrix does not have two axes, or the Tensor not one or two.
         ValueError: the shapes do not fit.
     """
     left, (matrix, t) = (True, (x, y)) if is_sparse(x) else (False, (y, x))
@@ -136,7 +136,7 @@ def _samples(array: Any) -> Calls:
 
 
 def _batch(primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]) -> Any:
-    """All examples are columns of one matrix."""
+    """Multiply once: all examples are columns of one matrix."""
     (x,) = values
     if example_ndim(x, batched[0]) == 1:
         return primitive(x.T, **params).T

@@ -1,6 +1,6 @@
-"""The ufuncs of `scipy.special`, in families; a family is imported when a Tensor first meets one of its functions.
+"""The ufuncs of `scipy.special`, in families. The first call of a function with a Tensor imports its family.
 
-Its modules import SciPy, so this happens only after the user's program has done so, or by `complete`.
+The modules of the families import SciPy. They are imported only after the user's program has imported SciPy, or by `complete`.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ FAMILIES: dict[str, str] = {
     "elementary": "cbrt exp2 exp10 expm1 log1p cosm1 powm1 exprel sindg cosdg tandg cotdg radian round expit log_expit logit "
     "xlogy xlog1py entr rel_entr kl_div huber pseudo_huber boxcox boxcox1p inv_boxcox inv_boxcox1p _log1mexp",
 }
-"""The functions of each family, by the names that SciPy's ufuncs carry."""
+"""The family: the names of its ufuncs in SciPy."""
 
 _FAMILY_OF = {name: family for family, names in FAMILIES.items() for name in names.split()}
 
 
 def load(name: str) -> None:
-    """Import the family that a function belongs to, if there is one."""
+    """Import the family of a function, if it has one."""
     family = _FAMILY_OF.get(name)
     if family is not None:
         import_module(f"{__name__}.{family}")
 
 
 def complete() -> None:
-    """Import every family, and SciPy with them."""
+    """Import every family, and thereby SciPy."""
     for family in FAMILIES:
         import_module(f"{__name__}.{family}")

@@ -1,6 +1,6 @@
 """Airy, Kelvin and parabolic cylinder functions, and integrals of Airy, Bessel and Struve functions.
 
-Solutions of second-order equations come with their derivatives, and the equation gives the second derivative.
+SciPy returns solutions of second-order equations together with their derivatives. The equation gives the second derivative.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ several_functions(
 
 
 def _scaled_airy(x: Any, out: Any) -> tuple[Any, ...]:
-    """Of `Ai exp(z)` and `Bi exp(-z)` with `z = 2/3 x^(3/2)`; for x < 0, Ai has no real scaled form and Bi is not scaled."""
+    """Derivatives of `Ai exp(z)` and `Bi exp(-z)`, `z = 2/3 x^(3/2)`; for x < 0, `Ai exp(z)` is not real and Bi not scaled."""
     root = np.sqrt(x)
     shrink = np.sqrt(np.maximum(x, 0))
     return (
@@ -41,10 +41,10 @@ def _scaled_airy(x: Any, out: Any) -> tuple[Any, ...]:
 
 
 def airye(z: Any) -> Any:
-    """`special.airye` of real numbers.
+    """`special.airye` for real numbers.
 
     Raises:
-        UnsupportedError: the numbers are complex.
+        UnsupportedError: `z` is complex.
     """
     if dtype_of(z).kind == "c":
         raise UnsupportedError(
@@ -64,7 +64,7 @@ AIRYE: Any = several_functions(
 several_functions(
     "itairy",
     lambda x: tuple([special.airy(s * x)[i] for s, i in ((1, 0), (1, 2), (-1, 0), (-1, 2))]),
-    arguments=[(0.2, 1.0)],  # SciPy sums to five digits beyond
+    arguments=[(0.2, 1.0)],  # SciPy is exact to only five digits elsewhere
     doc="the integrands Ai(x), Bi(x), Ai(-x), Bi(-x)",
 )
 several_functions("itj0y0", lambda x: (special.j0(x), special.y0(x)), arguments=[_X], doc="the integrands J0(x), Y0(x)")
@@ -75,7 +75,7 @@ special_function("it2struve0", lambda g, x: product(g, -special.struve(0, x) / x
 
 
 def _distance_from_one(x: Any, sign: int) -> Any:
-    """`(1 - J0(x)) / x` (sign 1), `(I0(x) - 1) / x` (sign -1): near 0 by `1 = J0 + 2 J2 + 2 J4 + ...`, without cancellation."""
+    """`(1 - J0(x)) / x` (sign 1), `(I0(x) - 1) / x` (sign -1); `1 = J0 + 2 J2 + 2 J4 + ...` avoids cancellation near 0."""
     bessel = special.jv if sign == 1 else special.iv
     near = np.absolute(x) < 2
     y, z = np.where(near, x, 1), np.where(near, 2, x)

@@ -1,7 +1,7 @@
-"""Bessel functions of all kinds, their scaled forms, Struve functions: differentiated in their argument, not in the order.
+"""Bessel functions of all kinds, their scaled forms, Struve functions, with derivatives with respect to the argument only.
 
-The derivative is that of the recurrence, `J_v' = (J_(v-1) - J_(v+1)) / 2` and its like (DLMF 10.6, 10.29, 11.4), which holds
-for every order and has no singularity at 0.
+The derivatives follow from recurrences such as `J_v' = (J_(v-1) - J_(v+1)) / 2` (DLMF 10.6, 10.29, 11.4), which hold for every
+order and have no singularity at 0.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ for _name, _rule, _doc in (
     special_function(_name, _rule, arguments=[_X], doc=_doc)
 
 
-# Any order. `factor` is what stands before the difference (sign 1: f_(v-1) - f_(v+1)) or the sum (sign -1).
+# Any order. `factor` multiplies the difference (sign 1: f_(v-1) - f_(v+1)) or the sum (sign -1).
 
 
 def _slope(name: str, v: Any, z: Any, sign: int, factor: float) -> Any:
@@ -59,9 +59,9 @@ def _slope(name: str, v: Any, z: Any, sign: int, factor: float) -> Any:
 def _enter(
     name: str, sign: int, factor: float, doc: str, scaling: complex = 0, *, complex: bool = True, whole: bool = False
 ) -> None:
-    """Enter a function of order and argument; one scaled by `exp(c z)` has the derivative `c f` beside the recurrence.
+    """Enter a function of order and argument.
 
-    Of an order that should be a whole number SciPy takes the whole part.
+    A scaling c, for the factor `exp(c z)`, adds a term `c f` to the derivative. `whole`: SciPy truncates the order.
     """
 
     def plain(g: Any, v: Any, z: Any) -> Any:
@@ -88,7 +88,7 @@ _enter("yn", 1, 0.5, "dY_n(x) = (Y_(n-1) - Y_(n+1)) / 2 dx", complex=False, whol
 
 
 def _enter_scaled_by_part(name: str, sign: int, doc: str, *, imaginary: bool) -> None:
-    """Enter a function scaled by `exp(-|Im z|)` or `exp(-|Re z|)`: not holomorphic, so VJP and JVP differ."""
+    """Enter a function scaled by `exp(-|Im z|)` or `exp(-|Re z|)`. It is not holomorphic, so VJP and JVP differ."""
 
     def vjp(g: Any, v: Any, z: Any, out: Any) -> Any:
         ct = product(g, _slope(name, v, z, sign, 0.5))

@@ -1,4 +1,4 @@
-"""How a ufunc of `scipy.special` is entered: by its name, its rules and, for each argument, where samples are drawn from."""
+"""Entry of a ufunc of `scipy.special`: by its name, its rules and the sample ranges of its arguments."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from functad.primitives.kinds import elementwise
 from functad.primitives.safe import product
 
 Argument = tuple[float, float] | list[Any]
-"""An interval, from which an argument is drawn that is differentiated; or the constants that an argument may be."""
+"""The sample range of an argument: an interval for a differentiable argument, or a list of constants."""
 
 
 def unknown(function: str, argument: str, why: str = "", cure: str = "") -> UnknownRule:
-    """Return the rule of an argument by which a function cannot be differentiated: it raises when it would be needed.
+    """Return the rule of an argument without a derivative; a derivative with respect to the argument raises.
 
     Args:
         function: the name in `scipy.special`.
-        argument: what SciPy calls the argument.
-        why: a reason, if it is not that no closed form is known.
-        cure: what to write instead, if it is not to pass a constant.
+        argument: the name of the argument in SciPy.
+        why: the reason. Default: no closed form is known.
+        cure: the fix. Default: pass a constant.
     """
     reason = why or f"The derivative by {argument} has no closed form"
     instead = cure or f"Pass {argument} as a constant: functad.stop_gradient({argument}), or a plain number or array."
@@ -33,7 +33,7 @@ def unknown(function: str, argument: str, why: str = "", cure: str = "") -> Unkn
 
 
 def find_ufunc(name: str) -> Any:
-    """Return a ufunc of SciPy by its name, those behind Python functions included; `None` if this SciPy has none."""
+    """Return a ufunc of SciPy by its name, also if only a Python function calls it; `None` if this SciPy does not have it."""
     for module in (special, special._ufuncs):
         function = getattr(module, name, None)
         if isinstance(function, np.ufunc):
@@ -50,16 +50,16 @@ def special_function(
     names: Sequence[str] = ("x", "y", "z"),
     **traits: Any,
 ) -> Primitive | None:
-    """Enter an elementwise ufunc of `scipy.special`, if the installed SciPy has it.
+    """Enter an elementwise ufunc of `scipy.special`; return its primitive, or `None` if the installed SciPy does not have it.
 
     Args:
-        name: its name.
-        vjps: one rule per argument; the first may be left out if the derivatives by these arguments have no closed form.
+        name: the name of the ufunc.
+        vjps: one rule per argument. Leading rules may be omitted: these derivatives have no closed form.
         doc: one line on the derivative.
-        arguments: for each argument where samples are drawn from.
-        complex: whether complex arguments are accepted.
+        arguments: the sample range of each argument.
+        complex: the function accepts complex arguments.
         names: names of the arguments in the rules.
-        traits: all else that belongs to a `Primitive`, such as `jvps` where they are not the same formulas.
+        traits: other fields of `Primitive`, such as `jvps` if their formulas differ.
     """
     function = find_ufunc(name)
     if function is None:
@@ -80,7 +80,7 @@ def special_function(
 def _without_closed_form(
     name: str, names: Sequence[str], given: Sequence[Any], arguments: Sequence[Argument]
 ) -> list[UnknownRule]:
-    """Return the rules of the first arguments, for which none are given."""
+    """Return the rules of the leading arguments without a given rule."""
     return [unknown(name, argument) for argument in names[: len(arguments) - len(given)]]
 
 
@@ -96,17 +96,18 @@ def several_functions(
     names: Sequence[str] = ("x", "y", "z"),
     front: Callable[..., Any] | None = None,
 ) -> Primitive | None:
-    """Enter a ufunc with several results.
+    """Enter a ufunc with several results; return its primitive, or `None` if the installed SciPy does not have it.
 
     Args:
-        name: its name.
-        derivatives: for each argument a function that returns the derivatives of all results by it. It names what it
-            reads, as a rule does after its cotangent. The first may be left out as in `special_function`.
+        name: the name of the ufunc.
+        derivatives: one function per argument. It returns the derivatives of all results with respect to the argument, and its
+            signature names its residuals, like a rule without the cotangent. Leading ones may be omitted as in
+            `special_function`.
         doc: one line on the derivative.
-        arguments: for each argument where samples are drawn from.
-        complex: whether complex arguments are accepted.
+        arguments: the sample range of each argument.
+        complex: the function accepts complex arguments.
         names: names of the arguments in `derivatives`.
-        front: called in its place when an argument is a Tensor.
+        front: the function to call in place of the ufunc if an argument is a Tensor.
     """
     function = find_ufunc(name)
     if function is None:
@@ -131,7 +132,7 @@ def several_functions(
 
 
 def _pull(derivative: _Derivative) -> Rule:
-    """Return the VJP rule: the sum over the results of cotangent times derivative."""
+    """Return the VJP rule: the sum of cotangent times derivative over the results."""
 
     def rule(gs: Any, *values: Any) -> Any:
         parts = [product(g, d) for g, d in zip(gs, derivative(*values), strict=True)]
@@ -150,7 +151,7 @@ def _push(derivative: _Derivative) -> Rule:
 
 
 def reading(rule: Rule, names: Iterable[str]) -> Rule:
-    """Give a rule the signature that says what it reads."""
+    """Set the signature of a rule, which names its residuals; return the rule."""
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     rule.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in ("g", *names)])  # type: ignore[attr-defined]
     return rule
@@ -170,7 +171,7 @@ def _spec_of_several(function: np.ufunc) -> Callable[..., tuple[ArraySpec, ...]]
 
 
 def samples_of(arguments: Sequence[Argument]) -> Samples:
-    """Return calls with scalars, vectors, broadcasting and no elements at all."""
+    """Return samples with scalars, vectors, broadcasting and empty arrays."""
     count = len(arguments)
     shapes: list[tuple[tuple[int, ...], ...]] = [((),) * count, ((3,),) * count, ((0,), *[()] * (count - 1))]
     if count > 1:
@@ -186,7 +187,7 @@ def samples_of(arguments: Sequence[Argument]) -> Samples:
 
 
 def _sample(array: Any, argument: Argument, shape: tuple[int, ...], row: int) -> Any:
-    """Draw an argument; of constants, integers fill an array of the shape and other numbers stand alone."""
+    """Return a sample of an argument; integer constants fill an array of the shape, and other constants are scalars."""
     if isinstance(argument, tuple):
         low, high = argument
         return array(*shape, low=low, high=high)

@@ -1,4 +1,4 @@
-"""The densities of the gamma and beta distributions, and the derivatives of the incomplete integrals by their parameters."""
+"""Densities of the gamma and beta distributions; derivatives of incomplete integrals with respect to their parameters."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ def beta_density(a: Any, b: Any, x: Any) -> Any:
 
 
 def log_or_zero(x: Any) -> Any:
-    """Return `log x`, and 0 where x is 0: for a factor that multiplies a power of x."""
+    """Return `log x`, and 0 where x is 0, as a factor of a power of x."""
     return np.log(np.where(x > 0, x, 1))
 
 
-# Moments of the logarithm over a tail; `side` is 1 below x and -1 above
+# Moments of the logarithm over a tail; `side` is 1 for the tail below x and -1 for the tail above
 
 
 def _gamma_moment(a: Any, x: Any, side: Any, order: int) -> Any:
-    """The moment of an order, of which 0 is the incomplete integral."""
+    """The moment of an order; order 0 is the incomplete integral."""
     if order == 0:
         return np.where(side > 0, special.gammainc(a, x), special.gammaincc(a, x))
     return GAMMA_MOMENT(a, x, side, order=order)
 
 
 def _gamma_moment_by_a(g: Any, a: Any, x: Any, side: Any, order: int) -> Any:
-    """`dM_k/da = M_(k+1) - k psi'(a) M_(k-1)`, for the logarithm of the density has the derivative `log t - psi(a)`."""
+    """`dM_k/da = M_(k+1) - k psi'(a) M_(k-1)`; the derivative of the log density is `log t - psi(a)`."""
     slope = _gamma_moment(a, x, side, order + 1) - polygamma(a, order=1) * _gamma_moment(a, x, side, order - 1) * order
     return product(g, slope)
 
@@ -79,7 +79,7 @@ def _shaped(spec: ArraySpec, side: Any) -> ArraySpec:
 
 
 def _beta_moment(a: Any, b: Any, x: Any, side: Any, order_a: int, order_b: int) -> Any:
-    """The moment of two orders, of which 0, 0 is the incomplete integral."""
+    """The moment of two orders; orders 0, 0 are the incomplete integral."""
     if order_a < 0 or order_b < 0:
         return 0.0  # its factor is zero
     if order_a == order_b == 0:
@@ -96,7 +96,7 @@ def _beta_moment_by_a(g: Any, a: Any, b: Any, x: Any, side: Any, order_a: int, o
 
 
 def _beta_moment_by_b(g: Any, a: Any, b: Any, x: Any, side: Any, order_a: int, order_b: int) -> Any:
-    """As by a, with the roles of the logarithms exchanged."""
+    """As `_beta_moment_by_a`, with the two logarithms exchanged."""
     both = polygamma(a + b, order=1)
     first = _beta_moment(a, b, x, side, order_a - 1, order_b) * both * order_a
     second = _beta_moment(a, b, x, side, order_a, order_b - 1) * (both - polygamma(b, order=1)) * order_b
@@ -145,10 +145,10 @@ BETA_MOMENT = elementwise(
 
 
 def gammainc_by_a(a: Any, x: Any) -> Any:
-    """Return the derivative of `P(a, x)` by a: the first moment of `log t - psi(a)` over (0, x), or minus that over (x, inf).
+    """Return `dP(a, x)/da`: the first moment of `log t - psi(a)` over (0, x), or minus the first moment over (x, inf).
 
-    These are equal, as both together are zero; the tail is taken in which the logarithm does not change its sign.
-    For small a, by `P(a, x) = P(a+1, x) + x^a exp(-x) / gamma(a+1)`.
+    Both are equal, because the sum of the two moments is zero. The function uses the tail in which the logarithm does not
+    change its sign. For small a it uses `P(a, x) = P(a+1, x) + x^a exp(-x) / gamma(a+1)`.
     """
     small = (a < 1) & (x < 2)
     p = np.where(small, a + 1, a)
@@ -159,9 +159,9 @@ def gammainc_by_a(a: Any, x: Any) -> Any:
 
 
 def betainc_by_a(a: Any, b: Any, x: Any) -> Any:
-    """Return the derivative of `I_x(a, b)` by a, likewise.
+    """Return `dI_x(a, b)/da` in the same way.
 
-    For small a by `I_x(a, b) = I_x(a+1, b) + x^a (1-x)^b / (a B(a, b))`, where both parts decrease with a.
+    For small a it uses `I_x(a, b) = I_x(a+1, b) + x^a (1-x)^b / (a B(a, b))`; both terms decrease with a.
     """
     small = (a < 1) & (x < np.exp(special.psi(a + 1) - special.psi(a + b)))
     p = np.where(small, a + 1, a)
@@ -172,7 +172,7 @@ def betainc_by_a(a: Any, b: Any, x: Any) -> Any:
 
 
 def betainc_by_b(a: Any, b: Any, x: Any) -> Any:
-    """Return the derivative of `I_x(a, b)` by b, for small b by `I_x(a, b) = I_x(a, b+1) - x^a (1-x)^b / (b B(a, b))`."""
+    """Return `dI_x(a, b)/db`; for small b from `I_x(a, b) = I_x(a, b+1) - x^a (1-x)^b / (b B(a, b))`."""
     small = (b < 1) & (1 - x < np.exp(special.psi(b + 1) - special.psi(a + b)))
     q = np.where(small, b + 1, b)
     side = np.where(x < -np.expm1(special.psi(q) - special.psi(a + q)), 1, -1)

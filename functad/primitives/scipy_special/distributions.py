@@ -1,7 +1,7 @@
-"""Distribution functions of statistics with their complements and inverses, differentiated in their continuous variables.
+"""Distribution functions of statistics with their complements and inverses, differentiable in their continuous variables.
 
-All are incomplete gamma or beta functions of transformed arguments; by the variable the derivative is the density. Degrees of
-freedom and shapes are continuous too; counts are not, unless one is sought.
+All are incomplete gamma or beta functions of transformed arguments. The derivative with respect to the variable is the
+density. Degrees of freedom and shapes are also continuous. Counts are not, except as the result of an inverse.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ _POSITIVE = (0.5, 3.0)
 _SHAPE = (1.0, 3.0)
 _COUNTS = [2, 0, 1]
 _FEW = [np.int64(2), np.int64(0)]
-_TRIALS = [np.int64(5), np.int64(4), np.int64(6)]  # SciPy warns of a Python number among float32
+_TRIALS = [np.int64(5), np.int64(4), np.int64(6)]  # SciPy warns about a Python number with float32
 _FREEDOM = (1.5, 5.0)
 
 
 def _counted(k: Any) -> Any:
-    """Return the whole part of a count, which is all that SciPy looks at."""
+    """Return the integer part of a count; SciPy ignores the fraction."""
     return k - k % 1
 
 
 def chi_square_density(v: Any, x: Any) -> Any:
-    """Return the derivative of `chdtr` by x."""
+    """Return the derivative of `chdtr` with respect to x."""
     return gamma_density(v / 2, x / 2) / 2
 
 
 def f_density(dfn: Any, dfd: Any, x: Any) -> Any:
-    """Return the derivative of `fdtr` by x, the beta density at `u = dfn x / (dfd + dfn x)` times `du/dx`."""
+    """Return the derivative of `fdtr` with respect to x: the beta density at `u = dfn x / (dfd + dfn x)` times `du/dx`."""
     whole = dfd + dfn * x
     return beta_density(dfn / 2, dfd / 2, dfn * x / whole) * (dfn * dfd / (whole * whole))
 
 
 def _student_density(v: Any, t: Any) -> Any:
-    """Return the derivative of `stdtr` by t; with infinite freedom that is the normal density."""
+    """Return the derivative of `stdtr` with respect to t, the normal density for infinite degrees of freedom."""
     normal = np.isinf(v)
     v = np.where(normal, 1.0, v)
     density = np.exp(np.log1p(t * t / v) * (-(v + 1) / 2) - special.betaln(0.5, v / 2)) / np.sqrt(v)
@@ -52,15 +52,16 @@ def _student_density(v: Any, t: Any) -> Any:
 
 
 def _beta_slope(a: Any, b: Any, x: Any, y: Any) -> Any:
-    """Return the derivative of `I_x(a, b)` by a for `y = 1 - x`, by the smaller of the two, which is the more exact."""
+    """Return `dI_x(a, b)/da` for `y = 1 - x`, computed from the smaller, more exact one of x and y."""
     below = x < 0.5
     return np.where(below, betainc_by_a(a, b, np.where(below, x, 0.25)), -betainc_by_b(b, a, np.where(below, 0.25, y)))
 
 
 def _f_by_numerator(dfn: Any, dfd: Any, x: Any) -> Any:
-    """Return the derivative of `fdtr` by dfn: that of the incomplete beta function, and the density times `x / dfn`.
+    """Return the derivative of `fdtr` with respect to dfn.
 
-    For u is a function of `dfn x / dfd`.
+    It is the derivative of the incomplete beta function plus the density times `x / dfn`, because u is a function of
+    `dfn x / dfd`.
     """
     whole = dfd + dfn * x
     slope = _beta_slope(dfn / 2, dfd / 2, dfn * x / whole, dfd / whole)
@@ -68,16 +69,17 @@ def _f_by_numerator(dfn: Any, dfd: Any, x: Any) -> Any:
 
 
 def _f_by_denominator(dfn: Any, dfd: Any, x: Any) -> Any:
-    """Return the derivative of `fdtr` by dfd, likewise."""
+    """Return the derivative of `fdtr` with respect to dfd in the same way."""
     whole = dfd + dfn * x
     slope = _beta_slope(dfd / 2, dfn / 2, dfd / whole, dfn * x / whole)
     return slope / -2 - f_density(dfn, dfd, x) * x / dfd
 
 
 def _student_by_freedom(v: Any, t: Any) -> Any:
-    """Return the derivative of `stdtr` by df, which is `1 - I_u(v/2, 1/2) / 2` with `u = v / (v + t^2)` for t > 0.
+    """Return the derivative of `stdtr` with respect to df; `stdtr` is `1 - I_u(v/2, 1/2) / 2`, `u = v / (v + t^2)`, for t > 0.
 
-    The incomplete beta function has a root of `1 - u` at t = 0; a distance that no sum notices keeps its slope finite there.
+    The incomplete beta function contains `sqrt(1 - u)`, which is 0 at t = 0. An offset of 1e-18, below rounding, keeps its
+    derivative finite there.
     """
     normal = np.isinf(v)
     v = np.where(normal, 1.0, v)
@@ -137,7 +139,7 @@ _GAMMA.invert("gdtria", "a", [_UNIT, _FREEDOM, _POSITIVE], x=lambda g, x, out: -
 _GAMMA.invert("gdtrib", "b", [_SHAPE, _INNER, _SHAPE], limit=1e99)
 _GAMMA.invert("gdtrix", "x", [_POSITIVE, _FREEDOM, _UNIT], a=lambda g, a, out: -product(g, out / a))
 
-# Inverses in a count, which need not be a whole number
+# Inverses for a count, which are not always integers
 
 _POISSON_OF_ANY = Partials("pdtr(k, m)", lambda k, m: -gammainc_by_a(k + 1, m), lambda k, m: -gamma_density(k + 1, m))
 _POISSON_OF_ANY.invert("pdtrik", "k", [(0.3, 0.6), (3.0, 6.0)], limit=1e99)
@@ -190,9 +192,9 @@ special_function(
 
 
 def _kolmogorov_slope(x: Any) -> Any:
-    """The derivative of `2 sum (-1)^(k-1) exp(-2 k^2 x^2)`; for small x of its other form by Poisson summation.
+    """The derivative of `2 sum (-1)^(k-1) exp(-2 k^2 x^2)`.
 
-    That is `1 - sqrt(2 pi) / x sum exp(-c / x^2)` with `c = ((2k-1) pi)^2 / 8`.
+    For small x it uses the form by Poisson summation, `1 - sqrt(2 pi) / x sum exp(-c / x^2)` with `c = ((2k-1) pi)^2 / 8`.
     """
     small = x < 0.8
     y, z = np.where(small, x, 0.5), np.where(small, 1.0, x)
@@ -213,7 +215,7 @@ _KOLMOGOROV.invert("_kolmogci", "x", [_UNIT], complement=True)
 
 
 def _kolmogorov_curvature(x: Any) -> Any:
-    """The derivative of the slope, by both of its forms."""
+    """The derivative of `_kolmogorov_slope`, from both forms."""
     small = x < 0.8
     y, z = np.where(small, x, 0.5), np.where(small, 1.0, x)
     square = y * y
@@ -235,12 +237,12 @@ special_function(
 
 
 def _tukey_slope(p: Any, lmbda: Any) -> Any:
-    """Return the derivative of Tukey's quantile function `(p^l - (1-p)^l) / l` by p."""
+    """Return the derivative of Tukey's quantile function `(p^l - (1-p)^l) / l` with respect to p."""
     return p ** (lmbda - 1) + (1 - p) ** (lmbda - 1)
 
 
 def _tukey_by_lambda(p: Any, lmbda: Any) -> Any:
-    """Return the derivative by l; near zero by its series."""
+    """Return the derivative with respect to l; near zero by its power series."""
     a, b = np.log(p), np.log1p(-p)
     small = np.abs(lmbda) < 1e-3
     power = np.where(small, 1.0, lmbda)
@@ -254,7 +256,7 @@ _TUKEY = Partials("tukey_quantile(p, lmbda)", _tukey_slope, _tukey_by_lambda)
 _TUKEY.invert("tklmbda", "p", [(-1.0, 1.0), (0.2, 0.8)])
 
 
-# The binomial distribution, as `scipy.stats` computes it: of all arguments only the probability has derivatives
+# The binomial distribution of `scipy.stats`: only the probability has derivatives
 
 _BY_PROBABILITY: Any = {"arguments": [[2.0, 0.0, 3.0], [5.0, 4.0, 7.0], (0.2, 0.8)], "names": ("k", "n", "p")}
 special_function(

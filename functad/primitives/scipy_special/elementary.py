@@ -1,4 +1,4 @@
-"""Elementary functions: powers, exponentials and angles in other guises, Box-Cox transformations, entropies, losses."""
+"""Elementary functions: powers, exponentials, angles in degrees, Box-Cox transformations, entropies, losses."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ special_function(
 
 
 def _exprel_derivative(x: Any, *, order: int) -> Any:
-    """Return the derivative of `special.exprel` of an order (1 or more), `M_k(x) = int_0^1 t^k exp(x t) dt`.
+    """Return the k-th derivative of `special.exprel` (order k >= 1), `M_k(x) = int_0^1 t^k exp(x t) dt`.
 
-    Near 0 by its power series, else by `M_k = (exp(x) - k M_(k-1)) / x`.
+    The function uses the power series near 0, and `M_k = (exp(x) - k M_(k-1)) / x` elsewhere.
     """
     near = np.absolute(x) < 3 + order
     far = np.where(near, 4.0, x)
@@ -172,7 +172,7 @@ special_function(
 
 
 def _pseudo_huber_root(x: Any, y: Any) -> Any:
-    """`1 / sqrt(1 + (r / delta)^2)`, which is 0 for delta = 0."""
+    """`1 / sqrt(1 + (r / delta)^2)`, and 0 for delta = 0."""
     over = y * inverse(x)
     return (x != 0) / np.sqrt(1 + over * over)
 
@@ -189,7 +189,7 @@ special_function(
 
 
 def _by_power(log: Any, power: Any) -> Any:
-    """Return the derivative of `L exprel(p L)` by p; where L is minus infinity, that of `-1 / p`."""
+    """Return the derivative of `L exprel(p L)` with respect to p; where L is minus infinity, the derivative of `-1 / p`."""
     zero = log == -np.inf
     log = np.where(zero, 0.0, log)
     return np.where(zero, inverse(power * power), log * log * EXPREL_DERIVATIVE(power * log, order=1))

@@ -1,6 +1,6 @@
 """Elliptic integrals of Legendre and Carlson, Jacobi's elliptic functions, the arithmetic-geometric mean.
 
-The derivatives by the parameter m have a removable singularity at m = 0; near it they are summed as power series.
+The derivatives with respect to the parameter m have a removable singularity at m = 0; near 0 they are power series.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _E_SLOPE = [-math.pi / 2 * n * _BINOMIAL[n] ** 2 / (2 * n - 1) for n in range(1,
 
 
 def ellipk_slope(m: Any, p: Any) -> Any:
-    """Return `dK/dm = (E - (1-m) K) / (2 m (1-m))`, given m and p = 1 - m, of which one may be exact."""
+    """Return `dK/dm = (E - (1-m) K) / (2 m (1-m))` from m and p = 1 - m; a caller may know one of them more exactly."""
     near = np.absolute(m) < 0.15
     y, z = np.where(near, m, 0), np.where(near, 0.5, p)
     far = (special.ellipe(1 - z) - z * special.ellipkm1(z)) / ((1 - z) * z * 2)
@@ -60,7 +60,7 @@ special_function("ellipe", lambda g, x: product(g, _ellipe_slope(x)), arguments=
 
 
 def _series_by_parameter(phi: Any, m: Any, sign: int) -> Any:
-    """Return `dF/dm` (sign 1) or `dE/dm` (sign -1) as a power series in m, whose terms have `int_0^phi sin^(2n)`."""
+    """Return `dF/dm` (sign 1) or `dE/dm` (sign -1) as a power series in m with the factors `int_0^phi sin^(2n)`."""
     sin, cos = np.sin(phi), np.cos(phi)
     integral, power, factor = phi, sin, 1.0
     total: Any = 0.0
@@ -107,7 +107,7 @@ special_function(
 
 
 def _jacobi_by_parameter(x: Any, y: Any, out: Any) -> tuple[Any, ...]:
-    """By the amplitude: `F(phi, m) = u` gives `d phi/dm = -dn dF/dm`."""
+    """The derivatives with respect to m, from the amplitude: `F(phi, m) = u` gives `d phi/dm = -dn dF/dm`."""
     sn, cn, dn, phi = out
     slope = -dn * ellipkinc_by_parameter(phi, y)
     return cn * slope, -sn * slope, -(sn * sn + 2 * y * sn * cn * slope) / (2 * dn), slope
@@ -125,11 +125,11 @@ several_functions(
 
 
 def _agm_slope(a: Any, b: Any, out: Any) -> Any:
-    """Return the derivative by a."""
+    """Return the derivative with respect to a."""
     total = a + b
     ratio = (a - b) / total
     p = 4 * a * b / (total * total)
-    # K from the mean itself: pi/4 (a + b) / out.
+    # K from the result: pi/4 (a + b) / out.
     return out / total - out * out * ellipk_slope(ratio * ratio, p) * ratio * b / (total * total * total) * (16 / math.pi)
 
 
@@ -151,7 +151,7 @@ _ARCTANGENT_SLOPE = [n * c for n, c in enumerate(_ARCTANGENT)][1:]
 def _elliprc_slopes(x: Any, y: Any, out: Any) -> tuple[Any, Any]:
     """Return both derivatives of `R_C = S(r) / sqrt(x)`, `r = y/x - 1`, `S(r) = arctan(sqrt(r)) / sqrt(r)`.
 
-    Near r = 0, where the closed form is 0 / 0, of the power series of S.
+    Near r = 0, where the closed form is 0 / 0, the function uses the power series of S.
     """
     root = np.sqrt(x)
     near = np.absolute(y / x - 1) < 0.15
@@ -166,17 +166,18 @@ _DUPLICATIONS = 14
 
 
 def _duplicated(x: Any, y: Any, z: Any, p: Any) -> tuple[Any, ...]:
-    """Return the arguments after one step of the duplication theorem, and the derivative by x of what was added to each."""
+    """Return the arguments after one step of the duplication theorem, and the derivative of the added term to x."""
     rx, ry, rz = np.sqrt(x), np.sqrt(y), np.sqrt(z)
     added = rx * ry + ry * rz + rz * rx
     return x + added, y + added, z + added, p + added, (ry + rz) / (2 * rx)
 
 
 def _elliprd_slope(x: Any, y: Any, z: Any) -> Any:
-    """Return the derivative of `R_D(x, y, z)` by x, in terms of one sign, so that equal arguments lose nothing.
+    """Return the derivative of `R_D(x, y, z)` with respect to x, without cancellation: all terms have the same sign.
 
-    That of the duplication theorem, `R_D = 2 R_D(x', y', z') + 3 / (sqrt(z) z')` (DLMF 19.26.20); the derivative by all three
-    together is the integrand, `-3/2 / (sqrt(x' y') z'^(3/2))`. What is left after some steps has nearly equal arguments.
+    The function differentiates the duplication theorem, `R_D = 2 R_D(x', y', z') + 3 / (sqrt(z) z')` (DLMF 19.26.20). The sum
+    of the derivatives with respect to x', y' and z' is the integrand, `-3/2 / (sqrt(x' y') z'^(3/2))`. After the last step the
+    arguments are nearly equal.
     """
     total, factor = 0.0, 1.0
     for _ in range(_DUPLICATIONS):
@@ -189,21 +190,21 @@ def _elliprd_slope(x: Any, y: Any, z: Any) -> Any:
 
 
 def _elliprd_slope_last(x: Any, y: Any, z: Any, out: Any) -> Any:
-    """By z: R_D is homogeneous of degree -3/2."""
+    """The derivative with respect to z: R_D is homogeneous of degree -3/2."""
     return -(1.5 * out + product(x, _elliprd_slope(x, y, z)) + product(y, _elliprd_slope(y, x, z))) / z
 
 
 def _turned(x: Any, y: Any, z: Any, count: int) -> list[tuple[Any, Any, Any]]:
-    """Return x, y, z with each of the first `count` of them in front."""
+    """Return the first `count` cyclic permutations of x, y, z."""
     return [(x, y, z), (y, z, x), (z, x, y)][:count]
 
 
 def _elliprj_slopes(x: Any, y: Any, z: Any, p: Any, out: Any, count: int) -> list[Any]:
-    """Return the derivatives of `R_J(x, y, z, p)` by the first `count` of x, y, z.
+    """Return the derivatives of `R_J(x, y, z, p)` with respect to the first `count` of x, y, z.
 
-    That of a principal value by x is `(R_J - R_D(y, z, x)) / (2 (p - x))`.
-    Else as for R_D, by `R_J = 2 R_J(x', y', z', p') + 3 R_C(a^2, b^2)` (DLMF 19.26.18), with `b = sqrt(p) p'` and
-    `a = p (sqrt(x) + sqrt(y) + sqrt(z)) + sqrt(x y z)`.
+    The derivative of a principal value (p <= 0) with respect to x is `(R_J - R_D(y, z, x)) / (2 (p - x))`.
+    Otherwise the method is the same as for R_D, with `R_J = 2 R_J(x', y', z', p') + 3 R_C(a^2, b^2)` (DLMF 19.26.18),
+    `b = sqrt(p) p'` and `a = p (sqrt(x) + sqrt(y) + sqrt(z)) + sqrt(x y z)`.
     """
     principal = np.real(p) > 0
     far = [(out - special.elliprd(s, t, r)) / np.where(principal, 1, 2 * (p - r)) for r, s, t in _turned(x, y, z, count)]
@@ -226,12 +227,12 @@ def _elliprj_slopes(x: Any, y: Any, z: Any, p: Any, out: Any, count: int) -> lis
 
 
 def _elliprj_slope(x: Any, y: Any, z: Any, p: Any, out: Any) -> Any:
-    """Return the derivative by x."""
+    """Return the derivative with respect to x."""
     return _elliprj_slopes(x, y, z, p, out, 1)[0]
 
 
 def _elliprj_slope_last(x: Any, y: Any, z: Any, p: Any, out: Any) -> Any:
-    """By p: R_J is homogeneous of degree -3/2."""
+    """The derivative with respect to p: R_J is homogeneous of degree -3/2."""
     slopes = _elliprj_slopes(x, y, z, p, out, 3)
     return -(1.5 * out + product(x, slopes[0]) + product(y, slopes[1]) + product(z, slopes[2])) / p
 

@@ -1,4 +1,4 @@
-"""Error functions and their relatives: normal distribution, Dawson, Faddeeva and Voigt functions, Fresnel integrals."""
+"""Error functions, normal distribution, Dawson, Faddeeva and Voigt functions, Fresnel integrals."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _SQRT_2 = math.sqrt(2.0)
 _SQRT_2_PI = math.sqrt(2 * math.pi)
 _REAL = (-2.0, 2.0)
 
-# Derivatives of functions with f'(x) = s x f + c, where the two terms cancel for large x.
+# Derivatives of functions with f'(x) = s x f + c; the two terms cancel for large x.
 
 
 def _from_equation(f: Any, x: Any, slope: float, constant: complex, order: int) -> Any:
-    """Return the derivative of `f' = s x f + c` by `f^(k+1) = s (x f^(k) + k f^(k-1))`."""
+    """Return the derivative of an order of `f` with `f' = s x f + c`, from `f^(k+1) = s (x f^(k) + k f^(k-1))`."""
     before, now = f, slope * x * f + constant
     for k in range(1, order):
         before, now = now, slope * (x * now + k * before)
@@ -32,9 +32,9 @@ def _from_equation(f: Any, x: Any, slope: float, constant: complex, order: int) 
 
 
 def _from_series(x: Any, slope: float, constant: complex, order: int) -> Any:
-    """Return the derivative of the asymptotic series of the same function, `f = sum a_m x^-(2m+1)`.
+    """Return the derivative of an order of the asymptotic series `f = sum a_m x^-(2m+1)`.
 
-    Its coefficients follow from the equation: `a_0 = -c / s` and `a_(m+1) = -(2m + 1) a_m / s`.
+    The coefficients follow from the equation `f' = s x f + c`: `a_0 = -c / s` and `a_(m+1) = -(2m + 1) a_m / s`.
     """
     total: Any = 0.0
     a = -constant / slope
@@ -48,9 +48,9 @@ def _from_series(x: Any, slope: float, constant: complex, order: int) -> Any:
 def _derivatives(
     function: Any, slope: float, constant: complex, far: Callable[[Any], Any], name: str, kind: complex = 1.0
 ) -> Primitive:
-    """Enter the derivatives of a function with `f' = s x f + c`, by their order.
+    """Return the primitive of the derivatives, by order, of a function with `f' = s x f + c`.
 
-    `far(x)` says where the series is exact; `kind` makes the samples complex.
+    `far(x)` is a mask of the arguments at which the series is exact; `kind` multiplies the samples.
     """
 
     def compute(x: Any, *, order: int) -> Any:
@@ -98,7 +98,7 @@ WOFZ_DERIVATIVE = _derivatives(
     1j * _TWO_OVER_SQRT_PI,
     lambda x: (np.absolute(x) > 6.5) & (x.imag > -np.absolute(x.real) / 2),
     "wofz_derivative",
-    kind=1 + 0j,  # its result is complex always
+    kind=1 + 0j,  # the result is always complex
 )
 
 
@@ -192,7 +192,7 @@ special_function(
 
 
 def _voigt(x: Any, sigma: Any, gamma: Any) -> tuple[Any, Any]:
-    """Return `z = (x + i gamma) / (sigma sqrt 2)` and `w'(z) / (2 sigma^2 sqrt(pi))`; the profile is the real part of w."""
+    """Return `z = (x + i gamma) / (sigma sqrt 2)` and `w'(z) / (2 sigma^2 sqrt(pi))`; the profile is proportional to `Re w`."""
     z = (x + 1j * gamma) / (sigma * _SQRT_2)
     return z, WOFZ_DERIVATIVE(z, order=1) / (sigma * sigma * (2 * math.sqrt(math.pi)))
 
@@ -223,7 +223,7 @@ several_functions(
 
 
 def _enter_modified_fresnel(name: str, i: complex) -> None:
-    several_functions(  # SciPy's values of F for negative x are no integrals
+    several_functions(  # SciPy's F is not the integral for negative x
         name,
         lambda x, out: (-np.exp(i * (x * x)), -2 * i * x * out[1] - np.exp(-i * math.pi / 4) / math.sqrt(math.pi)),
         arguments=[(0.2, 2.0)],

@@ -27,7 +27,7 @@ special_function(
 
 
 def _expn(g: Any, n: Any, x: Any) -> Any:
-    """`-E_(n-1)(x)`, where SciPy has no `E_(-1) = exp(-x) (1 + 1/x) / x`."""
+    """`-g E_(n-1)(x)`; SciPy has no `E_(-1) = exp(-x) (1 + 1/x) / x`, so n < 2 uses formulas."""
     by_formula = np.exp(-x) * (1 + (n < 1) / x) / x
     return -product(g, np.where(n < 2, by_formula, special.expn(np.maximum(n, 2) - 1, x)))
 
@@ -59,7 +59,7 @@ several_functions(
 
 
 def _log_over(x: Any) -> Any:
-    """`log(x) / (x - 1)`; near 1 by 20 terms of its power series, which has derivatives."""
+    """`log(x) / (x - 1)`; near 1 from 20 terms of its power series, which is differentiable."""
     near = np.absolute(x - 1) < 0.15
     u = 1 - np.where(near, x, 1)
     series: Any = 1 / 20

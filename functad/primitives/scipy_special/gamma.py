@@ -1,4 +1,4 @@
-"""The gamma function and its relatives: logarithm, reciprocal, polygamma, Pochhammer symbol, binomial coefficient, zeta."""
+"""The gamma function, its logarithm and reciprocal, polygamma functions, Pochhammer symbol, binomial coefficient."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _SHIFT = 16
 
 
 def _polygamma(x: Any, *, order: int) -> Any:
-    """Return the derivative of `special.psi` of an order (1 or more); unlike SciPy's, also for complex numbers."""
+    """Return the derivative of `special.psi` of an order (1 or more); unlike SciPy's `polygamma`, also for complex numbers."""
     if dtype_of(x).kind == "c":
         return _complex_polygamma(np.positive(x, dtype=np.complex128), order).astype(dtype_of(x))[()]
     return special._ufuncs._zeta(order + 1.0, x) * ((-1.0) ** (order + 1) * math.factorial(order))
 
 
 def _complex_polygamma(z: Any, order: int) -> Any:
-    """Return `psi^(n)(z)` by the reflection formula, the recurrence and the asymptotic series (DLMF 5.15)."""
+    """Return `psi^(n)(z)` from the reflection formula, the recurrence and the asymptotic series (DLMF 5.15)."""
     reflected = z.real < 0.5
     w = np.where(reflected, 1 - z, z)
     total: Any = sum((w + k) ** -(order + 1) for k in range(_SHIFT)) * math.factorial(order)
@@ -40,7 +40,7 @@ def _complex_polygamma(z: Any, order: int) -> Any:
 
 
 def _cotangent_derivative(z: Any, order: int) -> Any:
-    """Return the derivative of `pi cot(pi z)`, a polynomial in the cotangent: `dc/dz = -pi (1 + c^2)`."""
+    """Return the derivative of an order of `pi cot(pi z)`, a polynomial in the cotangent c: `dc/dz = -pi (1 + c^2)`."""
     sign = np.where(z.imag < 0, 1j, -1j)
     q = np.exp(2 * math.pi * sign.conjugate() * z)
     cotangent = sign * (1 + q) / (1 - q)
@@ -65,7 +65,7 @@ polygamma: Primitive = elementwise(
 
 
 def rgamma_derivative(x: Any) -> Any:
-    """Return the derivative of `1 / gamma(x)`, which is entire: by reflection left of 1/2, where psi has its poles."""
+    """Return the derivative of `1 / gamma(x)`, an entire function; the reflection formula avoids the poles of psi below 1/2."""
     left = np.real(x) < 0.5
     y = np.where(left, 0.5, x)
     right = -(special.rgamma(y) * special.psi(y))
@@ -115,7 +115,7 @@ constant(
 
 
 def _rising(x: Any, y: Any) -> Any:
-    """Return the derivative of `log poch(x, y)` by x."""
+    """Return the derivative of `log poch(x, y)` with respect to x."""
     return special.psi(x + y) - special.psi(x)
 
 

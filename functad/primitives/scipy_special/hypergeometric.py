@@ -1,4 +1,4 @@
-"""Hypergeometric functions, differentiated in their variable."""
+"""Hypergeometric functions, with derivatives with respect to the variable."""
 
 from __future__ import annotations
 

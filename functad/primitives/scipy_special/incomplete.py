@@ -1,6 +1,7 @@
 """Beta functions, and incomplete gamma and beta functions with their inverses.
 
-In its variable an incomplete function has the integrand as its derivative, in its parameters an integral over a tail.
+The derivative of an incomplete function is the integrand with respect to the variable, and an integral over a tail with respect
+to a parameter.
 """
 
 from __future__ import annotations

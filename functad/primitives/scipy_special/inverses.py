@@ -1,4 +1,4 @@
-"""Functions whose complements and inverses SciPy has too: the derivatives of all follow from the partial derivatives of one."""
+"""Functions with complements and inverses in SciPy: all derivatives follow from the partial derivatives of the function."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Slope = Callable[..., Any]
 
 
 class Partials:
-    """A function by its partial derivatives.
+    """A function given by its partial derivatives.
 
     Args:
-        call: its name and those of its arguments, such as `fdtr(dfn, dfd, x)`.
-        slopes: for each argument the derivative by it, which takes all arguments; or a reason why there is none, empty if that
-            is that no closed form is known.
+        call: the names of the function and its arguments, such as `fdtr(dfn, dfd, x)`.
+        slopes: one function of all arguments for each argument, the partial derivative; or the reason why there is none. An
+            empty reason means that no closed form is known.
     """
 
     def __init__(self, call: str, *slopes: Slope | str) -> None:
@@ -29,12 +29,12 @@ class Partials:
         self.slopes: dict[str, Any] = dict(zip(arguments.split(", "), slopes, strict=True))
 
     def enter(self, arguments: Sequence[Argument], doc: str, complement: str = "") -> None:
-        """Enter the function, and if it is named the complement.
+        """Enter the function, and its complement if a name is given.
 
         Args:
-            arguments: for each argument where samples are drawn from.
+            arguments: the sample range of each argument.
             doc: one line on the derivative.
-            complement: the name of one minus the function.
+            complement: the name of the function `1 - f`, or "".
         """
         names = tuple(self.slopes)
         rules = self._rules(self.name, names, lambda _, slope: lambda g, *values: product(g, slope(*values)))
@@ -54,16 +54,16 @@ class Partials:
         limit: float | None = None,
         **given: Rule,
     ) -> None:
-        """Enter the inverse in an argument, in whose place it takes the value: by the implicit function theorem.
+        """Enter the inverse for one argument, by the implicit function theorem; it takes the value `y` in its place.
 
         Args:
-            name: of the inverse.
-            sought: the argument that it returns.
-            arguments: for each argument where samples are drawn from.
-            complement: the value is that of the complement.
-            limit: SciPy seeks the argument in a range that ends here. Where it stopped at an end the result stays what it is:
-                the derivative by the argument is taken to be infinite, and those by others zero.
-            given: by the names of arguments, rules in place of those that follow.
+            name: the name of the inverse.
+            sought: the argument that the inverse returns.
+            arguments: the sample range of each argument.
+            complement: `y` is a value of the complement.
+            limit: the end of SciPy's search range. All derivatives of a result at an end of the range are zero: the partial
+                derivative with respect to `sought` counts as infinite, and the others as zero.
+            given: argument names and rules that replace the derived rules.
         """
         names = tuple(self.slopes)
         place = names.index(sought)
@@ -93,7 +93,7 @@ class Partials:
         )
 
     def _rules(self, name: str, read: Sequence[str], make: Callable[[str, Slope], Rule]) -> list[Rule | UnknownRule]:
-        """Return a rule by each argument, which reads values in the places of all."""
+        """Return one rule per argument; the residuals of each are named by `read`."""
         return [
             unknown(name, argument, slope) if isinstance(slope, str) else reading(make(argument, slope), read)
             for argument, slope in self.slopes.items()

@@ -1,12 +1,13 @@
-"""Tails of the gamma and beta distributions, weighed with powers of logarithms: what derivatives by parameters are made of.
+"""Moments of logarithms over tails of the gamma and beta distributions, for derivatives with respect to parameters.
 
-The density of a gamma distribution, `t^(a-1) exp(-t) / gamma(a)`, has the derivative `log t - psi(a)` times itself by a, and
-the derivative of an incomplete integral by its parameter is the integral of that. Series and continued fractions for it (R. J.
+The gamma density `f = t^(a-1) exp(-t) / gamma(a)` has the derivative `(log t - psi(a)) f` with respect to a. The derivative of
+an incomplete integral with respect to its parameter is the integral of this product. Its series and continued fractions (R. J.
 Moore, Algorithm AS 187, Applied Statistics 31, 1982; R. J. Boik and J. F. Robison-Cox, Journal of Statistical Software 3 (1),
-1998, for the beta distribution) need a number of terms that depends on the arguments, and end at the second derivative. Here
-the integral itself is taken, on the side of x where its integrand does not change its sign and falls at once, in the logarithm
-of t (or that of the odds, `t / (1 - t)`) by the double-exponential rule of H. Takahasi and M. Mori (Publ. RIMS 9, 1974): as
-many points for all arguments, and the derivatives of every order are such integrals again.
+1998, for the beta distribution) need a number of terms that depends on the arguments, and end at the second derivative.
+
+This module integrates numerically, on the side of x where the integrand does not change its sign and falls monotonically. The
+variable is `log t` (beta distribution: `log(t / (1 - t))`); the rule is the double-exponential rule of H. Takahasi and M. Mori
+(Publ. RIMS 9, 1974). The number of points is the same for all arguments, and derivatives of every order are such integrals.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ import numpy as np
 from scipy import special
 
 _POINTS = 112
-_FIRST = -3.7  # the substitution begins at exp(-44) of the scale, and ends where the integrand has fallen by exp(-_FALL)
+_FIRST = -3.7  # the points start at exp(-44) times the scale, and end where the integrand has fallen by exp(-_FALL)
 _FALL = 44.0
-_BLOCK = 2048  # elements at a time, so that temporaries stay within the cache: a quarter of the time
+_BLOCK = 2048  # elements at a time: temporaries fit in the cache, which takes a quarter of the time
 _LOG_ROOT = math.log(2 * math.pi) / 2
-# B_2n / (2n (2n - 1)), of Stirling's series
+# B_2n / (2n (2n - 1)), the coefficients of Stirling's series
 _STIRLING = [1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360]
 
 
 def stirling_error(a: Any) -> Any:
-    """Return `log gamma(a) - ((a - 1/2) log a - a + log(2 pi) / 2)`, for a > 0, without the cancellation."""
+    """Return `log gamma(a) - ((a - 1/2) log a - a + log(2 pi) / 2)` for a > 0, without cancellation."""
     large = np.where(a < 10, 10.0, a)
     small = np.where(a < 10, a, 1.0)
     total: Any = 0.0
@@ -39,13 +40,13 @@ def stirling_error(a: Any) -> Any:
 
 
 def _excess(x: Any, mean: Any) -> Any:
-    """Return `log(x / mean)`; near 1 by the difference, which is exact."""
+    """Return `log(x / mean)`; near 1 from the exact difference `x - mean`."""
     ratio = (x - mean) / mean
     return np.where(np.absolute(ratio) < 0.5, np.log1p(ratio), np.log(x) - np.log(mean))
 
 
 def psi_rise(a: Any, b: Any) -> Any:
-    """Return `psi(a + b) - psi(a)`; for large a, where these hardly differ, by their distance from the logarithm."""
+    """Return `psi(a + b) - psi(a)`; for large a from `psi - log`, without cancellation."""
     large, small = np.where(a < 10, 10.0, a), np.where(a < 10, a, 1.0)
     far = np.log1p(b / large) + _psi_error(large + b) - _psi_error(large)
     return np.where(a < 10, special.psi(small + b) - special.psi(small), far)
@@ -60,17 +61,17 @@ def _psi_error(a: Any) -> Any:
 
 
 def _log(x: Any, y: Any) -> Any:
-    """Return `log x` for `x = 1 - y`, by the smaller of the two, which is the more exact."""
+    """Return `log x` for `x = 1 - y`, from the smaller, more exact one of x and y."""
     return np.where(y < 0.5, np.log1p(-y), np.log(x))
 
 
 def gamma_peak(a: Any, x: Any) -> Any:
-    """Return `x^a exp(-x) / gamma(a)`: x times the density, by its distance from the mode."""
+    """Return `x^a exp(-x) / gamma(a)`, x times the density, from the distance of x from a."""
     return np.sqrt(a / (2 * math.pi)) * np.exp(a * _excess(x, a) - (x - a) - stirling_error(a))
 
 
 def beta_peak(a: Any, b: Any, x: Any, y: Any) -> Any:
-    """Return `x^a y^b / B(a, b)` for `y = 1 - x`: x y times the density, by its distance from the mode."""
+    """Return `x^a y^b / B(a, b)` for `y = 1 - x`, x y times the density, from the distance of x from `a / (a + b)`."""
     whole = a + b
     away = x * (b / whole) - y * (a / whole)
     left, right = away * (whole / a), -away * (whole / b)
@@ -82,12 +83,12 @@ def beta_peak(a: Any, b: Any, x: Any, y: Any) -> Any:
 
 
 def _integral(integrand: Callable[[Any], Any], scale: Any, end: Any) -> Any:
-    """Return the integrals of a function from 0 to its end, by the trapezoidal rule in s, where `v = scale exp(s - exp(-s))`.
+    """Return the integrals of a function from 0 to `end`, by the trapezoidal rule in s with `v = scale exp(s - exp(-s))`.
 
     Args:
-        integrand: takes points along a last axis.
-        scale: over which it varies first, shape (n, 1).
-        end: where it has vanished, shape (n, 1).
+        integrand: a function of points `v` along the last axis.
+        scale: the smallest length scale of the integrand, shape (n, 1).
+        end: the point beyond which the integrand is negligible, shape (n, 1).
     """
     scale = np.minimum(scale, end / _FALL)
     step = (np.log(end / scale) - _FIRST) / (_POINTS - 1)
@@ -98,9 +99,9 @@ def _integral(integrand: Callable[[Any], Any], scale: Any, end: Any) -> Any:
 
 
 def _in_blocks(compute: Callable[..., Any], start: Callable[..., Any], dtype: Any, *arrays: Any) -> Any:
-    """Run `compute` on columns of the broadcast arrays; where `start` is not 1, the result is what `start` gives.
+    """Return `compute` of columns of the broadcast arrays; where `start` is not 1, the result is the value of `start`.
 
-    Blocks have a length of their own, whatever the values: arrays of another library need not give away how many are inside.
+    The length of a block does not depend on values, so the function works for arrays of another library without values.
     """
     full = np.broadcast_arrays(*arrays)
     columns = [a.reshape(-1, 1).astype(np.float64) for a in full]
@@ -115,7 +116,7 @@ def _in_blocks(compute: Callable[..., Any], start: Callable[..., Any], dtype: An
 
 
 def _start(good: Any, inner: Any, empty: Any) -> Any:
-    """Return 1 where there is something to integrate, 0 where the tail is empty, NaN outside of the domain."""
+    """Return 1 at arguments to integrate, 0 where the tail is empty, and NaN outside of the domain."""
     return np.where(good & empty, 0.0, np.where(good & inner, 1.0, np.nan))
 
 
@@ -123,7 +124,7 @@ def _start(good: Any, inner: Any, empty: Any) -> Any:
 
 
 def _gamma_block(a: Any, x: Any, side: Any, order: int) -> Any:
-    """Integrate over `log t = log x - side v`."""
+    """Return the gamma moments, integrated over v with `log t = log x - side v`."""
     away = side * (a - x)
     ends = np.where(side > 0, (_FALL + x) / a, np.inf)
     bend = np.where(side > 0, 3.0, 2.0) * _FALL
@@ -144,10 +145,10 @@ def gamma_moment(a: Any, x: Any, side: Any, order: int, dtype: Any) -> Any:
 
     Args:
         a: the parameter.
-        x: where the tail begins.
-        side: 1 for the tail below x, -1 for the one above.
-        order: of the moment.
-        dtype: of the result.
+        x: the start of the tail.
+        side: 1 for the tail below x, -1 for the tail above.
+        order: the order of the moment.
+        dtype: the dtype of the result.
     """
 
     def start(a: Any, x: Any, side: Any) -> Any:
@@ -161,7 +162,7 @@ def gamma_moment(a: Any, x: Any, side: Any, order: int, dtype: Any) -> Any:
 
 
 def _beta_block(a: Any, b: Any, x: Any, side: Any, order_a: int, order_b: int) -> Any:
-    """Integrate over `log(t / (1-t)) = log(x / (1-x)) - side v`; the upper side is the lower one of the beta of 1 - t."""
+    """Return the beta moments, integrated over v with `log(t / (1-t)) = log(x / (1-x)) - side v`; upper tails in `1 - t`."""
     y = 1 - x
     upper = side < 0
     p, q = np.where(upper, b, a), np.where(upper, a, b)
@@ -187,7 +188,7 @@ def _beta_block(a: Any, b: Any, x: Any, side: Any, order_a: int, order_b: int) -
 def beta_moment(a: Any, b: Any, x: Any, side: Any, order_a: int, order_b: int, dtype: Any) -> Any:
     """Return the integral of the beta density times `(log t - A)^order_a (log(1-t) - B)^order_b` over a tail of `0 < t < 1`.
 
-    A and B are the means of the two logarithms, `psi(a) - psi(a+b)` and `psi(b) - psi(a+b)`; the rest is as for `gamma_moment`.
+    A and B are the means of the two logarithms, `psi(a) - psi(a+b)` and `psi(b) - psi(a+b)`. Arguments: see `gamma_moment`.
     """
 
     def start(a: Any, b: Any, x: Any, side: Any) -> Any:

@@ -1,6 +1,6 @@
-"""Mathieu functions and spheroidal wave functions by their variable: the equation that they solve gives the second derivative.
+"""Mathieu functions and spheroidal wave functions; their differential equations give the second derivatives.
 
-By order, parameter and characteristic value they have no closed form.
+Derivatives with respect to order, parameter and characteristic value have no closed form.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from functad.primitives.entry import UnknownRule
 from functad.primitives.scipy_special.declaration import several_functions, special_function, unknown
 
 _DEGREE = math.pi / 180
-# Integers make SciPy compute in double precision; in single, it gives NaN or does not return.
+# With integers SciPy computes in double precision; in single precision it returns NaN or does not terminate.
 _ORDERS = [np.int64(2), np.int64(1), np.int64(3)]
 _PARAMETERS = [1.5, 0.5, 4.0]
 _LOWER = [np.int64(1), np.int64(0), np.int64(1)]
@@ -24,11 +24,11 @@ _UPPER = [np.int64(2), np.int64(1), np.int64(2)]
 
 
 def _unknown(name: str, orders: str, others: str) -> list[UnknownRule]:
-    """Return the rules of orders, and of arguments by which there is no closed form."""
+    """Return the rules of orders, and of arguments without a closed form of the derivative."""
     return [unknown(name, order, "It is an order") for order in orders] + [unknown(name, other) for other in others.split()]
 
 
-# Characteristic values are entered so that the rules below can be traced with parameters that are not differentiated.
+# The rules below call the functions of characteristic values, which therefore need entries for traced parameters.
 
 _DOC = "by the parameter there is no closed form"
 for _name in ("mathieu_a", "mathieu_b"):
@@ -37,18 +37,18 @@ for _name in ("pro_cv", "obl_cv"):
     _rules = _unknown(_name, "mn", "c")
     special_function(_name, *_rules, arguments=[_LOWER, _UPPER, [1.25, 2.0]], names=("m", "n", "c"), doc=_DOC)
 
-# Mathieu's equation, `y'' + (a - 2 q cos 2x) y = 0`; of the modified one, x is imaginary
+# Mathieu's equation, `y'' + (a - 2 q cos 2x) y = 0`; x is imaginary in the modified equation
 
 
 def _enter_mathieu(kind: str, value: Callable[..., Any], letter: str) -> None:
     """Enter a solution, and two of the modified equation, with the characteristic value `value(m, q)`."""
 
     def by_degrees(m: Any, q: Any, x: Any, out: Any) -> tuple[Any, ...]:
-        """By x in degrees, while the second result is the derivative by radians."""
+        """The derivatives with respect to x in degrees; the second result of SciPy is a derivative in radians."""
         return out[1] * _DEGREE, (2 * q * np.cos(2 * _DEGREE * x) - value(m, q)) * out[0] * _DEGREE
 
     def modified(m: Any, q: Any, x: Any, out: Any) -> tuple[Any, ...]:
-        """SciPy takes x as it is here, whatever its documentation says of degrees."""
+        """The derivatives with respect to x; SciPy does not take x in degrees here, contrary to its documentation."""
         return out[1], (value(m, q) - 2 * q * np.cosh(2 * x)) * out[0]
 
     doc = f"dy = y' dx, dy' = (2 q cos 2x - {letter}) y dx, times pi/180 as x is in degrees"
@@ -71,7 +71,7 @@ def _enter_mathieu(kind: str, value: Callable[..., Any], letter: str) -> None:
 _enter_mathieu("cem", special.mathieu_a, "a")
 _enter_mathieu("sem", special.mathieu_b, "b")
 
-# Spheroidal wave functions: `d/dx ((1 - x^2) y') + (v - c^2 x^2 - m^2 / (1 - x^2)) y = 0`, with -c^2 or -x^2 if oblate
+# Spheroidal wave functions: `d/dx ((1 - x^2) y') + (v - c^2 x^2 - m^2 / (1 - x^2)) y = 0`; oblate: with -c^2 or -x^2
 
 
 def _prolate(m: Any, c: Any, v: Any, x: Any, out: Any) -> tuple[Any, ...]:
@@ -88,13 +88,13 @@ def _oblate_radial(m: Any, c: Any, v: Any, x: Any, out: Any) -> tuple[Any, ...]:
 
 
 def _bend(m: Any, square: Any, v: Any, x: Any, out: Any) -> Any:
-    """Return the second derivative of a prolate function, or of an angular one of `square = -c^2`."""
+    """Return the second derivative of a prolate function, or of an oblate angular function with `square = -c^2`."""
     width = 1 - x * x
     return (2 * x * out[1] - (v - square * x * x - m * m / width) * out[0]) / width
 
 
 def _enter_spheroidal(name: str, derivative: Any, interval: tuple[float, float], doc: str) -> None:
-    """Enter a function, and the one that takes its characteristic value as an argument."""
+    """Enter a function, and its variant with the characteristic value as an argument."""
     characteristic = special.pro_cv if name.startswith("pro") else special.obl_cv
     several_functions(
         name,

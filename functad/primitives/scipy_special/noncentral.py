@@ -1,8 +1,9 @@
 """The noncentral distributions, chi squared, F and t, and their inverses.
 
-By the noncentrality and by the variable chi squared and F have closed forms. For t all derivatives are expectations of one
-kind, which are integrated numerically. The inverses follow by the implicit function theorem. SciPy finds those of t
-in a parameter to 8 digits, and where the probability hardly depends on it to fewer; their samples are drawn elsewhere.
+The derivatives of chi squared and F with respect to the noncentrality and the variable have closed forms. All derivatives of t
+are expectations of one form, integrated numerically. The inverses follow by the implicit function theorem. SciPy computes the
+inverses of t for a parameter to 8 digits, and to fewer where the probability hardly depends on the parameter; the samples avoid
+these arguments.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _MOST_NODES = 10_000
 
 
 def _enter_unknown(name: str, parameters: str, why: str = "") -> None:
-    """Enter an inverse in a parameter by which the derivative of the distribution function is not known, or another reason."""
+    """Enter an inverse without derivatives; default reason: no closed form of the derivative with respect to the parameter."""
     names = parameters.split()
     rules = [unknown(name, parameter, why) for parameter in names]
     doc = why or "not known: the derivative by the degrees of freedom has no closed form"
@@ -40,10 +41,10 @@ def _enter_unknown(name: str, parameters: str, why: str = "") -> None:
 
 
 def chi_square_noncentral_density(x: Any, df: Any, nc: Any) -> Any:
-    """Return the derivative of `chndtr` by x: that of chi squared times `exp(-nc/2) 0F1(; df/2; nc x/4)`.
+    """Return the derivative of `chndtr` with respect to x: the density of chi squared times `exp(-nc/2) 0F1(; df/2; nc x/4)`.
 
-    (Johnson, Kotz, Balakrishnan, Continuous Univariate Distributions 2, 29.4.) Where that would overflow, by its form
-    `exp(-(x+nc)/2) (x/nc)^(df/4-1/2) I_(df/2-1)(sqrt(nc x)) / 2`.
+    Source: Johnson, Kotz, Balakrishnan, Continuous Univariate Distributions 2, 29.4. Where 0F1 would overflow, the function
+    uses the form `exp(-(x+nc)/2) (x/nc)^(df/4-1/2) I_(df/2-1)(sqrt(nc x)) / 2`.
     """
     large = nc * x > 4e4
     moderate = np.where(large, 0, nc)
@@ -55,7 +56,7 @@ def chi_square_noncentral_density(x: Any, df: Any, nc: Any) -> Any:
     return np.where(large, bessel, series)
 
 
-# By nc it is `(P(x; df+2, nc) - P(x; df, nc)) / 2`, which is minus the density for `df + 2`.
+# The derivative with respect to nc is `(P(x; df+2, nc) - P(x; df, nc)) / 2`, minus the density for `df + 2`.
 _CHI_SQUARE = Partials(
     "chndtr(x, df, nc)",
     chi_square_noncentral_density,
@@ -67,29 +68,29 @@ _CHI_SQUARE.invert("chndtrix", "x", [_UNIT, _ONE_TO_FOUR, _POSITIVE])
 _CHI_SQUARE.invert("chndtrinc", "nc", [(5.0, 6.0), _ONE_TO_FOUR, (0.2, 0.5)], limit=1e99)
 _enter_unknown("chndtridf", "x p nc")
 
-# F: a sum of incomplete beta functions, `I_y(dfn/2 + j, dfd/2)` with the weights of Poisson's distribution of mean nc/2
+# F: a sum of incomplete beta functions `I_y(dfn/2 + j, dfd/2)`, with Poisson weights of mean nc/2
 
 
 def _confluent(a: Any, b: Any, x: Any) -> Any:
-    """Return `1F1(a; b; x)`, NaN for arguments so large that SciPy would sum its series for hours."""
+    """Return `1F1(a; b; x)`, or NaN for large arguments, where SciPy's series would take hours."""
     small = (np.abs(a) < 1e5) & (np.abs(b) < 1e5) & (np.abs(x) < 1e4)
     value = special.hyp1f1(np.where(small, a, 1), np.where(small, b, 1), np.where(small, x, 0))
     return np.where(small, value, np.nan)
 
 
 def _f_noncentral_density(dfn: Any, dfd: Any, nc: Any, f: Any) -> Any:
-    """Return the derivative of `ncfdtr` by f: that of F times `exp(-nc/2) 1F1((dfn+dfd)/2; dfn/2; nc y/2)`.
+    """Return the derivative of `ncfdtr` with respect to f: the density of F times `exp(-nc/2) 1F1((dfn+dfd)/2; dfn/2; nc y/2)`.
 
-    With `y = dfn f / (dfd + dfn f)` (Johnson, Kotz, Balakrishnan, 30.4).
+    `y = dfn f / (dfd + dfn f)` (Johnson, Kotz, Balakrishnan, 30.4).
     """
     y = dfn * f / (dfd + dfn * f)
     return f_density(dfn, dfd, f) * np.exp(nc / -2) * _confluent((dfn + dfd) / 2, dfn / 2, nc * y / 2)
 
 
 def _f_by_nc(dfn: Any, dfd: Any, nc: Any, f: Any) -> Any:
-    """Return the derivative of `ncfdtr` by nc: half the sum of `I_y(a+j+1, b) - I_y(a+j, b)` with the same weights.
+    """Return the derivative of `ncfdtr` with respect to nc: half the sum of `I_y(a+j+1, b) - I_y(a+j, b)`, Poisson-weighted.
 
-    As `I_y(a+1, b) = I_y(a, b) - y^a (1-y)^b / (a B(a, b))`, that is a series of 1F1 again.
+    `I_y(a+1, b) = I_y(a, b) - y^a (1-y)^b / (a B(a, b))`, so this sum is also a series of 1F1.
     """
     a, b = dfn / 2, dfd / 2
     whole = dfd + dfn * f
@@ -108,20 +109,20 @@ _enter_unknown("ncfdtrinc", "dfn dfd p f", "SciPy finds the noncentrality to 4 d
 _enter_unknown("ncfdtridfn", "p dfd nc f")
 _enter_unknown("ncfdtridfd", "dfn p nc f")
 
-# t: the probability that `(Z + nc) / w <= t`, with Z normal and `df w^2` chi squared, is the mean of `Phi(t w - nc)`
+# t: the probability of `(Z + nc) / w <= t`, with Z normal and `df w^2` chi squared, is the mean of `Phi(t w - nc)`
 
 _t_spec = ufunc_spec(special.nctdtr, keeps_weak=False)
 
 
 def _score_constant(df: Any) -> Any:
-    """What makes the mean of the score zero: `(log(df/2) + 1 - psi(df/2)) / 2`."""
+    """The constant of the score, so that its mean is zero: `(log(df/2) + 1 - psi(df/2)) / 2`."""
     return (np.log(df / 2) + 1 - special.psi(df / 2)) / 2
 
 
 def _expectation(df: Any, nc: Any, t: Any, order: int, power: int, scores: int) -> Any:
-    """Return the mean of `Phi^(order)(t w - nc) w^power s^scores`, where s is the derivative by df of the log density of w.
+    """Return the mean of `Phi^(order)(t w - nc) w^power s^scores`.
 
-    That is `s = log w - w^2/2 + c(df)`.
+    The score s is the derivative of the log density of w with respect to df: `s = log w - w^2/2 + c(df)`.
     """
     dtype, orders = _t_spec(df, nc, t).dtype, (order, power, scores)
     given = np.broadcast_arrays(*[np.asarray(v, np.float64) for v in (df, nc, t)])
@@ -134,10 +135,10 @@ def _expectation(df: Any, nc: Any, t: Any, order: int, power: int, scores: int) 
 
 
 def _integral(df: Any, nc: Any, t: Any, order: int, power: int, scores: int) -> Any:
-    """Return the integrals for columns of arguments, by the trapezoidal rule in `u = log w`, which converges exponentially.
+    """Return the integrals for columns of arguments, by the trapezoidal rule in `u = log w`.
 
-    For the integrand is analytic. The density of u has fallen by exp(-40) at the ends, and its width is `1 / sqrt(2 df)`; the
-    other factor changes with `t w`, and no faster than `|nc| + 9` where it is neither 0 nor 1.
+    The rule converges exponentially, because the integrand is analytic. The density of u has the width `1 / sqrt(2 df)`. It has
+    fallen by exp(-40) at the ends. The other factor changes with `t w`, at most at the rate `|nc| + 9` where it is not 0 or 1.
     """
     tail = (40 + 3 * power) / df
     low = -tail - np.sqrt(tail)
@@ -162,7 +163,7 @@ def _mean(df: Any, nc: Any, t: Any, order: int, power: int, scores: int) -> Any:
 
 
 def _mean_by_df(g: Any, df: Any, nc: Any, t: Any, order: int, power: int, scores: int) -> Any:
-    """The density has the derivative s times itself, and s the derivative `c'(df) = (1/df - psi'(df/2)/2) / 2`."""
+    """The derivative of the density is s times the density; `ds/ddf = c'(df) = (1/df - psi'(df/2)/2) / 2`."""
     slope = _mean(df, nc, t, order, power, scores + 1)
     if scores:
         slope = slope + _mean(df, nc, t, order, power, scores - 1) * (1 / df - polygamma(df / 2, order=1) / 2) * (scores / 2)

@@ -1,7 +1,7 @@
-"""Orthogonal polynomials and associated Legendre functions, differentiated in their variable.
+"""Orthogonal polynomials and associated Legendre functions, with derivatives with respect to the variable.
 
-The derivative is a polynomial of the next lower degree, of the same family or another, and has no singularity at the ends of
-the interval. Its factor is 0 in degree 0.
+The derivative is a polynomial of the next lower degree, of the same or another family, without a singularity at the ends of
+the interval. It is 0 for degree 0.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _INSIDE = (-0.9, 0.9)
 
 
 def _of_degree(name: str, derivative: Callable[..., Any], doc: str, *, complex: bool = True) -> None:
-    """Enter a polynomial of a degree, with further parameters or none; `derivative(n, *parameters, x)` is right for n > 0."""
+    """Enter a polynomial of degree n with optional parameters; `derivative(n, *parameters, x)` is right for n > 0."""
 
     def rule(g: Any, n: Any, *values: Any) -> Any:
         return product(g, product(n != 0, derivative(n, *values)))

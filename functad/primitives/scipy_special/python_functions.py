@@ -1,6 +1,6 @@
-"""What to write in place of those functions of `scipy.special` that are no ufuncs and make plain arrays of their arguments.
+"""Formulas that replace functions of `scipy.special` that are not ufuncs and convert their arguments to plain arrays.
 
-NumPy never tells a Tensor of such a call, so it raises; each of these formulas is made of functions that do.
+NumPy does not dispatch these functions to a Tensor, so they raise. The formulas use only functions that NumPy dispatches.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ FORMULAS: dict[str, str] = {
     "spherical_in": "np.sqrt(np.pi / (2 * t)) * special.iv(n + 0.5, t)",
     "spherical_kn": "np.sqrt(np.pi / (2 * t)) * special.kv(n + 0.5, t)",
 }
-"""By the name of the function, a formula for the argument t; n, m, k and d are its integer arguments, phi is an angle."""
+"""Function names and formulas for the argument t; n, m, k and d are integer arguments, phi is an angle."""
 
 
 def cure(why: str = "makes a plain array of its argument first") -> str | None:
-    """Return the advice for a message, if a function of SciPy is running now on the user's behalf.
+    """Return the fix for an error message if user code has called a function of SciPy that is still running, else `None`.
 
     Args:
-        why: what the function does, which a Tensor cannot do.
+        why: the step of the function that fails for a Tensor.
     """
     names = scipy_functions()
     for name in names:

@@ -1,4 +1,4 @@
-"""The one-sided statistic of Kolmogorov and Smirnov for a number of samples: its distribution and the inverse."""
+"""The one-sided Kolmogorov-Smirnov statistic for n samples: its distribution and the inverse."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ def _falling(n: Any, k: int) -> Any:
 
 
 def _slope(n: Any, d: Any, order: int) -> Any:
-    """Return a derivative of `smirnov(n, d)` by d: of `d sum_j C(n, j) (d + j/n)^(j-1) (1 - d - j/n)^(n-j)`, `j <= n (1-d)`.
+    """Return a derivative of `smirnov(n, d)` with respect to d.
 
-    (Birnbaum, Tingey 1951.) The derivatives of `u^p v^q` are taken by Leibniz' rule.
+    `smirnov(n, d) = d sum_j C(n, j) (d + j/n)^(j-1) (1 - d - j/n)^(n-j)`, `j <= n (1-d)` (Birnbaum, Tingey 1951). Leibniz' rule
+    gives the derivatives of `u^p v^q`.
     """
     dtype = _spec(n, d).dtype
     n, d = np.broadcast_arrays(np.asarray(n, np.float64), np.asarray(d, np.float64))

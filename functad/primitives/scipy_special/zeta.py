@@ -1,6 +1,7 @@
-"""The zeta functions of Riemann and Hurwitz, of real numbers.
+"""The zeta functions of Riemann and Hurwitz for real numbers.
 
-By s the derivative is that of the Euler-Maclaurin sum (NIST Digital Library of Mathematical Functions, 25.11.7), term by term.
+The derivative with respect to s is the derivative of each term of the Euler-Maclaurin sum (NIST Digital Library of Mathematical
+Functions, 25.11.7).
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ _COEFFICIENTS = [float(b) / math.factorial(2 * j) for j, b in enumerate(special.
 
 
 def hurwitz_by_s(s: Any, q: Any) -> Any:
-    """Return the derivative by s of `sum over k from 0 of (k + q)^-s`, continued to s > -5.
+    """Return the derivative of `sum over k from 0 of (k + q)^-s` with respect to s, continued to s > -5.
 
-    By the formula of Euler and Maclaurin after 12 terms (DLMF 25.11.5, differentiated), with 14 Bernoulli numbers.
+    It uses the Euler-Maclaurin formula after 12 terms (DLMF 25.11.5, differentiated), with 14 Bernoulli numbers.
     """
     total: Any = 0.0
     for k in range(_TERMS):
@@ -47,7 +48,7 @@ def hurwitz_by_s(s: Any, q: Any) -> Any:
 
 
 def riemann_slope(s: Any) -> Any:
-    """Return the derivative of Riemann's zeta function; below 0 by its reflection (DLMF 25.4.1)."""
+    """Return the derivative of Riemann's zeta function; for s < 0 from the reflection formula (DLMF 25.4.1)."""
     below = s < 0
     right, left = np.where(below, 0.5, s), np.where(below, s, -0.5)
     angle = left * (math.pi / 2)
@@ -58,7 +59,7 @@ def riemann_slope(s: Any) -> Any:
 
 
 def _real_only(name: str) -> dict[str, Any]:
-    """Return traits by which a ufunc refuses complex numbers: the number of terms of its sums would depend on them."""
+    """Return traits of a ufunc that rejects complex numbers: the number of terms of its sums would depend on them."""
     function: Any = find_ufunc(name)
 
     def compute(*arguments: Any) -> Any:

@@ -49,9 +49,9 @@ def _convolve_spec(a: Any, v: Any, *, mode: str) -> ArraySpec:
 
 
 def _convolve_vjp(g: Any, other: Any, length: int, mode: str) -> Any:
-    """`ct[i] = sum_k g[i + k] other[k]`: the convolution of `g` with the other one backwards.
+    """`ct[i] = sum_k g[i + k] other[k]`: the convolution of `g` with the reversed other argument.
 
-    Of the full result, `same` keeps the middle and `valid` what both arrays overlap in.
+    `same` keeps the middle of the full result; `valid` keeps the part with complete overlap.
     """
     *batch, n = shape_of(other)
     other = other[..., ::-1]
@@ -97,8 +97,8 @@ def _convolve_front(a: Any, v: Any, mode: Any = "full") -> Any:
     return CONVOLVE(_signal(atleast(a, 1), "a"), _signal(atleast(v, 1), "v"), mode=_mode(mode))
 
 
-# A primitive: of slices and products it would take as many operations as the shorter array has elements. It takes stacks of
-# rows, which `np.convolve` does not.
+# A primitive: slices and products would take one operation for each element of the shorter array. It also takes stacks of
+# rows, unlike `np.convolve`.
 CONVOLVE: Primitive = multilinear(
     np.convolve,
     lambda g, v, a_shape, mode: _convolve_vjp(g, v, a_shape[-1], mode),
@@ -124,7 +124,7 @@ def _correlate(a: Any, v: Any, mode: Any = "valid") -> Any:
     if dtype_of(v).kind == "c":
         v = v.conj()
     (n,), (m,) = shape_of(a), shape_of(v)
-    if mode == "same" and n < m and n % 2 == 0:  # the longer array is moved over the shorter one, and the middle is rounded up
+    if mode == "same" and n < m and n % 2 == 0:  # the second array is the longer one; the middle rounds up
         return CONVOLVE(a, v, mode="full")[n // 2 : n // 2 + m]
     return CONVOLVE(a, v, mode=mode)
 
@@ -175,7 +175,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
         i = np.minimum(np.maximum(np.searchsorted(xp, x, "right") - 1, 0), n - 2)
         x0, f0, f1 = _at(xp, i), _at(fp, i), _at(fp, i + 1)
         width = _at(xp, i + 1) - x0
-        flat = width == 0  # the last two knots are at the same place, and so is x
+        flat = width == 0  # x is at the last two knots, which coincide
         inside = np.where(flat, f1, f0 + product(f1 - f0, (x - x0) / (width + flat)))
         inside = np.where(x == x, inside, x)  # NaN stays NaN
     below, above = x < xp[0], x > xp[-1]
@@ -184,14 +184,14 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
 
 
 def _at(values: Any, i: Any) -> Any:
-    """Return `values[i]`; an array of NumPy takes no index of another library, so it is made an array of that first."""
+    """Return `values[i]`; convert a NumPy array to the library of the index first."""
     if type(values) is np.ndarray and not issubclass(type(i), (np.ndarray, np.generic)) and not is_traced(i):
         values = np.asarray(values, like=i)
     return get_item(values, i)
 
 
 def _floats(value: Any, kinds: str) -> Any:
-    """Return an array in double precision, in which NumPy interpolates."""
+    """Return an array in double precision, as NumPy uses for interpolation."""
     value = array_of(value)
     kind = dtype_of(value).kind
     if kind not in "biu" + kinds:
@@ -200,7 +200,7 @@ def _floats(value: Any, kinds: str) -> Any:
 
 
 def _unrolled(x: Any, xp: Any, fp: Any, period: Any) -> tuple[Any, Any, Any]:
-    """Return everything within one period, and the knots in order with one more at each end."""
+    """Return all coordinates modulo the period, with sorted knots and one more knot at each end."""
     if shape_of(period):
         raise ValueError("period must be a number")
     if np.any(np.equal(concrete(period, "period"), 0)):
@@ -248,7 +248,7 @@ def _unwrap_batch(
     p = spread_out(p, batched[0], size)
     if batched[1]:
         if dtype_of(period).kind in "biu" and dtype_of(p).kind in "biu":
-            return one_by_one(primitive, size, values, batched, params)  # NumPy asks whether the period is even, of one number
+            return one_by_one(primitive, size, values, batched, params)  # NumPy tests one integer period for evenness
         period = padded(period, len(shape_of(p)) - 1)
     return primitive(p, period, **{**params, "axis": params["axis"] + 1})
 
@@ -258,7 +258,7 @@ UNWRAP = general(
     lambda g: g,
     lambda g, p, period, out, period_shape: unbroadcast(
         g * ((out - p) / period), period_shape
-    ),  # one for each example of a batch
+    ),  # one period for each example of a batch
     jvps=(lambda t: t, lambda t, p, period, out: t * ((out - p) / period)),
     compute=lambda p, period, *, discont, axis: np.unwrap(p, discont, axis, period=period),
     spec=_unwrap_spec,

@@ -26,7 +26,7 @@ def _part(axis: int, *bounds: int | None) -> tuple[Any, ...]:
 
 
 def array_of(value: Any) -> Any:
-    """Return a list or number as an array, an array or Tensor as it is; a number's dtype yields to no other then."""
+    """Return a list or number as an array with a strong dtype; an array or Tensor unchanged."""
     value = strong(as_operand(value))
     return value if hasattr(value, "dtype") else np.asarray(value)
 
@@ -42,9 +42,9 @@ def _diff(a: Any, *, n: int, axis: int) -> Any:
 
 
 def _diff_vjp(g: Any, a_shape: tuple[int, ...], n: int, axis: int) -> Any:
-    """Differences of `g` between zeros; the sign alternates with `n`."""
+    """The n-th differences of `g` padded with zeros, times `(-1)^n`."""
     length = shape_of(g)[axis]
-    width = n if length else a_shape[axis]  # of few elements nothing is left, and all get zero
+    width = n if length else a_shape[axis]  # an empty result: the cotangent is zero
     g = PAD(g, widths=tuple([(width if length else 0, width) if i == axis else (0, 0) for i in range(len(a_shape))]))
     if not length:
         return g
@@ -108,7 +108,7 @@ DIFF: Primitive = linear(
 
 
 def _at_the_end(value: Any, shape: tuple[int, ...], axis: int) -> Any:
-    """Give `prepend` or `append` of `diff` the shape of a piece of the array; a number stands for as many as there are rows."""
+    """Return `prepend` or `append` of `diff` as a piece of the array; a number is broadcast to all rows."""
     value = array_of(value)
     return value if shape_of(value) else np.broadcast_to(value, (*shape[:axis], 1, *shape[axis + 1 :]))
 
@@ -189,7 +189,7 @@ def _gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> A
 
 
 def _steps(spacing: Any, length: int) -> Any:
-    """Return the distances between coordinates that are given for each element; a number stands for equal ones."""
+    """Return the distances between the given coordinates; a number, the equal distance, unchanged."""
     shape = shape_of(spacing)
     if not shape:
         return spacing
@@ -203,7 +203,7 @@ def _steps(spacing: Any, length: int) -> Any:
 
 
 def _slope(f: Any, h: Any, axis: int, edge_order: int) -> Any:
-    """Return the derivative along an axis: central differences inside, one-sided ones of some order at both edges."""
+    """Return the derivative along an axis: central differences inside, one-sided differences of `edge_order` at both edges."""
     shape = shape_of(f)
     if shape[axis] < edge_order + 1:
         raise ValueError(
@@ -230,13 +230,13 @@ def _slope(f: Any, h: Any, axis: int, edge_order: int) -> Any:
         begin = _edge_slope(at[0], at[1], f[_part(axis, 2, 3)], first, second)
         end = -_edge_slope(at[3], at[2], f[_part(axis, -3, -2)], last, last_but_one)
     parts = [begin, middle, end]
-    if shape[axis] < 4:  # each part may be a row, which has no order: of none of `f` a trace without values knows it
+    if shape[axis] < 4:  # one row has no memory order; an abstract trace knows the order of this empty part
         parts.append(f[_part(axis, 0, 0)])
     return laid_out_like(astype(concatenate(parts, axis), dtype_of(f), copy=False), f)
 
 
 def _edge_slope(f0: Any, f1: Any, f2: Any, h1: Any, h2: Any) -> Any:
-    """Return the slope at the first of three points of the parabola through them, `h1` and `h2` apart."""
+    """Return the slope, at the first point, of the parabola through three points with distances `h1` and `h2`."""
     both = h1 + h2
     return f1 * (both / (h1 * h2)) - f0 * ((h1 + both) / (h1 * both)) - f2 * (h1 / (h2 * both))
 
@@ -324,7 +324,7 @@ CROSS: Primitive = multilinear(
 
 
 def _vectors(a: Any, axis: int, name: str) -> Any:
-    """Return an array with the axis along which its vectors lie moved to the end."""
+    """Return an array with the axis of its vectors moved to the end."""
     ndim = len(shape_of(a))
     if not ndim:
         raise ValueError("At least one array has zero dimension")
@@ -333,7 +333,7 @@ def _vectors(a: Any, axis: int, name: str) -> Any:
 
 
 def _in_space(a: Any) -> Any:
-    """Return vectors of the plane as vectors of space."""
+    """Return vectors of length 2 padded to length 3 with a zero."""
     shape = shape_of(a)
     return a if shape[-1] == 3 else PAD(a, widths=((0, 0),) * (len(shape) - 1) + ((0, 1),))
 

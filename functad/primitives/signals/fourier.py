@@ -1,9 +1,9 @@
 """Discrete Fourier transforms, all of `np.fft`.
 
-Four transforms along one axis are primitives; the others are made of them. A transform crops the axis or pads it with
-zeros to `n` points first, and so its transpose crops or pads what it gives back. The matrix of `fft` and that of `ifft` are
-symmetric, so each is its own transpose. Those of real numbers leave half of a Hermitian spectrum out; in their transposes
-the points that stand for two count twice (or the two parts of each are averaged), and the real parts of all products count.
+Four transforms along one axis are primitives; the others are compositions. A transform first crops the axis or pads it with
+zeros to `n` points, so its transpose crops or pads its result. The matrices of `fft` and `ifft` are symmetric, so each is its
+own transpose. `rfft` and `irfft` omit half of a Hermitian spectrum. Their transposes multiply the points with an omitted
+conjugate by 2 or 1/2, and take real parts of products.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _conjugate(a: Any) -> Any:
 
 
 def _fitted(a: Any, length: int, axis: int) -> Any:
-    """Return an array cropped, or padded with zeros at the end, to a length along an axis."""
+    """Return an array cropped or zero-padded at the end to `length` along an axis."""
     shape = shape_of(a)
     if shape[axis] > length:
         return a[(*(slice(None),) * axis, slice(length))]
@@ -44,7 +44,7 @@ def _fitted(a: Any, length: int, axis: int) -> Any:
 
 @lru_cache
 def _transformed_dtype(name: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the dtype that a transform gives: NumPy is asked."""
+    """Return the dtype of the result of a transform, from a call of NumPy."""
     out: np.dtype[Any] = getattr(np.fft, name)(np.zeros(1, dtype), 2).dtype
     return out
 
@@ -80,7 +80,7 @@ def _front(function: Callable[..., Any]) -> Callable[..., Any]:
         if n is None:
             n = 2 * (shape[axis] - 1) if doubles else shape[axis]
         n = int(n)
-        if doubles and dtype_of(a).kind == "f":  # its cotangent is complex, and the cast takes the real part
+        if doubles and dtype_of(a).kind == "f":  # the cotangent is complex; the rule of the cast takes the real part
             a = astype(a, np.result_type(dtype_of(a), np.complex64), copy=False)
         if n < 1:
             raise ValueError(f"Invalid number of FFT data points ({n}) specified.")
@@ -91,7 +91,7 @@ def _front(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _transform(name: str, vjp: Rule, samples: Samples, doc: str, **traits: Any) -> Primitive:
-    """Enter NumPy's transform of a name, along one axis."""
+    """Return NumPy's transform `name` along one axis, entered as a primitive."""
     function = getattr(np.fft, name)
 
     def compute(a: Any, *, n: int, axis: int, norm: str) -> Any:
@@ -130,13 +130,13 @@ IFFT: Primitive = _transform(
 )
 
 
-# Real numbers and the half of a Hermitian spectrum
+# Transforms between real numbers and half of a Hermitian spectrum
 
 
 def _weighed(a: Any, *, factor: float, n: int, axis: int) -> Any:
-    """Return the conjugate of half a spectrum, times a factor wherever a point stands for two of all `n`.
+    """Return the conjugate of half a spectrum, with a factor at each point whose conjugate is omitted.
 
-    Frequency 0 stands for itself, and so does the highest one if `n` is even.
+    Frequency 0, and the highest frequency if `n` is even, have no conjugate point and no factor.
     """
     out = np.conjugate(a)
     before = (slice(None),) * axis
@@ -167,7 +167,7 @@ WEIGHED: Primitive = linear(
 
 
 def _rfft_vjp(g: Any, a_shape: tuple[int, ...], n: int, axis: int, norm: str) -> Any:
-    """`Re(sum_k g[k] w^(jk))` over half the frequencies: an `irfft` of `conj(g)`, which counts most of them twice."""
+    """`Re(sum_k g[k] w^(jk))` over half the frequencies: an `irfft` of `conj(g)`, halved because `irfft` counts most twice."""
     half = WEIGHED(g, factor=0.5, n=n, axis=axis)
     return _fitted(IRFFT(half, n=n, axis=axis, norm=_OPPOSITE[norm]), a_shape[axis], axis)
 
@@ -175,14 +175,14 @@ def _rfft_vjp(g: Any, a_shape: tuple[int, ...], n: int, axis: int, norm: str) ->
 RFFT: Primitive = _transform(
     "rfft",
     _rfft_vjp,
-    lambda array: [call for call in _transform_samples(array) if call[0][0].dtype == array().dtype],  # not those always real
+    lambda array: [call for call in _transform_samples(array) if call[0][0].dtype == array().dtype],  # not the always real ones
     "linear; the cotangent is transformed by irfft, its conjugate halved where a frequency stands for two",
     complex=False,
 )
 
 
 def _irfft_vjp(g: Any, a_shape: tuple[int, ...], n: int, axis: int, norm: str) -> Any:
-    """`sum_j g[j] w^(-jk)`, twice where a frequency stands for two: the conjugate of an `rfft`."""
+    """`sum_j g[j] w^(-jk)`, times 2 where the conjugate frequency is omitted: the conjugate of an `rfft`."""
     half = WEIGHED(RFFT(g, n=n, axis=axis, norm=_OPPOSITE[norm]), factor=2.0, n=n, axis=axis)
     return _fitted(half, a_shape[axis], axis)
 
@@ -242,7 +242,7 @@ def _ihfft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None, out: 
 
 
 def _lengths_and_axes(a: Any, s: Any, axes: Any, *, hermitian: bool = False) -> tuple[list[Any], list[int]]:
-    """Return the length and the number of each axis to be transformed, as NumPy reads its arguments `s` and `axes`."""
+    """Return the length and the number of each axis to transform, as NumPy reads its arguments `s` and `axes`."""
     shape = shape_of(a)
     if axes is None:
         if s is not None:
@@ -261,7 +261,7 @@ def _lengths_and_axes(a: Any, s: Any, axes: Any, *, hermitian: bool = False) -> 
 
 
 def _last_first(one: Callable[..., Any], a: Any, s: Any, axes: Any, norm: Any) -> Any:
-    """Transform along several axes, the last first."""
+    """Return the transform along several axes, the last first."""
     a = strong(a)
     lengths, axes = _lengths_and_axes(a, s, axes)
     for n, axis in zip(reversed(lengths), reversed(axes), strict=True):
@@ -304,7 +304,7 @@ def _plane_samples(array: Any) -> Calls:
 
 
 def _enter(transform: Callable[..., Any], name: str, doc: str, *, complex: bool = True) -> None:
-    """Enter NumPy's transform along any axes, and that along two, by what transforms along some."""
+    """Enter NumPy's transforms along any axes and along two axes, computed by `transform`."""
     every, plane = getattr(np.fft, f"{name}n"), getattr(np.fft, f"{name}2")
 
     @composite(every, samples=_many_samples, doc=doc, complex=complex)

@@ -1,4 +1,4 @@
-"""The algebra of polynomials: sums, products, quotients, roots, and the fit to data."""
+"""The algebra of polynomials: sums, products, quotients, roots, and least-squares fits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _coefficients(a: Any, name: str) -> Any:
 
 
 def _aligned(a1: Any, a2: Any, name: str) -> tuple[Any, Any]:
-    """Return two polynomials with equally many coefficients, zeros in front of the shorter."""
+    """Return two polynomials with the same number of coefficients; the shorter one starts with zeros."""
     a1, a2 = _coefficients(a1, name), _coefficients(a2, name)
     missing = len(a2) - len(a1)
     if missing > 0:
@@ -62,10 +62,10 @@ def _polysub(a1: Any, a2: Any) -> Any:
 
 
 def _without_leading_zeros(c: Any, name: str) -> Any:
-    """Return coefficients from the first that is not zero, as `np.poly1d` keeps them."""
+    """Return the coefficients from the first nonzero one, as `np.poly1d` does."""
     c = _coefficients(c, name)
     value = concrete(c, f"np.{name}")
-    if type(value) is not np.ndarray:  # an array of another library, which keeps them
+    if type(value) is not np.ndarray:  # an array of another library keeps leading zeros
         return c
     found = np.flatnonzero(value)
     return c[int(found[0]) if found.size else -1 :]
@@ -77,7 +77,7 @@ def _polymul(a1: Any, a2: Any) -> Any:
 
 
 def _division_samples(array: Any) -> Calls:
-    """Return calls whose divisor starts with a power of two: what is left then has exact zeros, in single precision too."""
+    """Return samples with a power of two as first divisor coefficient: the remainder has exact zeros, also in float32."""
 
     def divisor(n: int) -> Any:
         return np.concatenate([[2], array(n)]).astype(array().dtype)
@@ -120,7 +120,7 @@ def _polydiv(u: Any, v: Any) -> tuple[Any, Any]:
 def _of_matrix(a: Any) -> Any:
     """Return the characteristic polynomial of a matrix by the method of Faddeev and LeVerrier.
 
-    No eigenvalues are needed, whose derivatives are infinite where they coincide; those of their polynomial are not.
+    It needs no eigenvalues. The derivatives of equal eigenvalues are infinite; the derivatives of the polynomial are finite.
     """
     a = a if dtype_of(a).kind == "c" else astype(a, np.result_type(dtype_of(a), np.float32), copy=False)
     product, coefficients = a, [np.ones((), dtype_of(a))]
@@ -159,7 +159,7 @@ def _poly(seq_of_zeros: Any) -> Any:
 
 
 def _roots_vjp(g: Any, p: Any, out: Any) -> Any:
-    """`-g[i] r[i]^(n - k) / p'(r[i])` for coefficient k, from `p(r) = 0`."""
+    """`-sum_i g[i] r[i]^(n - k) / p'(r[i])` for coefficient k, from `p(r) = 0`."""
     slope = polyval(p[:-1] * np.arange(len(p) - 1, 0, -1), out)
     return -(g / slope) @ vander(out, len(p))
 
@@ -185,7 +185,7 @@ def _roots_front(p: Any) -> Any:
     first = np.flatnonzero(value)[:1]
     if not len(first):
         return np.array([])
-    p = p[int(first[0]) :]  # leading zeros make roots at infinity, which are not returned
+    p = p[int(first[0]) :]  # NumPy does not return the roots at infinity of leading zeros
     return ROOTS(p) if len(p) > 1 else np.array([])
 
 
@@ -207,7 +207,7 @@ ROOTS: Primitive = general(
 )
 
 
-# The fit to data
+# Least-squares fits
 
 
 def _fit_samples(array: Any) -> Calls:
@@ -263,7 +263,7 @@ def _polyfit(x: Any, y: Any, deg: Any, rcond: Any = None, full: bool = False, w:
 
 
 def _check_data(x: Any, y: Any, deg: Any, w: Any) -> None:
-    """Raise NumPy's errors."""
+    """Raise NumPy's errors for invalid arguments of `polyfit`."""
     if deg < 0:
         raise ValueError("expected deg >= 0")
     if len(shape_of(x)) != 1:
@@ -281,7 +281,7 @@ def _check_data(x: Any, y: Any, deg: Any, w: Any) -> None:
 
 
 def _residuals(lhs: Any, rhs: Any, c: Any, rank: int) -> Any:
-    """Return the sums of squares that a fit leaves; none if it is not determined, or exact."""
+    """Return the sums of squared residuals of a fit; empty if the rank is deficient or there are no spare rows."""
     rows, columns = shape_of(lhs)
     if rank < columns or rows <= columns:
         return np.zeros(0, dtype_of(np.real(innermost(c))))

@@ -1,4 +1,4 @@
-"""Polynomials by their coefficients, the highest power first, and matrices of powers."""
+"""Polynomials given by coefficients, the highest power first, and matrices of powers."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _polyint(p: Any, m: int = 1, k: Any = None) -> Any:
 
 
 def _powers_vjp(g: Any, x: Any, n: int) -> Any:
-    """`sum_k g[k] k x^(k - 1)`; no power is divided, so x = 0 is no exception."""
+    """`sum_k g[k] k x^(k - 1)`, without a division, so also for x = 0."""
     if n < 2:
         return x * 0
     return (g[:, 1:] * (VANDER(x, n=n - 1) * np.arange(1, n))).sum(1)
@@ -128,7 +128,7 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
 def _powers_batch(
     primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
 ) -> Any:
-    """NumPy takes one vector: the vectors of all examples are one."""
+    """Join the vectors of all examples to one, because NumPy takes only one vector."""
     (x,), n = values, params["n"]
     return primitive(x.reshape(-1), n=n).reshape((*shape_of(x), n))
 
