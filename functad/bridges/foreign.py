@@ -51,6 +51,10 @@ class Library(NamedTuple):
     of_jax: bool = False
 
 
+_MOST_KNOWN = 64
+"""The largest number of flat functions that a foreign function keeps."""
+
+
 class ForeignFunction(Generic[P, R]):
     """A function of another library; the result of `from_jax` and `from_torch`.
 
@@ -86,6 +90,8 @@ class ForeignFunction(Generic[P, R]):
         except TypeError:  # an unhashable argument that is not an array
             return _FlatFunction(self, _of_leaves(self, structure, places, others))
         if known is None:
+            if len(self._known) >= _MOST_KNOWN:  # arguments such as step counters differ in each call
+                self._known.clear()
             known = self._known[key] = _FlatFunction(self, _of_leaves(self, structure, places, others))
         return known
 

@@ -8,6 +8,7 @@ conjugate by 2 or 1/2, and take real parts of products.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any
@@ -79,7 +80,7 @@ def _front(function: Callable[..., Any]) -> Callable[..., Any]:
         axis = normalize_axis_index(axis, len(shape))
         if n is None:
             n = 2 * (shape[axis] - 1) if doubles else shape[axis]
-        n = int(n)
+        n = operator.index(n)
         if doubles and dtype_of(a).kind == "f":  # the cotangent is complex; the rule of the cast takes the real part
             a = astype(a, np.result_type(dtype_of(a), np.complex64), copy=False)
         if n < 1:
