@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,7 @@ def _diagonal_samples(array: Any) -> Calls:
 
 @composite(np.diagonal, samples=_diagonal_samples, doc="linear; the cotangent is put on the diagonal")
 def _diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    offset = operator.index(offset)
     params = {"offset": offset, "axis1": axis1, "axis2": axis2}
     out, known = _read_diagonal(as_operand(a), **params), innermost(a)
     if is_traced(a) and issubclass(type(known), np.ndarray):
@@ -91,7 +93,7 @@ def _diag_samples(array: Any) -> Calls:
 
 @composite(np.diag, samples=_diag_samples, doc="linear: a vector is put on a diagonal, or one is read")
 def _diag(v: Any, k: int = 0) -> Any:
-    v = as_operand(v)
+    v, k = as_operand(v), operator.index(k)
     shape = shape_of(v)
     if len(shape) == 2:
         return _diagonal(v, k)

@@ -42,7 +42,7 @@ def unchanged(g: Any) -> Any:
     return g
 
 
-_BOTH = {"curvature": "none", "passes_nan": (0, 1)}
+_BOTH: dict[str, Any] = {"curvature": "none", "passes_nan": (0, 1)}
 ADD = elementwise(np.add, unchanged, unchanged, operator=operator.add, doc="d(x + y) = dx + dy", **_BOTH)
 SUBTRACT = elementwise(np.subtract, unchanged, lambda g: -g, operator=operator.sub, doc="d(x - y) = dx - dy", **_BOTH)
 MULTIPLY = elementwise(

@@ -238,5 +238,5 @@ def _nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, n
         return real + 1j * imaginary
     limits = np.finfo(dtype_of(x))
     out = np.where(np.isnan(x), nan, x)
-    out = np.where(out == np.inf, float(limits.max) if posinf is None else posinf, out)
-    return as_number(laid_out_like(np.where(out == -np.inf, float(limits.min) if neginf is None else neginf, out), x))
+    out = np.where(x == np.inf, float(limits.max) if posinf is None else posinf, out)
+    return as_number(laid_out_like(np.where(x == -np.inf, float(limits.min) if neginf is None else neginf, out), x))

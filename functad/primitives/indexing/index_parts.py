@@ -42,7 +42,7 @@ def plain_index(index: Any) -> Any:
             if type(part) is not int:
                 return tuple([_plain_part(part) for part in index])
         return index
-    return _plain_part(index)
+    return plain_index(tuple(index)) if issubclass(type(index), tuple) else _plain_part(index)  # a named tuple
 
 
 def _plain_part(part: Any) -> Any:
@@ -359,8 +359,8 @@ def _places(target: Any, parts: tuple[Any, ...], size: int) -> Any:
             if target.size <= 4 * size:
                 return np.arange(target.size).reshape(target.shape)[parts]
             return None
-        low, high = (part, part) if type(part) is int else (part.min(), part.max()) if part.size else (0, 0)
-        if low < -n or high >= n:
+        each = np.asarray(part)
+        if each.size and not -n <= each.min() <= each.max() < n:
             return None  # `np.add.at` raises
         if type(part) is _ndarray:
             part = part.astype(np.intp)

@@ -56,7 +56,10 @@ def nonzero(a: Any) -> Any:
 def _argsort_front(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None) -> Any:
     if order is not None:
         raise ValueError("Cannot specify order when the array has no fields.")
-    return ARGSORT(as_operand(a), axis=axis, kind=kind, stable=stable)
+    a = as_operand(a)
+    if not shape_of(a) and axis in (-1, 0, None):
+        a, axis = np.reshape(a, 1), 0
+    return ARGSORT(a, axis=axis, kind=kind, stable=stable)
 
 
 ARGSORT = constant(
@@ -180,14 +183,20 @@ UNRAVEL_INDEX: Primitive = constant(
 )
 
 
-def _enter_bits(function: Any, samples: Any) -> None:
+def _enter_bits(function: Any, names: tuple[str, ...], samples: Any) -> None:
+    """Enter a function with parameters of the given names after `axis`, which NumPy also takes by position."""
+
     def front(a: Any, axis: Any = None, *args: Any, **params: Any) -> Any:
-        if args:  # the positional `count`, before the keyword-only argument
-            params["count"] = args[0]
-        return entry(as_operand(a), axis=axis, **params)
+        return entry(as_operand(a), axis=axis, **dict(zip(names, args, strict=False)), **params)
 
     entry = constant(function, samples=samples, doc="integers have no derivative", front=front, batch=along_axis)
 
 
-_enter_bits(np.packbits, lambda array: [((np.array([1, 0, 1, 1, 0, 0, 0, 1, 1]),), {}), ((np.eye(2, dtype=bool), 1), {})])
-_enter_bits(np.unpackbits, lambda array: [((np.array([3, 7], np.uint8),), {}), ((np.array([[3]], np.uint8), 1, 4), {})])
+_enter_bits(
+    np.packbits, ("bitorder",), lambda array: [((np.array([1, 0, 1, 1, 0, 0, 0, 1, 1]),), {}), ((np.eye(2, dtype=bool), 1), {})]
+)
+_enter_bits(
+    np.unpackbits,
+    ("count", "bitorder"),
+    lambda array: [((np.array([3, 7], np.uint8),), {}), ((np.array([[3]], np.uint8), 1, 4), {})],
+)

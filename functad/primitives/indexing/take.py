@@ -35,7 +35,7 @@ def _take_samples(array: Any) -> Calls:
 def _take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise") -> Any:
     refuse_out(out, "take")
     a, indices = as_operand(a), as_operand(indices)
-    if axis is None:
+    if axis is None or (not shape_of(a) and axis in (0, -1)):
         a, axis = a if len(shape_of(a)) == 1 else np.reshape(a, -1), 0
     axis = normalize_axis_index(axis, len(shape_of(a)))
     length = shape_of(a)[axis]
@@ -44,7 +44,7 @@ def _take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: 
         read: Any = np.take
         indices, mode = read(np.arange(length), places, mode=mode), "raise"
     if mode == "wrap":
-        indices = indices % length
+        indices = (indices if type(indices) is int else indices.astype(np.intp)) % length
     elif mode == "clip":
         indices = np.clip(indices, 0, length - 1)
     elif mode != "raise":

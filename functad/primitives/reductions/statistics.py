@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -165,11 +166,10 @@ VAR = general(
 
 def correction_of(ddof: Any, correction: Any) -> Any:
     """Return the correction of the element count: `ddof` and `correction` are synonyms."""
-    if correction is _NoValue:
-        return ddof
-    if ddof != 0:
+    if correction is not _NoValue and ddof != 0:
         raise ValueError("ddof and correction can't be provided simultaneously.")
-    return correction
+    found = ddof if correction is _NoValue else correction
+    return int(found) if isinstance(found, np.integer) else found  # a count less an int8 would wrap
 
 
 def _var_about(a: Any, axis: Axes, dtype: Any, ddof: Any, keepdims: bool, where: Any, middle: Any) -> Any:
@@ -280,7 +280,7 @@ def aligned(weights: Any, shape: tuple[int, ...], axis: Any) -> Any:
         return weights
     if axis is None:
         raise TypeError("Axis must be specified when shapes of a and weights differ.")
-    axes = [axis % len(shape) if isinstance(axis, int) else int(axis)] if np.ndim(axis) == 0 else [i % len(shape) for i in axis]
+    axes = [operator.index(axis) % len(shape)] if np.ndim(axis) == 0 else [i % len(shape) for i in axis]
     if own != tuple([shape[i] for i in axes]):
         raise ValueError("Shape of weights must be consistent with shape of a along specified axis.")
     order = sorted(range(len(axes)), key=axes.__getitem__)

@@ -20,7 +20,7 @@ from functad.primitives.elementwise.conversion import astype
 from functad.primitives.entry import Primitive
 from functad.primitives.indexing.read import as_number, get_item
 from functad.primitives.kinds import composite, general, multilinear
-from functad.primitives.operands import as_operand, concrete, is_traced
+from functad.primitives.operands import as_operand, concrete, innermost, is_traced
 from functad.primitives.safe import product
 from functad.primitives.signals.differences import array_of
 
@@ -203,7 +203,8 @@ def _unrolled(x: Any, xp: Any, fp: Any, period: Any) -> tuple[Any, Any, Any]:
     """Return all coordinates modulo the period, with sorted knots and one more knot at each end."""
     if shape_of(period):
         raise ValueError("period must be a number")
-    if np.any(np.equal(concrete(period, "period"), 0)):
+    known = innermost(period)
+    if not isinstance(known, ArraySpec) and known == 0:
         raise ValueError("period must be a non-zero value")
     period = np.absolute(period)
     x, xp = x % period, xp % period
