@@ -199,7 +199,7 @@ def _piece_lines(
         return None
     coordinates = [s.value for s in equation.inputs[1:] if isinstance(s, Constant)]
     if not any(
-        len(c) == max(spec.size for spec in own[1:]) and np.all(np.diff(c) > 0) and c[0] >= 0 for c in coordinates if len(c)
+        len(c) == max(spec.size for spec in own[1:]) and np.all(c[1:] > c[:-1]) and c[0] >= 0 for c in coordinates if len(c)
     ):
         return None
     shape, dtype = (definitions.literal(equation.params[key]) for key in ("shape", "dtype"))

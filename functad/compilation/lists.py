@@ -315,7 +315,7 @@ def _has_finite_constants(expressions: Expressions) -> bool:
     """Return `True` if no constant of a list, or of a list inside it, is infinite or NaN."""
     for equation in expressions.equations:
         for source in equation.inputs:
-            value = source.value if type(source) is Constant else None
+            value: Any = source.value if type(source) is Constant else None
             if type(value) in PLAIN and is_inexact(value) and not np.all(np.isfinite(value)):
                 return False
         if not all(_has_finite_constants(inner) for _, inner in inner_lists(equation.params)):

@@ -232,7 +232,7 @@ _LISTED = frozenset([-1, 0, 0.5, 1, 2, 3, 4])
 
 
 def _is_listed(number: Any) -> bool:
-    return type(number) is not complex and number in _LISTED
+    return not isinstance(number, (complex, np.complexfloating)) and number in _LISTED
 
 
 def _may_be(part: Any, kind: Any) -> bool:

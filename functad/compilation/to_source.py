@@ -101,6 +101,11 @@ def _root(path: str) -> str:
     return path.partition("[")[0].partition(".")[0]
 
 
+def _braced(key: Any) -> str:
+    """Return the text of a key, as a part of a format."""
+    return repr(key).replace("{", "{{").replace("}", "}}")
+
+
 def _text_of(structure: Structure, leaves: Iterator[str]) -> str:
     """Return the text of a result, with `{}` for each leaf."""
     if structure.kind is None:
@@ -114,5 +119,5 @@ def _text_of(structure: Structure, leaves: Iterator[str]) -> str:
         return f"[{', '.join(parts)}]"
     if structure.kind is dict:
         pairs = zip(structure.data[0], parts, strict=True)
-        return "{{" + ", ".join(f"{key!r}: {part}" for key, part in pairs) + "}}"
+        return "{{" + ", ".join(f"{_braced(key)}: {part}" for key, part in pairs) + "}}"
     raise NoTextError(structure.kind.__name__)

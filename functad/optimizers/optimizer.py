@@ -211,7 +211,7 @@ class Optimizer(ShownOptimizer):
                 slot.state = after
             for gradient, variable in by_rows:
                 undo.append(_putting_back(variable))
-                variable.assign_sub(rate * gradient)  # `_moves_rows` has checked
+                variable.assign_sub(rate * gradient)  # type: ignore[attr-defined] # `_moves_rows` has checked
             self._slots, self._waiting, self.iterations = known, waiting, self.iterations + 1
         except BaseException:
             for put_back in undo:

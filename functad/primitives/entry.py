@@ -225,7 +225,7 @@ class Primitive(Entry):
     ordered: bool = False
     zero_d: Callable[[Any], bool] | None = None
     finite: bool
-    passes_nan: tuple[int, ...]
+    passes_nan: tuple[int, ...] = ()
     reads_all: bool = True
     plain: Callable[..., Any] | None = None
     writes: bool = False

@@ -190,7 +190,7 @@ def linear_transpose(f: Callable[..., Any], *primals: Any) -> Callable[[Any], tu
     pull = Pullback(recorder, inputs, out, selection)
     for value, path in zip(pull.values, pull.structure.paths("result"), strict=True):
         value = innermost(value)
-        if not isinstance(value, ArraySpec) and np.any(value != 0):
+        if not isinstance(value, ArraySpec) and np.any((value != 0) & (value == value)):  # zero times infinity is NaN
             raise NotLinearError(
                 f"{selection.call}: {path} is not zero where all arguments are, so a constant is added. Take it out, or use "
                 f"vjp."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import functad
 from functad.backends.backend import find
 from functad.errors import MissingPackageError
 from functad.testing import fuzz
@@ -191,3 +192,34 @@ def test_failures_are_made_short():
 
 def test_draw_case_takes_any_source_of_randomness():
     assert draw_case(lambda n: 0).lines
+
+
+@pytest.mark.parametrize("backend", ["numpy", "llvm"])
+def test_stacked_slices_with_different_steps(backend):
+    if backend == "llvm":
+        pytest.importorskip("llvmlite", reason="the extra `jit`")
+    x = np.arange(1.0, 11.0)
+    for f in (lambda x: np.stack([x[0:4], x[1:8:2]]), lambda x: np.stack([x[0:4], x[2:6], x[4:8]])):
+        np.testing.assert_array_equal(functad.jit(f, backend=backend)(x), f(x))
+        g = functad.grad(lambda x: np.sum(f(x) ** 2))  # noqa: B023 - it is called here
+        np.testing.assert_allclose(functad.jit(g, backend=backend)(x), g(x), rtol=1e-14)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "llvm"])
+def test_repeated_indices_of_an_unsigned_dtype(backend):
+    if backend == "llvm":
+        pytest.importorskip("llvmlite", reason="the extra `jit`")
+    rows = np.array([3, 1, 3], np.uint8)
+    g = lambda x, i: functad.grad(lambda x: np.sum(x[rows, i] ** 2))(x)  # noqa: E731
+    x, i = np.arange(20.0).reshape(4, 5), np.array([2, 0, 2])
+    np.testing.assert_array_equal(functad.jit(g, backend=backend)(x, i), g(x, i))
+
+
+@pytest.mark.parametrize("backend", ["numpy", "llvm"])
+@pytest.mark.filterwarnings("error")
+def test_a_complex_number_of_numpy_as_a_factor(backend):
+    if backend == "llvm":
+        pytest.importorskip("llvmlite", reason="the extra `jit`")
+    assert functad.jit(lambda x: x * np.complex128(1), backend=backend)(np.array([1j])).tolist() == [1j]
+    p = functad.numerical_primitive(np.sin)
+    np.testing.assert_array_equal(functad.jit(lambda x: p(x) * 2, backend=backend)(np.ones(3)), np.sin(np.ones(3)) * 2)

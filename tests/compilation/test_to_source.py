@@ -103,3 +103,10 @@ def test_einsums_have_a_text() -> None:
     for found, expected in zip(space["f"](x, y), f(x, y), strict=True):
         assert np.allclose(found, expected, rtol=1e-13)
     assert "optimize=['einsum_path', (0, 1)]" in source
+
+
+def test_keys_with_braces():
+    space = {}
+    exec(functad.to_source(lambda x: {"{a}": x * 2.0, "{}": x}, 1.0), space)
+    function = next(value for name, value in space.items() if callable(value) and name not in ("np", "__builtins__"))
+    assert {key: float(value) for key, value in function(3.0).items()} == {"{a}": 6.0, "{}": 3.0}

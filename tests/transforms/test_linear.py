@@ -245,3 +245,10 @@ def test_linearize_has_zero_tangents_for_results_that_are_constants(constant):
     tangent, zero = linear(1.5)
     assert tangent == 3.0
     np.testing.assert_array_equal(zero, np.zeros(np.shape(constant)))
+
+
+def test_infinite_factors_are_linear():
+    transposed = functad.linear_transpose(lambda x: x * np.array([1.0, np.inf]), np.ones(2))
+    assert transposed(np.ones(2))[0].tolist() == [1.0, np.inf]
+    with pytest.raises(functad.errors.NotLinearError, match="a constant is added"):
+        functad.linear_transpose(lambda x: x + 1.0, np.ones(2))

@@ -230,6 +230,9 @@ def _windows(found: Rewritten, equation: Equation) -> bool:
     indices = [_slices(e.params["index"], shape) for e in sources]  # type: ignore[union-attr]
     if any(index is None for index in indices):
         return False
+    extents = [[(part.step, len(range(part.start, part.stop, part.step))) for part in index] for index in indices]  # type: ignore[union-attr]
+    if any(extent != extents[0] for extent in extents):
+        return False
     starts = np.array([[part.start for part in index] for index in indices])  # type: ignore[union-attr]
     step = starts[1] - starts[0]
     [moved] = np.nonzero(step)
