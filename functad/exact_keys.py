@@ -15,7 +15,7 @@ import numpy as np
 from functad.immutable import Immutable, assign
 
 _TEXT = frozenset({str, bytes, type(None), bool, int, type, type(Ellipsis), type(NotImplemented)})
-"""Types whose equal values are identical in every respect."""
+"""Types for which equal values are interchangeable. Floats are not: `0.0 == -0.0`."""
 
 _LONGEST_FLOAT = 8
 """Alignment above which a NumPy float (`np.longdouble`) has padding bytes."""

@@ -31,7 +31,7 @@ _TAKEN: list[Any] = []
 def renewed(lock: L, repair: Callable[[], object] = bool) -> L:
     """Return a lock that is free in the child of each fork.
 
-    Use it for a lock whose data are consistent between any two instructions of Python, such as a dictionary.
+    Use it for a lock that guards data such as a dictionary: they are consistent between any two instructions of Python.
 
     Args:
         lock: the lock.

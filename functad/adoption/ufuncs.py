@@ -14,7 +14,7 @@ from functad.tracing.tensor import AskedError, asks_first
 
 
 def ufunc_taking_lists(ufunc: np.ufunc) -> Any:
-    """Return a stand-in for a ufunc whose calls and array methods accept lists with Tensors in them."""
+    """Return a replacement of a ufunc. Its calls and array methods accept lists that contain Tensors."""
     reduces = ufunc.nin == 2 and ufunc.nout == 1 and ufunc.signature is None
     methods = {name: _method(getattr(ufunc, name)) for name in _METHODS} if reduces else {}
     of_known = {1: _of_one, 2: _of_two}.get(ufunc.nin, _of_several) if ufunc.nout == 1 else _of_several

@@ -113,7 +113,7 @@ def _lengths(rows: Sequence[int]) -> str:
 
 
 def _rows_of(specs: Sequence[ArraySpec], given: Sequence[Chunks | None]) -> tuple[int, ...]:
-    """Return the row chunks: those of the largest array, along the axis with the most chunks."""
+    """Return the chunks of the largest array along its axis with the most chunks."""
     best = 0
     rows: tuple[int, ...] = (1,)
     for spec, chunks in zip(specs, given, strict=True):

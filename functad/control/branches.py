@@ -34,7 +34,7 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
     Args:
         pred: a bool or a number (true if it is not zero), of shape `()`.
         true_fun: a function of NumPy code.
-        false_fun: a function whose result has the same structure, shapes and dtypes.
+        false_fun: the other function. Its result has the structure, shapes and dtypes of the result of `true_fun`.
         operands: arrays, numbers or trees of them. The functions may also close over values. In an abstract trace,
             computations that depend only on such values run for every predicate.
 

@@ -81,7 +81,7 @@ class Arrivals:
             return walk(*args, **options, observer=self)
 
     def before(self, index: int, record: Any, given: Sequence[Any]) -> None:
-        """Set the operation whose derivative is computed, and keep the given cotangents or tangents."""
+        """Make the operation of a record the current one, and keep its cotangents or tangents."""
         DERIVATIVE_OF.set(self.log.at(index))
         self._given = () if record[0].primitive.writes else given
 

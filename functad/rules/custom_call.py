@@ -115,7 +115,7 @@ class CustomCall:
         given = [guarded(a) for a in arrays]  # read-only: the backward rule reads them later
         args, keywords = self._tree(given)
         pair = self.custom.fwd(*args, **keywords)
-        check_pair(pair, f"the forward rule of {name_of(self.custom.function)}", "what the backward rule needs")
+        check_pair(pair, f"the forward rule of {name_of(self.custom.function)}", "the residuals of the backward rule")
         back = {id(own): (own, a) for own, a in zip(given, arrays, strict=True) if own is not a}
         residuals = tree_map(lambda leaf: _unguarded(leaf, back), pair[1]) if back else pair[1]
         return self._results(pair[0]), (residuals, arrays)

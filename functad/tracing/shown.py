@@ -73,7 +73,7 @@ def trace_text(recorder: Recorder) -> str:
         return "Of a GradientTape that records no more." if recorder.inactive else "Followed by a GradientTape that records."
     if recorder.inactive:
         return "A constant: no transform and no tape follows it."
-    whose = f"{recorder.transform} of {name_of(recorder.function)}" if recorder.function is not None else recorder.transform
+    owner = f"{recorder.transform} of {name_of(recorder.function)}" if recorder.function is not None else recorder.transform
     if recorder.closed:
-        return f"Of {whose}, which has ended: it is of no more use."
-    return recorder.described(whose)
+        return f"Of {owner}, which has ended: it is of no more use."
+    return recorder.described(owner)

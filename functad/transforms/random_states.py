@@ -135,8 +135,8 @@ def _compared(roots: Iterable[Any], around: dict[int, Any] | None) -> Iterator[R
 def trial() -> Iterator[None]:
     """Restore the states of the compared generators after the `with` block.
 
-    The block calls a function whose random numbers do not become constants, because each evaluation calls it again: for example
-    a user's function on arrays of ones, to find the shape of its result.
+    The block calls a function for another reason than its result, such as a user's function on arrays of ones, to find the
+    shape of the result. Its random numbers do not become constants, because each evaluation calls the function again.
     """
     before = [(g, _raw_state_of(g)) for g in (_WATCHED.get() or {}).values()]
     try:

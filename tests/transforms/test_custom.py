@@ -308,7 +308,7 @@ def test_forward_rule_must_return_a_pair():
     f = functad.custom_vjp(lambda x: x * 2)
     f.defvjp(lambda x: [f(x), None], lambda _, g: (g,))
     with pytest.raises(
-        errors.CustomRuleError, match="must return a pair, the value and what the backward rule needs, not a list"
+        errors.CustomRuleError, match="must return a pair, the value and the residuals of the backward rule, not a list"
     ):
         functad.grad(f)(1.0)
 

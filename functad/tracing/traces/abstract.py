@@ -143,9 +143,9 @@ class AbstractRecorder(Recorder):
         """Record a copy of a constant, as a buffer for writes of Tensors."""
         return self.process(COPY, (value,), {})
 
-    def described(self, whose: str) -> str:
+    def described(self, owner: str) -> str:
         """Return a sentence about the Tensors of the trace, for displays."""
-        return f"Of {whose}: without a value, only dtype and shape are known."
+        return f"Of {owner}: without a value, only dtype and shape are known."
 
     def concrete_value(self, tensor: Recorded, wanted: str) -> Any:
         """Raise `AbstractValueError`: there are no values."""

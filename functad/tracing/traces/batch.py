@@ -255,9 +255,9 @@ class BatchRecorder(AbstractRecorder):
         tensor.code, tensor.instruction = self.place or place_of(user_frame(_getframe(4)))
         return tensor
 
-    def described(self, whose: str) -> str:
+    def described(self, owner: str) -> str:
         """Return a sentence about the Tensors of the trace, for displays."""
-        return f"Of {whose}: one of {self.size} examples."
+        return f"Of {owner}: one of {self.size} examples."
 
     def concrete_value(self, tensor: Recorded, wanted: str) -> Any:
         """Return the truth value for a test in SciPy's code if it is the same for all examples; raise otherwise.
