@@ -228,3 +228,15 @@ def test_expensive_values_are_computed_once():
     x = np.linspace(0.0, 1.0, 5000)
     check(f, x)
     assert "a loop over 5000" in jit(f, backend="llvm").lower(x).source()
+
+
+@pytest.mark.parametrize("size", [12, 40, 4000])
+def test_rare_arguments_are_added_once(size):
+    """A block with an angle beyond the quick formula is computed twice; pieces that overlap are added to the result once."""
+
+    def f(x):
+        return np.sum(np.sin(x[1:]) + 2.0 * np.sin(x[:-1])) + np.sum(np.sin(x[::3]))
+
+    x = np.linspace(0.1, 2.0, size)
+    x[[1, size // 2]] = 1e12, -3e11
+    check(value_and_grad(f), x)

@@ -60,10 +60,25 @@ def write_pieces(writer: Any, pieces: Iterable[Piece]) -> None:
             groups.append((domain, found := {}))
         found[source] = target
     for domain, out in groups:
-        code = Code(fused=writer.code.fused, outer=writer.code)
-        nest = Nest(writer, Loops(0, domain, stored=list(out)), out, code)
-        nest.write(0, nest.shape[0])
-        writer.module.call(writer.code, code)
+        _write_group(writer, domain, out)
+
+
+def _write_group(writer: Any, domain: tuple[int, ...], out: dict[int, Memory]) -> None:
+    """Write pieces in one loop.
+
+    A loop with quick formulas computes a block with a rare argument twice, so it cannot add to elements: it writes its results
+    into a buffer, and a second loop adds them.
+    """
+    code = Code(fused=writer.code.fused, outer=writer.code)
+    nest = Nest(writer, Loops(0, domain, stored=list(out)), out, code)
+    if nest.rare and any(isinstance(target, Totals) for target in out.values()):
+        buffers = {source: writer.buffer(target.shape, target.kind) for source, target in out.items()}
+        _write_group(writer, domain, buffers)
+        for source, target in out.items():
+            writer.copy(buffers[source], target)
+        return
+    nest.write(0, nest.shape[0])
+    writer.module.call(writer.code, code)
 
 
 def clear(writer: Any, out: Memory) -> None:
