@@ -166,6 +166,15 @@ def test_whole_numbers_and_mixed_types() -> None:
     check(np.matmul, whole > 3, whole.reshape(4, 3) > 5, native=False)
 
 
+def test_products_of_float16() -> None:
+    """NumPy sums products of float16 in float32: a product beyond float16 may cancel, and products below it add up."""
+    large = np.tile(np.array([300.0, -300.0], np.float16), 40)
+    small = np.full(100, 1e-4, np.float16)
+    check(lambda a, b: (a @ b, np.einsum("i,i->", a, b), np.tile(a, (5, 1)) @ b), large, np.abs(large), native=False)
+    check(lambda a: np.einsum("i,i,i->", a, a, 1.0 / a), np.full(9, 300.0, np.float16), native=False)
+    check(np.linalg.norm, small, native=False)
+
+
 def test_without_a_blas(monkeypatch: pytest.MonkeyPatch) -> None:
     """Loops compute large products too where NumPy's BLAS is not found."""
     a, b = arrays(np.float64, (60, 70), (70, 90))

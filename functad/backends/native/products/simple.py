@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from functad.backends.native.code import KINDS, REALS
 from functad.backends.native.plan import TINY
 from functad.backends.native.products.letters import Letters, letters_of
 from functad.expressions.expressions import Constant, Equation
@@ -46,7 +47,7 @@ class Rewriting:
     def rewrite(self, equation: Equation) -> bool:
         """Append what an equation becomes, and say whether it becomes anything else."""
         given = [self.spec(source) for source in equation.inputs]
-        if any(spec.dtype.kind != "f" or not spec.size for spec in given):
+        if any(KINDS.get(spec.dtype) not in REALS or not spec.size for spec in given):  # NumPy sums float16 in float32
             return False
         if equation.primitive is EUCLIDEAN:
             return self._norm(equation)
