@@ -68,23 +68,25 @@ def _parts(e: Equation, makers: Mapping[Any, Equation], specs: Sequence[ArraySpe
     factor = makers.get(turn.inputs[0]) if turn is not None and turn.primitive is TRANSPOSE else None
     if type(turned) is not int or factor is None or factor.primitive is not CHOLESKY or specs[turned].dtype.kind != "f":
         return None
-    terms = _terms(g, makers, specs, negative=False)
+    terms = _terms(g, makers, specs, specs[turned].shape[-1], negative=False)
     return None if terms is None else (turned, terms)
 
 
-def _terms(source: Any, makers: Mapping[Any, Equation], specs: Sequence[ArraySpec], *, negative: bool) -> list[_Term] | None:
-    """Return the summands of a matrix; `None` if one of them is neither an outer product nor a diagonal."""
+def _terms(
+    source: Any, makers: Mapping[Any, Equation], specs: Sequence[ArraySpec], n: int, *, negative: bool
+) -> list[_Term] | None:
+    """Return the summands of a square matrix of `n` rows; `None` if one is neither an outer product nor a diagonal."""
     e = makers.get(source)
-    if e is None:
+    if e is None or specs[source].shape != (n, n):  # another shape is broadcast in the sum
         return None
     if e.primitive in (_ADD, _SUBTRACT):
         parts = [
-            _terms(s, makers, specs, negative=negative != (i == 1 and e.primitive is _SUBTRACT)) for i, s in enumerate(e.inputs)
+            _terms(s, makers, specs, n, negative=negative != (i == 1 and e.primitive is _SUBTRACT))
+            for i, s in enumerate(e.inputs)
         ]
         return None if None in parts else [term for part in parts for term in part or ()]
     if e.primitive is _NEGATIVE or (e.primitive is _TRIL and e.params["k"] == 0):
-        return _terms(e.inputs[0], makers, specs, negative=negative != (e.primitive is _NEGATIVE))
-    n = specs[source].shape[-1]
+        return _terms(e.inputs[0], makers, specs, n, negative=negative != (e.primitive is _NEGATIVE))
     if e.primitive is _MATMUL and all(type(s) is int for s in e.inputs):
         x, y = e.inputs
         narrow = specs[x].ndim == specs[y].ndim == 2 and 2 * specs[x].shape[1] <= n  # type: ignore[index]

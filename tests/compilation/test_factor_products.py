@@ -44,7 +44,13 @@ def column(a: Any, b: Any) -> Any:
     return np.sum(np.linalg.cholesky(a)[:, 2] ** 2) + np.sum(np.linalg.cholesky(a) @ b)
 
 
-@pytest.mark.parametrize("f", [log_det, quadratic, likelihood, several, whole, column], ids=lambda f: f.__name__)
+def shifted(a: Any, b: Any) -> Any:
+    """The cotangent of the factor is an outer product and a number or a row, which are broadcast."""
+    factor, outer = np.linalg.cholesky(a), b[:, None] @ b[None, :]
+    return np.sum(factor * (outer - np.sin(b[0]))) + np.sum(np.linalg.cholesky(2.0 * a) * (np.cos(b) + outer))
+
+
+@pytest.mark.parametrize("f", [log_det, quadratic, likelihood, several, whole, column, shifted], ids=lambda f: f.__name__)
 @pytest.mark.parametrize("transform", [functad.grad, functad.hessian], ids=["gradient", "hessian"])
 def test_derivatives_agree(f: Callable[..., Any], transform: Any) -> None:
     expected = transform(f)(A, B)
