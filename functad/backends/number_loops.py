@@ -124,7 +124,8 @@ class NumberLoop:
             return None
         if not body.equations or sum(body.specs[e.outputs[0]].size for e in body.equations) > _MOST:
             return None
-        return cls(equation, prefix, exact) if all(map(_is_number, body.outputs)) else None
+        numbers = all(map(_is_number, body.outputs)) and all(spec.dtype == _FLOAT64 for spec in body.results)
+        return cls(equation, prefix, exact) if numbers else None
 
     def names_of(self, slot: int) -> list[str]:
         """Return the names of the elements of a value of the step."""

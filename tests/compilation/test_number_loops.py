@@ -190,3 +190,17 @@ def test_loops_of_longer_vectors_or_of_few_steps_stay_loops_of_arrays() -> None:
     assert "numbers(" not in numpy_jit(f).lower(np.ones(2)).source()
     assert "numbers(" not in numpy_jit(chain).lower(np.ones(20)).source()
     assert "numbers(" not in numpy_jit(chain).lower(np.float32(1.0)).source()
+
+
+def test_constant_results_of_steps_have_the_dtypes_of_eager_execution() -> None:
+    def f(x: Any, r: Any, result: Any, reverse: bool) -> Any:
+        return functad.scan(lambda c, r: (c * r, result), x, r, reverse=reverse)
+
+    for result in (1, True, 2.5, np.float32(2.0), np.int8(3), 1j, np.arange(3), np.arange(3.0), (1, 2.0)):
+        for reverse in (False, True):
+            args = 2.0, np.linspace(0.5, 1.5, 10)
+            found = numpy_jit(lambda x, r, own=result, turned=reverse: f(x, r, own, turned))(*args)
+            expected = f(*args, result, reverse)
+            for a, b in zip(functad.tree_leaves(found), functad.tree_leaves(expected), strict=True):
+                assert (type(a), a.dtype) == (type(b), b.dtype)
+                np.testing.assert_array_equal(a, b)
