@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import functad
+from functad.testing import check_grads
 
 
 class Place(NamedTuple):
@@ -85,3 +86,30 @@ def test_a_period_may_be_an_argument():
     f = lambda x, period: np.interp(x, [0.0, 1.0, 2.5], [1.0, 2.0, 0.5], period=period)  # noqa: E731
     x = np.array([0.3, 3.4])
     np.testing.assert_allclose(functad.jit(f)(x, 3.0), f(x, 3.0), rtol=1e-14)
+
+
+PADDINGS = [
+    *[("linear_ramp", {"end_values": ends}) for ends in (0, 7, -7.5, ((3, -50),))],
+    *[(mode, {"stat_length": n}) for mode in ("mean", "median", "maximum", "minimum") for n in (None, 2, (3, 1))],
+    *[("constant", {"constant_values": values}) for values in (0, 3, 2.7)],
+    *[(mode, {"reflect_type": "odd"}) for mode in ("reflect", "symmetric")],
+    ("edge", {}),
+    ("wrap", {}),
+]
+
+
+@pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.uint8, np.int64, np.uint64])
+@pytest.mark.parametrize(("mode", "options"), PADDINGS)
+def test_padding_of_integers_and_booleans(mode, options, dtype):
+    for shape, widths in (((4,), (3, 1)), ((1,), 2), ((3, 5), ((1, 21),))):
+        x = np.random.default_rng(0).integers(0, 2 if dtype is np.bool_ else 100, shape).astype(dtype)
+        with np.errstate(all="ignore"):
+            expected = np.pad(x, widths, mode, **options)
+            found = functad.make_expressions(lambda x, widths=widths: np.pad(x, widths, mode, **options))(x)(x)
+        assert found.dtype == dtype
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_derivative_of_padding_with_a_ramp_and_with_means():
+    check_grads(lambda x, end: np.pad(x, ((1, 3), (2, 1)), "linear_ramp", end_values=end), (X[:2, :3], 0.5), 2)
+    check_grads(lambda x: np.pad(x, ((1, 3), (2, 1)), "mean", stat_length=2), (X[:3, :3],), 2)

@@ -225,10 +225,8 @@ def _filled(array: Any, axis: int, width: int, value: Any, after: bool) -> Any:
 def _ramp(array: Any, axis: int, width: int, end: Any, after: bool) -> Any:
     n = shape_of(array)[axis]
     place = (slice(None),) * axis
-    edge = get_item(array, (*place, slice(n - 1, n) if after else slice(1)))
-    steps = np.arange(width, dtype=dtype_of(array)).reshape(-1, *(1,) * (len(shape_of(array)) - axis - 1)) / width
-    end = end if is_traced(end) else np.asarray(end)
-    ramp = end.astype(dtype_of(array)) + (edge - end.astype(dtype_of(array))) * steps
+    edge = get_item(array, (*place, n - 1 if after else 0))
+    ramp = np.linspace(end, edge, width, endpoint=False, dtype=dtype_of(array), axis=axis)
     return np.flip(ramp, axis) if after else ramp
 
 
@@ -238,7 +236,9 @@ def _statistic(function: Callable[..., Any]) -> Chunk:
         n = shape[axis]
         length = n if length is None or length > n else int(length)
         part = get_item(array, (*(slice(None),) * axis, slice(n - length, n) if after else slice(length)))
-        value = function(part, axis=axis, keepdims=True)
+        value, dtype = function(part, axis=axis, keepdims=True), dtype_of(array)
+        if dtype_of(value) != dtype:
+            value = (np.round(value) if dtype.kind in "iu" else value).astype(dtype)
         return np.broadcast_to(value, (*shape[:axis], width, *shape[axis + 1 :]))
 
     return chunk
