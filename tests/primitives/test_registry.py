@@ -238,3 +238,9 @@ def test_inputs_are_separated_and_equal_in_every_dtype() -> None:
     assert np.abs(z.imag).min() >= 0.09
     assert np.abs(z.imag).max() <= 0.51
     assert InputSource(np.complex64)().dtype == np.complex64
+
+
+def test_full_interval_takes_closer_inputs() -> None:
+    values = np.sort(InputSource(np.float32)(3000, low=0.5, high=0.9))
+    assert 0.5 < values[0] < values[-1] < 0.9
+    assert np.diff(values).min() > 0
