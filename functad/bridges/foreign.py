@@ -13,7 +13,7 @@ from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar
 
 from functad.errors import InputError
 from functad.exact_keys import exact_key
-from functad.expressions.spec import ArraySpec, is_array, is_inexact, spec_of, stand_in
+from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, is_array, is_inexact, spec_of, stand_in
 from functad.importable import by_name
 from functad.places import here, name_of
 from functad.rules.call import apply
@@ -105,14 +105,17 @@ class ForeignFunction(Generic[P, R]):
 def _of_leaves(
     foreign: ForeignFunction[..., Any], structure: Structure, places: Sequence[int], others: Sequence[Any]
 ) -> tuple[Flat, list[Structure]]:
-    """Return the function of arrays, and a list; a call of the function stores the structure of its result in the list."""
+    """Return the function of arrays, and a list; a call of the function stores the structure of its result in the list.
+
+    Without arrays, the function of the library may compute with Python numbers, and return them.
+    """
     result: list[Structure] = []
 
     def flat(*arrays: Any) -> list[Any]:
         args, kwargs = structure.unflatten(replaced(others, places, arrays))
         outs, result[:] = (found := flatten(foreign.function(*args, **kwargs)))[0], found[1:]
         for out in outs:
-            if not isinstance(out, foreign.library.array):
+            if not (isinstance(out, foreign.library.array) or (not places and type(out) in PYTHON_SCALARS)):
                 raise InputError(
                     f"{foreign!r}, called at {here()}, returned a {type(out).__name__}, but its results must be arrays of its "
                     f"library, whose derivatives are known there."

@@ -40,7 +40,7 @@ def from_jax(f: Callable[P, R]) -> ForeignFunction[P, R]:
 
     Raises:
         MissingPackageError: JAX is not installed.
-        InputError: (when called) a result is not a JAX array.
+        InputError: (when called) a result is not a JAX array, nor a Python number computed from Python numbers alone.
 
     Example:
         >>> import functad, jax.numpy as jnp, numpy as np

@@ -9,6 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from functad.bridges.foreign import Flat, ForeignFunction, Library
+from functad.expressions.spec import PYTHON_SCALARS
 from functad.importable import optional
 from functad.transforms.calling.arguments import value_of
 from functad.transforms.leaves import pull_leaves, push_leaves, replaced
@@ -38,7 +39,7 @@ def from_torch(f: Callable[P, R]) -> ForeignFunction[P, R]:
 
     Raises:
         MissingPackageError: PyTorch is not installed.
-        InputError: (when called) a result is not a PyTorch tensor.
+        InputError: (when called) a result is not a PyTorch tensor, nor a Python number computed from Python numbers alone.
 
     Example:
         >>> import functad, numpy as np, torch  # doctest: +SKIP
@@ -119,8 +120,12 @@ def to_torch(f: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _numpy(tensor: Any) -> Any:
-    """Return a copy of a PyTorch tensor as a NumPy array."""
-    return tensor.detach().resolve_conj().resolve_neg().cpu().numpy().copy()
+    """Return a copy of a PyTorch tensor, or a Python number, as a NumPy array."""
+    return (
+        np.asarray(tensor)
+        if type(tensor) in PYTHON_SCALARS
+        else tensor.detach().resolve_conj().resolve_neg().cpu().numpy().copy()
+    )
 
 
 def _hosted(torch: Any, flat: Flat) -> Any:

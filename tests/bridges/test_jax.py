@@ -211,6 +211,13 @@ def test_names_and_pickles():
     assert float(again(0.0)) == 1.0
 
 
+def test_python_numbers_alone():
+    double = functad.from_jax(lambda x, n=2: {"x": n * x, "n": n})
+    assert (double(1.5), double(n=3, x=2)) == ({"x": 3.0, "n": 2}, {"x": 6, "n": 3})
+    assert type(double(1.5)["x"]) is np.float64
+    assert functad.grad(functad.from_jax(lambda x: x**2))(1.5) == 3.0
+
+
 def test_what_is_refused():
     with pytest.raises(InputError, match=r"<from_jax of .*<lambda>>, called at .*test_jax.py:\d+, returned a float, but"):
         functad.from_jax(lambda x: 1.0)(X)
