@@ -203,7 +203,9 @@ class Optimizer(ShownOptimizer):
             if self.weight_decay:
                 update, _ = decay.update(update, EmptyState(), value)
             steps.append((slot, apply_updates(value, update), after))
-        undo = [partial(setattr, self, name, getattr(self, name)) for name in ("_slots", "_waiting", "iterations")]
+        undo: list[Callable[[], Any]] = [
+            partial(setattr, self, name, getattr(self, name)) for name in ("_slots", "_waiting", "iterations")
+        ]
         try:
             for slot, value, after in steps:
                 undo += [_putting_back(slot.variable), partial(setattr, slot, "state", slot.state)]
@@ -421,10 +423,10 @@ def _value_of(variable: VariableLike) -> Any:
     return variable.copied() if isinstance(variable, Variable) else variable.numpy()
 
 
-def _putting_back(variable: VariableLike) -> partial[Any]:
+def _putting_back(variable: VariableLike) -> Callable[[], Any]:
     """Return a function that restores the present value of a variable."""
     if isinstance(variable, Variable):
-        return partial(setattr, variable, "_value", variable.held)
+        return variable.putting_back()
     return partial(variable.assign, variable.numpy())
 
 

@@ -89,10 +89,10 @@ class Call:
         self.parts = [Part(key, *flatten(value), []) for key, value in given]
         self.variables: list[Variable] = []
         met = _Met()
-        self._state: dict[int, tuple[Variable, Any]] = {}
+        self._state: list[Callable[[], None]] = []
         with quiet(), self.undisturbed(), setting(MAKER, met), reading() as read:
             self.bound()()
-        self._state = {id(given.variable): (given.variable, given.variable.held) for given in met.values()}
+        self._state = [given.variable.putting_back() for given in met.values()]
         self.variables = [variable for variable in read if variable.trainable and id(variable) in met]
         chosen = argnums is not None or argnames is not None or not self.variables
         keys = self.selection.keys(args, kwargs) if chosen and (args or kwargs or argnums is not None) else ()
@@ -193,10 +193,8 @@ class Call:
         finally:
             np.random.set_state(numpys)  # noqa: NPY002
             random.setstate(pythons)
-            for variable, held in self._state.values():
-                if variable.held is not held:
-                    variable.assign(held)
-                    self._state[id(variable)] = variable, variable.held
+            for put_back in self._state:
+                put_back()
 
 
 class _Changing(Given):

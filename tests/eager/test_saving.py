@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import functad
-from functad import Module, Variable, nn, restore, save, values_of
-from functad.errors import StateError
+from functad import Module, Variable, grad, nn, restore, save, values_of
+from functad.errors import StateError, UnconnectedWarning
 
 
 class Model(Module):
@@ -327,6 +327,29 @@ def test_state_that_an_optimiser_refuses_leaves_everything_as_it_was(path):
     assert second.a.velocity["v"].tolist() == [7.0]
     assert second.b.velocity == {}
     assert same(second, Model(seed=2))
+
+
+def test_refused_restore_still_warns_of_a_cut_derivative():
+    class Stubborn(Variable):
+        refuses = False
+
+        def assign(self, value, **options):
+            if self.refuses:
+                raise ZeroDivisionError
+            return super().assign(value, **options)
+
+    v, stubborn = Variable(1.0), Stubborn(1.0)
+    stubborn.refuses = True
+
+    def f(x):
+        v.assign(x)
+        with pytest.raises(ZeroDivisionError):
+            restore([v, stubborn], {"0": np.array(2.0), "1": np.array(2.0)})
+        return v * 2.0
+
+    with pytest.warns(UnconnectedWarning, match="holds a copy"):
+        assert grad(f)(3.0) == 0.0
+    assert float(v) == 3.0
 
 
 def test_module_with_a_state_of_its_own_and_an_optimiser_inside(path):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import functad
-from functad.errors import InputError, OutputError
+from functad.errors import InputError, OutputError, UnconnectedWarning
 from functad.profiling import measure
 from functad.profiling.profile import UNSEEN
 
@@ -280,6 +280,24 @@ def test_arguments_random_numbers_and_variables_stay_what_they_are():
     assert (average.numpy() == 0).all()
     assert generator.bit_generator.state == state
     assert (np.random.get_state()[1] == expected).all()  # noqa: NPY002
+
+
+def test_profiling_keeps_the_note_of_a_cut_derivative():
+    v = functad.Variable(1.0, trainable=False)
+
+    def f(x):
+        v.assign(x)
+        functad.profile(assigning, 2.0)
+        return v * 2.0
+
+    def assigning(x):
+        out = x * v
+        v.assign(x)
+        return out
+
+    with pytest.warns(UnconnectedWarning, match="holds a copy"):
+        assert functad.grad(f)(3.0) == 0.0
+    assert float(v) == 3.0
 
 
 def test_each_run_gets_one_copy_for_what_is_one_array():

@@ -137,7 +137,7 @@ def restore(module: Any, path: str | os.PathLike[str] | Mapping[str, Any]) -> No
             undo.callback(other.__functad_load__, other.__functad_state__())
             other.__functad_load__(state)
         for variable, value in values:
-            undo.callback(setattr, variable, "_value", variable.held)
+            undo.callback(variable.putting_back())
             variable.assign(value)
         undo.pop_all()
 

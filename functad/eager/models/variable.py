@@ -166,6 +166,15 @@ class Variable(TensorLike):
         self._cut = cut
         self._latest: Any = None  # stamp, recorders, value and Tensor of the last read; one tuple, for other threads
 
+    def putting_back(self) -> Callable[[], None]:
+        """Return a function that restores the present value, and the note that its assignment cuts a derivative."""
+        value, cut = self._value, self._cut
+
+        def put_back() -> None:
+            self._value, self._cut, self._latest = value, cut, None  # a new read warns of the cut
+
+        return put_back
+
     def _given(self) -> Given | None:
         """Return the temporary value of the Variable, or `None`."""
         given, make = GIVEN.get(), MAKER.get()
