@@ -7,6 +7,7 @@ difference of differences. It takes a larger step: the error of a central differ
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,7 +24,7 @@ from functad.transforms.leaves import replaced
 from functad.transforms.stop import stop_gradient
 
 _TINY = 1e-100
-"""The complex step. It has no lower limit, because there is no cancellation."""
+"""The complex step in double precision. There is no cancellation, so its only limit is underflow."""
 
 
 @dataclass(frozen=True)
@@ -119,8 +120,9 @@ class Differences:
         inner, order = self._inner(arrays)
         moved = [a for a, d in zip(arrays, directions, strict=True) if d is not None]
         if self.method == "complex-step" and all(dtype_of(a).kind == "f" for a in moved):
-            shifted = [a if d is None else a + 1j * _TINY * d for a, d in zip(arrays, directions, strict=True)]
-            return [out.imag / _TINY for out in inner(shifted)]
+            h = _complex_step([dtype_of(a) for a in arrays])
+            shifted = [a if d is None else a + 1j * h * d for a, d in zip(arrays, directions, strict=True)]
+            return [out.imag / h for out in inner(shifted)]
         eps = max([float(np.finfo(dtype_of(a)).eps) for a in moved], default=2.2e-16)
         first = eps ** (1 / 3) if self.step is None else self.step
         h = first ** (3 / (order + 2)) * size
@@ -129,6 +131,16 @@ class Differences:
         return [
             (b - a) / (2 * h) if dtype_of(a).kind in "fc" else np.zeros(shape_of(a)) for a, b in zip(before, after, strict=True)
         ]
+
+
+def _complex_step(dtypes: Sequence[np.dtype[Any]]) -> float:
+    """Return a complex step that does not underflow in the precision of the arguments, and whose square vanishes beside 1.
+
+    For `complex64`, the precision of the function for `float16` and `float32`, it is the third root of the smallest normal
+    number, 2e-13.
+    """
+    smallest = max([np.finfo(np.result_type(d, np.complex64)).tiny for d in dtypes if d.kind in "fc"], default=0.0)
+    return max(_TINY, math.cbrt(smallest))
 
 
 def _moved(a: Any, direction: Any, h: Any) -> Any:

@@ -14,7 +14,7 @@ import numpy as np
 from functad.errors import CustomRuleError, InputError, UnsupportedError
 from functad.expressions.spec import dtype_of, shape_of, spec_of
 from functad.importable import by_name, calling_module
-from functad.places import here, user_frame
+from functad.places import Named, here, name_of, user_frame
 from functad.primitives import vocabulary
 from functad.primitives.entry import Primitive
 from functad.primitives.operands import as_operand
@@ -417,9 +417,10 @@ def numerical_primitive(
 
     Args:
         f: any function of arrays that returns an array or number, or a tuple of these. It is called with plain arrays only.
-        method: `"central"`: `(f(x + h t) - f(x - h t)) / 2 h`; or `"complex-step"`: `Im f(x + i h t) / h` with `h = 1e-100`,
-            which is exact to rounding, for functions that accept complex numbers and are analytic (Squire and Trapp, SIAM
-            Review 40 (1998), 110-112). Its second derivatives are central differences of complex steps.
+        method: `"central"`: `(f(x + h t) - f(x - h t)) / 2 h`; or `"complex-step"`: `Im f(x + i h t) / h` with `h = 1e-100`
+            (2e-13 if an argument has single precision), which is exact to rounding, for functions that accept complex numbers
+            and are analytic (Squire and Trapp, SIAM Review 40 (1998), 110-112). Its second derivatives are central differences
+            of complex steps.
         step: the step of a first derivative, relative to numbers of size 1. Default: the third root of the precision.
         names: the names of the array arguments. Default: all positional arguments without a default value.
         name: as for `primitive`.
@@ -492,4 +493,6 @@ def _numerical(
         return of_all_examples(outs, marks, size, [f"the batch rule of {shown} gave"] * len(outs))
 
     own = batched if batch is not None else None
-    return Rules(function=f, value=value, batch=own, spec=spec, name=shown, loops=True, by_user=True), single
+    # Programs call the ufunc of a primitive in place of the primitive, which returns a tuple.
+    function = Named(name_of(f)) if isinstance(f, np.ufunc) else f
+    return Rules(function=function, value=value, batch=own, spec=spec, name=shown, loops=True, by_user=True), single

@@ -268,6 +268,34 @@ def test_complex_step_is_exact_to_rounding():
     np.testing.assert_allclose(rows(lambda x: functad.grad(f)(x, B), X), np.diag(-np.sin(X) * B), atol=1e-8)
 
 
+@pytest.mark.parametrize("method", ["central", "complex-step"])
+@pytest.mark.parametrize("backend", ["numpy", "llvm"])
+def test_ufunc_itself_under_jit(method, backend):
+    f = functad.numerical_primitive(np.sin, method)
+    np.testing.assert_allclose(functad.jit(lambda x: 2 * f(x), backend=backend)(X), 2 * np.sin(X), rtol=1e-15)
+    np.testing.assert_allclose(functad.jit(functad.grad(lambda x: np.sum(f(x))), backend=backend)(X), np.cos(X), rtol=1e-8)
+    with pytest.raises(errors.UnsupportedError, match="has no text"):
+        functad.to_source(f, X)
+
+
+@pytest.mark.parametrize(("dtype", "rtol"), [(np.float16, 1e-3), (np.float32, 1e-6), (np.longdouble, 1e-15)])
+def test_complex_step_in_other_precisions(dtype, rtol):
+    f = functad.numerical_primitive(lambda x, y: np.sin(x) @ y, "complex-step")
+    exact = functad.grad(lambda x, y: np.sin(x) @ y, (0, 1))(X, B)
+    x, b = X.astype(dtype), B.astype(dtype)
+    for found, expected in zip(functad.grad(f, (0, 1))(x, b), exact, strict=True):
+        assert found.dtype == dtype
+        np.testing.assert_allclose(found, expected, rtol=rtol)
+    np.testing.assert_allclose(functad.jvp(f, (x, b), (b, x))[1], exact[0] @ B + exact[1] @ X, rtol=rtol)
+    np.testing.assert_allclose(rows(lambda x: functad.grad(f)(x, b), x), np.diag(-np.sin(X) * B), atol=max(1e-3, 10 * rtol))
+
+
+def test_complex_step_beside_an_argument_of_single_precision():
+    f = functad.numerical_primitive(lambda x, y: np.sin(x) * y, "complex-step")
+    x = np.float32(1.0)
+    assert functad.grad(f, (0, 1))(x, 2.0) == pytest.approx((2 * np.cos(1.0), np.sin(1.0)), rel=1e-6)
+
+
 def test_complex_arguments_have_the_convention_of_transforms():
     def norm(z):
         return np.sum(np.abs(z) ** 2 * B) + z[0].real
