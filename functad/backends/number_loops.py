@@ -69,6 +69,10 @@ _FUNCTIONS: Mapping[Any, Callable[..., float]] = {
 """Where the results are no numbers these raise an exception or give a NaN; their last digit may be another than NumPy's."""
 
 
+LOCAL_NAMES = frozenset([function.__name__ for function in _FUNCTIONS.values()])
+"""Names that the text of a loop gives to these functions."""
+
+
 class _Number(NamedTuple):
     """A number that a step computes.
 

@@ -7,7 +7,11 @@ computed block by block, so that what is between them stays in the cache.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import ast
+import builtins
+import itertools
+import keyword
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,9 +23,9 @@ from functad.backends.careful import Again, Careful, nan_test
 from functad.backends.columns import Columns
 from functad.backends.factors import by_substitution
 from functad.backends.grams import with_grams
-from functad.backends.number_loops import NumberLoop, NumberLoopText
+from functad.backends.number_loops import LOCAL_NAMES, NumberLoop, NumberLoopText
 from functad.backends.short_text import placed_lines, short_text
-from functad.backends.source import Definitions, NoTextError
+from functad.backends.source import Definitions, NoTextError, identifier
 from functad.backends.ties import with_rare_ties
 from functad.backends.ufuncs import is_fresh, is_power, makes_numbers, ufunc_of
 from functad.expressions.expressions import Constant, Equation, Expressions, root_of, unshared
@@ -43,8 +47,7 @@ def module_text(expressions: Expressions, name: str, form: Form) -> str:
     Raises:
         NoTextError: something in the list has no text.
     """
-    writer = _Writer(expressions, name)
-    writer.definitions.reserved.update(form.parameters)
+    writer = _Writer(expressions, name, parameters=form.parameters)
     writer.text(form)
     for key, value in writer.definitions.objects.items():
         if type(value) is not np.ndarray:
@@ -122,22 +125,42 @@ def _constants(expressions: Expressions) -> list[Any]:
 
 
 class Form(NamedTuple):
-    """How a function in a text takes its arguments and returns its result.
+    """The arguments and the result of a function in a text.
 
     Attributes:
-        parameters: their names.
-        unpacking: lines that name the leaves of the arguments; at first, what reads each leaf.
-        result: the text of the result; at first, with `{}` in the places of the leaves.
+        header: the text of the parameters.
+        parameters: the names of the parameters.
+        leaves: for each leaf of the arguments, the expression that reads the leaf.
+        result: the text of the result, with `{}` in the places of the leaves.
     """
 
+    header: str
     parameters: Sequence[str]
-    unpacking: Sequence[str]
+    leaves: Sequence[str]
     result: str
 
-    def filled(self, names: Sequence[str], results: Sequence[str]) -> Form:
-        """Return the form for leaves of given names."""
-        lines = [f"{name} = {path}" for name, path in zip(names, self.unpacking, strict=True) if name != path]
-        return Form(self.parameters, lines, self.result.format(*results))
+    def functions(self, names: Sequence[str], lines: Sequence[str], name: str, inner: Callable[[], str]) -> list[str]:
+        """Return the text of the function.
+
+        A parameter such as `np` hides a name that the lines read. The lines are then the body of a function of the leaves.
+
+        Args:
+            names: the names of the leaves in the lines.
+            lines: the lines that compute and return the result.
+            name: the name of the function.
+            inner: returns the name of a function of the leaves.
+        """
+        given = [f"{leaf} = {path}" for leaf, path in zip(names, self.leaves, strict=True) if leaf != path]
+        read = {node.id for node in ast.walk(ast.parse(_definition("f", "", lines))) if isinstance(node, ast.Name)}
+        if not read & (set(self.parameters) - set(names)):
+            return [_definition(name, self.header, [*given, *lines])]
+        own = inner()
+        called = f"return {own}({', '.join(self.leaves)})"
+        return [_definition(own, ", ".join(names), lines), _definition(name, self.header, [called])]
+
+
+def _definition(name: str, header: str, lines: Sequence[str]) -> str:
+    return "\n".join([f"def {name}({header}):", *[f"    {line}" for line in lines]])
 
 
 class _Writer:
@@ -149,6 +172,7 @@ class _Writer:
         names: of the values, by slot; in a loop they begin with a prefix.
         roots: by slot, the slot of the array whose memory its value may share.
         fresh: roots that are arrays of the program's own.
+        of_constants: slots that may share the memory of a constant.
         locked: slots that may hold a read-only view.
         targets: slots of a loop's step whose names are those of rows that their values are written into.
         columns: what is kept column by column, if anything is.
@@ -164,6 +188,7 @@ class _Writer:
         definitions: Definitions | None = None,
         prefix: str | None = None,
         exact: bool = False,
+        parameters: Sequence[str] = (),
     ) -> None:
         self.expressions, self.blocks = arranged(expressions, sums=not exact)
         expressions = self.expressions
@@ -176,13 +201,14 @@ class _Writer:
         self.checked: Sequence[int] = ()
         self.finite = False
         if prefix is None:
-            self.names = dict(enumerate(_argument_names(expressions.inputs)))
+            self.names = dict(enumerate(_argument_names(expressions.inputs, parameters)))
             self.names |= {s: f"v{s}" for e in expressions.equations for s in e.outputs}
         else:
             self.names = {s: f"{prefix}_{s}" for s in range(len(expressions.specs))}
-        self.definitions = definitions or Definitions({name, *self.names.values()})
+        self.definitions = definitions or Definitions({name, *parameters, *self.names.values()})
         self.roots: dict[int, int] = {}
         self.fresh: set[int] = set()
+        self.of_constants: set[int] = set()
         self.locked: set[int] = set()
         self.lines: list[str] = []
         for equation in expressions.equations:
@@ -198,6 +224,8 @@ class _Writer:
         fresh = is_fresh(equation)
         if not fresh and (self._is_read_only(equation) or not self.locked.isdisjoint(given)):
             self.locked.update(equation.outputs)
+        if not fresh and (not self.of_constants.isdisjoint(given) or _may_return_constant(equation)):
+            self.of_constants.update(equation.outputs)
         for slot in equation.outputs:
             if fresh:
                 self.fresh.add(slot)
@@ -274,24 +302,26 @@ class _Writer:
         if self.columns is not None:
             results = list(map(self.columns.result, self.expressions.outputs, results))
         if form is None:
-            form = Form(names, (), f"({', '.join(results)}{',' if len(results) == 1 else ''})")
+            result = f"({', '.join(results)}{',' if len(results) == 1 else ''})"
         else:
-            form = form.filled(names, results)
-        lines = [
-            *form.unpacking,
-            *self._first_lines(names),
-            *self.lines,
-            *self._last_lines(names, results),
-            f"return {form.result}",
-        ]
-        body = [f"def {self.name}({', '.join(form.parameters)}):", *[f"    {line}" for line in lines]]
+            result = form.result.format(*map(self._unshared, self.expressions.outputs, results))
+        lines = [*self._first_lines(names), *self.lines, *self._last_lines(names, results), f"return {result}"]
         own = self.definitions
+        if form is None:
+            body = [_definition(self.name, ", ".join(names), lines)]
+        else:
+            body = form.functions(names, lines, self.name, lambda: own.local("compute"))
         imports = [
             f"import {module} as {alias}" if alias != module else f"import {module}" for alias, module in own.imports.items()
         ]
         constants = [f"{key} = {text}" for key, text in own.constants.items()]
-        parts = ["\n".join([*imports, "", *constants]).rstrip(), *own.functions.values(), "\n".join(body)]
+        parts = ["\n".join([*imports, "", *constants]).rstrip(), *own.functions.values(), *body]
         return "\n\n\n".join(part.rstrip() for part in parts) + "\n"
+
+    def _unshared(self, source: int | Constant, text: str) -> str:
+        """Return the text of a result: a copy of an array that may share the memory of a constant, for the next call."""
+        shared = type(source.value) is np.ndarray if isinstance(source, Constant) else source in self.of_constants
+        return f"{text}.copy()" if shared else text
 
     def _first_lines(self, names: Sequence[str]) -> list[str]:
         if self.careful is None:
@@ -429,11 +459,37 @@ class _Writer:
             self.lines.append(f"del {', '.join(self.names[s] for s in dead)}")
 
 
-def _argument_names(paths: Iterable[str]) -> list[str]:
-    """Return identifiers for the inputs, like their paths."""
-    names: list[str] = []
-    for path in paths:
-        base = "".join(c if c.isalnum() or c == "_" else "_" for c in path).strip("_")
-        base = base if base.isidentifier() and not base.startswith("v") else f"x_{base}"
-        names.append(base if base not in names else f"{base}_{len(names)}")
-    return names
+_RESERVED = frozenset(["np", *keyword.kwlist, *dir(builtins), *LOCAL_NAMES])
+"""Names that have a meaning in the source."""
+
+
+def _argument_names(paths: Sequence[str], parameters: Collection[str] = ()) -> list[str]:
+    """Return different identifiers for the inputs, like their paths.
+
+    Args:
+        paths: the paths of the inputs. Names of values begin with `v`, and other names of the source with `_`.
+        parameters: names that have another meaning, unless a path is such a name.
+    """
+    names: dict[int, str] = {}
+    taken = set(_RESERVED)
+    for i, path in enumerate(paths):
+        if path not in taken and path.isidentifier() and identifier(path) == path and path[0] not in "_v":
+            names[i] = path
+            taken.add(path)
+    taken.update(parameters)
+    for i, path in enumerate(paths):
+        if i not in names:
+            base = identifier(path).strip("_")
+            base = base if base.isidentifier() and not base.startswith("v") else f"x_{base}"
+            names[i] = next(name for n in itertools.count() if (name := f"{base}_{n}" if n else base) not in taken)
+            taken.add(names[i])
+    return [names[i] for i in range(len(paths))]
+
+
+def _may_return_constant(equation: Equation) -> bool:
+    """Return `True` if a result may be a constant array of an equation, or of a list in the equation, or a view of one."""
+    if not (equation.primitive.views or equation.primitive.lists):
+        return False
+    inner = [part for value in equation.params.values() for part in (value if type(value) is tuple else (value,))]
+    arrays = any(isinstance(s, Constant) and type(s.value) is np.ndarray for s in equation.inputs)
+    return arrays or any(isinstance(part, Expressions) and bool(_constants(part)) for part in inner)

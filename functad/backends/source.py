@@ -17,6 +17,7 @@ import math
 import operator
 import sys
 import types
+import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -41,6 +42,12 @@ _SIGNS = {operator.neg: "-", operator.pos: "+", operator.invert: "~"}
 
 class NoTextError(Exception):
     """An object cannot be written as text that runs without functad."""
+
+
+def identifier(text: str) -> str:
+    """Return an identifier like a text. Texts that Python reads as the same identifier give equal results."""
+    name = "".join(c if f"a{c}".isidentifier() else "_" for c in unicodedata.normalize("NFKC", text))
+    return name if name.isidentifier() else f"x_{name}"
 
 
 class Definitions:
@@ -132,8 +139,15 @@ class Definitions:
             return _refused(name)
         if root == "numpy":
             return "np" + name.removeprefix("numpy")
-        self.imports.setdefault(name.replace(".", "_"), name)
-        return name.replace(".", "_")
+        return self._imported(name)
+
+    def _imported(self, name: str) -> str:
+        """Return the name of a module in the text."""
+        known = next((alias for alias, module in self.imports.items() if module == name), None)
+        if known is None:
+            known = self._free(name.replace(".", "_"))
+            self.imports[known] = name
+        return known
 
     def object(self, value: Any, hint: str) -> str:
         """Return the name of an object that is handed over as it is."""
@@ -164,13 +178,13 @@ class Definitions:
             self.constants[name] = self.literal(array)
             return
         data = base64.b64encode(np.ascontiguousarray(array).tobytes()).decode()
-        self.imports["base64"] = "base64"
+        base64_name = self._imported("base64")
         self.constants[name] = (
-            f"np.frombuffer(base64.b64decode({data!r}), {self.literal(array.dtype)}).reshape({array.shape!r})"
+            f"np.frombuffer({base64_name}.b64decode({data!r}), {self.literal(array.dtype)}).reshape({array.shape!r})"
         )
 
     def _free(self, hint: str) -> str:
-        base = "".join(c if c.isalnum() or c == "_" else "_" for c in hint.strip("_<>")) or "value"
+        base = identifier(hint.strip("_<>") or "value")
         base = "compute" if base == "lambda" else base
         taken = {
             *self.reserved,

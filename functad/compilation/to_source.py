@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
+import inspect
+import itertools
 import keyword
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 from functad.backends.numpy_source import Form, module_text
-from functad.backends.source import NoTextError
+from functad.backends.source import Definitions, NoTextError, identifier
 from functad.compilation.simplify import simplified, without_dead
 from functad.compilation.trace import without_idle
 from functad.errors import UnsupportedError
@@ -18,15 +22,18 @@ from functad.primitives.elementwise.conversion import COPY
 from functad.primitives.safe import PASS, SINGULAR
 from functad.settings import setting
 from functad.transforms.abstract import trace
+from functad.transforms.calling.selection import parameters_of
 from functad.transforms.random_states import frozen_in
-from functad.trees.structure import Structure
+from functad.trees.structure import MAPPINGS, Structure, _steps
 
 
 def to_source(f: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
     """Return the source of a module that computes `f` for arguments like these, and needs NumPy alone.
 
     The function in it takes what `f` takes, in containers of the same form, and returns what `f` returns, for arrays of the
-    shapes and dtypes of the arguments given here. Variables that `f` reads are constants in it.
+    shapes and dtypes of the arguments given here. Variables that `f` reads are constants in it. Its parameters are those of
+    `f` that are given here, in the order of `f`. Each of `*args` and `**kwargs` is a parameter of its own. A parameter after
+    one that is left out takes keyword arguments only.
 
     Args:
         f: a function of NumPy code, such as `functad.grad(loss)`.
@@ -34,7 +41,8 @@ def to_source(f: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
         kwargs: the same, by name.
 
     Returns:
-        The text of the module. The function in it has the name of `f`, `function` if that is none.
+        The text of the module. The function in it has the name of `f`, `function` if that is none. An underscore follows a name
+        that the module needs for something else, such as `np` or `sum`.
 
     Raises:
         UnsupportedError: something that `f` computes has no text of its own, or a container is none of those above.
@@ -61,13 +69,12 @@ def to_source(f: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
     with frozen_in("to_source", f, [f]), setting(PASS, SINGULAR):
         traced = without_idle(trace("to_source", f, args, kwargs))
     expressions = _with_copies(simplified(without_dead(traced)), traced.outputs)
-    paths = list(traced.inputs)
-    parameters = list(dict.fromkeys(_root(path) for path in paths))
-    names = iter(["{}"] * len(expressions.outputs))
     name = name_of(f).rpartition(".")[2]
+    name = name if name.isidentifier() and not keyword.iskeyword(name) else "function"
     try:
-        form = Form(_identifiers(parameters), paths, _text_of(traced.output_structure, names))
-        return module_text(expressions, name if name.isidentifier() and not keyword.iskeyword(name) else "function", form)
+        form = _form(f, traced)
+        own = expressions.replace(inputs=tuple(form.leaves))
+        return module_text(own, f"{name}_" if name in ("np", *dir(builtins)) else name, form)
     except NoTextError as error:
         raise UnsupportedError(
             f"to_source of {name_of(f)}, at {here()}: {error} has no text that runs without functad. Leave that part out of "
@@ -76,34 +83,94 @@ def to_source(f: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
 
 
 def _with_copies(expressions: Expressions, before: Sequence[Any]) -> Expressions:
-    """Return a list that returns copies of its inputs where it computed something, of which no more than they were left."""
+    """Return a list whose results are different arrays, and no inputs, where they were before it was simplified."""
     equations, outputs, specs = list(expressions.equations), list(expressions.outputs), list(expressions.specs)
-    for i, (source, old) in enumerate(zip(outputs, before, strict=True)):
-        if type(source) is int and source < len(expressions.inputs) and source != old and specs[source].shape:
+    known: dict[int, Any] = {i: i for i in range(len(expressions.inputs))}
+    for i, (source, first) in enumerate(zip(outputs, before, strict=True)):
+        old = first if type(first) is int else None  # a constant
+        if type(source) is int and known.setdefault(source, old) != old and specs[source].shape:
             equations.append(Equation(COPY if specs[source].dtype.kind == "b" else POSITIVE, (source,), {}, (len(specs),)))
             outputs[i] = len(specs)
             specs.append(specs[source])
     return expressions.replace(equations=tuple(equations), outputs=tuple(outputs), specs=tuple(specs))
 
 
-def _identifiers(parameters: list[str]) -> list[str]:
-    """Return names of parameters, of which each must be one.
+def _form(f: Callable[..., Any], traced: Expressions) -> Form:
+    """Return the parameters of the function, the expressions of the leaves of the arguments, and the text of the result.
 
     Raises:
-        NoTextError: one is none.
+        NoTextError: a container or a key has no text.
     """
-    if not all(p.isidentifier() for p in parameters):
-        raise NoTextError("a function whose parameters have no names")
-    return parameters
+    arguments, keywords = traced.input_structure.children
+    header, parameters, roots = _parameters(f, len(arguments.children), keywords.data[0])
+    pairs = zip(roots, (*arguments.children, *keywords.children), strict=True)
+    leaves = [leaf for root, child in pairs for leaf in _leaves(child, root)]
+    result = _text_of(traced.output_structure, iter(["{}"] * len(traced.outputs)))
+    for leaf in leaves:
+        names = [node.id for node in ast.walk(ast.parse(leaf)) if isinstance(node, ast.Name)]
+        if len([name for name in names if name in parameters]) > 1:
+            raise NoTextError(f"a key in {leaf}, beside a parameter of that name,")
+    return Form(header, parameters, leaves, result)
 
 
-def _root(path: str) -> str:
-    return path.partition("[")[0].partition(".")[0]
+def _parameters(f: Callable[..., Any], count: int, keys: Sequence[str]) -> tuple[str, list[str], list[str]]:
+    """Return the text of the parameters, their names, and the expressions that read the arguments.
+
+    Args:
+        f: the function.
+        count: the number of positional arguments.
+        keys: the names of the keyword arguments.
+    """
+    known, kinds = (parameters_of(f) or {}).values(), inspect.Parameter
+
+    def names(*kind: Any) -> list[str]:
+        return [p.name for p in known if p.kind in kind]
+
+    positional = names(kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)
+    by_name = [name for name in names(kinds.POSITIONAL_OR_KEYWORD, kinds.KEYWORD_ONLY) if name in keys]
+    front = [*positional[:count], *itertools.takewhile(by_name.__contains__, positional[count:])]
+    others = [key for key in keys if key not in by_name]
+    free = [key for key in others if key not in front and identifier(key) == key and not keyword.iskeyword(key)]
+    only = [*[name for name in by_name if name not in front], *free]
+    taken = {*front, *keys}
+    star, rest = ["args", *names(kinds.VAR_POSITIONAL)][-1], _unused(["kwargs", *names(kinds.VAR_KEYWORD)][-1], taken)
+    more = [_unused(f"{star}_{i}", {*taken, rest}) for i in range(count - len(positional))]
+    mark = len(front) if more else len([name for name in front if name in names(kinds.POSITIONAL_ONLY)])
+    parts = [*front[:mark], *more, *(["/"] if mark or more else []), *front[mark:], *(["*", *only] if only else [])]
+    parts += [f"**{rest}"] if len(free) < len(others) else []
+    roots = [name if name in by_name or name in free else f"{rest}[{name!r}]" for name in keys]
+    return ", ".join(parts), [*front, *more, *only, rest], [*positional[:count], *more, *roots]
+
+
+def _unused(name: str, taken: Collection[str]) -> str:
+    """Return a name, followed by a number if another thing has the name."""
+    return next(text for i in itertools.count() if (text := f"{name}_{i}" if i else name) not in taken)
+
+
+def _leaves(structure: Structure, root: str) -> list[str]:
+    """Return for each leaf the expression that reads the leaf.
+
+    Raises:
+        NoTextError: a key has no text, or finds nothing.
+    """
+    if structure.kind is None:
+        return [root]
+    keys = structure.data[0] if structure.kind in MAPPINGS else ()
+    if any(key != key for key in keys):
+        raise NoTextError("the key NaN")
+    steps = [f"[{Definitions().literal(key)}]" for key in keys] if structure.kind in MAPPINGS else _steps(structure)
+    if any(step.startswith(".children[") for step in steps):
+        raise NoTextError(structure.kind.__name__)
+    return [leaf for child, step in zip(structure.children, steps, strict=True) for leaf in _leaves(child, root + step)]
 
 
 def _braced(key: Any) -> str:
-    """Return the text of a key, as a part of a format."""
-    return repr(key).replace("{", "{{").replace("}", "}}")
+    """Return the text of a key, as a part of a format.
+
+    Raises:
+        NoTextError: there is none.
+    """
+    return Definitions().literal(key).replace("{", "{{").replace("}", "}}")
 
 
 def _text_of(structure: Structure, leaves: Iterator[str]) -> str:
