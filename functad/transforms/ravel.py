@@ -46,6 +46,7 @@ def ravel(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
     """
     given, structure = flatten(tree)
     leaves = [value_of(leaf) for leaf in given]
+    leaves = [_of_its_size(leaf) if type(leaf) is int else leaf for leaf in leaves]
     for i, leaf in enumerate(leaves):
         if has_array_api_alone(type(leaf)):
             raise InputError(
@@ -70,12 +71,22 @@ def ravel(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
     return flat, functools.partial(_unravelled, structure, specs, dtype)
 
 
+def _of_its_size(number: int) -> Any:
+    """Return a Python integer, as `np.uint64` if int64 cannot hold it but uint64 can."""
+    array = np.asarray(number)
+    return array[()] if array.dtype == np.uint64 else number
+
+
 def _is_numeric(leaf: Any) -> bool:
+    if type(leaf) is int:
+        return np.asarray(leaf).dtype.kind != "O"
     dtype = dtype_of(leaf) if is_array_or_number(leaf) else None
     return isinstance(dtype, np.dtype) and dtype.kind in "biufc"
 
 
 def _described(leaf: Any) -> str:
+    if type(leaf) is int:
+        return "an integer beyond int64 and uint64"
     dtype = getattr(leaf, "dtype", None)
     return f"a {type(leaf).__name__}" if dtype is None else f"a {type(leaf).__name__} of dtype {dtype}"
 

@@ -62,6 +62,13 @@ def test_python_number_keeps_its_precision_beside_float32():
     assert unravel(flat)[1] == 0.1
 
 
+@pytest.mark.parametrize("tree", [[2**63], [2**64 - 1, np.uint8(3)], [2**63, 1.5]])
+def test_python_integers_beyond_int64_are_uint64_as_in_numpy(tree):
+    flat, unravel = functad.ravel(tree)
+    assert_same(flat, np.concatenate([np.ravel(leaf) for leaf in tree]))
+    assert_same(unravel(flat), [np.asarray(leaf)[()] for leaf in tree])
+
+
 def test_leaves_follow_each_other_in_c_order():
     flat, _ = functad.ravel({"b": np.array([[1, 2], [3, 4]]).T, "a": 0})
     assert flat.tolist() == [0, 1, 3, 2, 4]
@@ -101,6 +108,9 @@ def test_complex_array_for_a_real_tree_is_refused():
         (np.array(["a"]), "is a ndarray of dtype <U1"),
         (np.array([None]), "is a ndarray of dtype object"),
         (object(), "is a object"),
+        (2**64, "is an integer beyond int64 and uint64"),
+        (-(2**63) - 1, "is an integer beyond int64 and uint64"),
+        (2**63 + 1, "holds an integer too large for float64"),
         (2**60 + 1, "holds an integer too large for float64"),
         (np.array([2**63 - 1]), "holds an integer too large for float64"),
     ],
