@@ -91,7 +91,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
     """Return `x` after `for i in range(lower, upper): x = body_fun(i, x)`, starting with `x = init_val`.
 
     Args:
-        lower: the first index, an integer of shape `()`.
+        lower: the first index, an integer of shape `()`. The index is a Python int if `lower` is known, otherwise int64.
         upper: the index to stop before. If both bounds are known, an abstract trace records a `scan`, whose derivative needs
             no growing stack; otherwise a `while_loop`.
         body_fun: maps an index and a carry to the next carry, of the same structure, shapes and dtypes.
@@ -120,9 +120,9 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
         i, leaves = state
         return i + 1, carry.fit(body_fun(i, carry.build(leaves)))
 
-    if any(unknown(bound) or is_batched(bound) for bound in (lower, upper)):
-        return carry.build(while_loop(lambda state: state[0] < upper, step, (lower, leaves))[1])
-    first, last = int(lowest(lower)), int(lowest(upper))
+    first, last = _index(lower), _index(upper)
+    if not (type(first) is type(last) is int):
+        return carry.build(while_loop(lambda state: state[0] < last, step, (first, leaves))[1])
     if first >= last or not listing(leaves):  # an empty loop needs no equation
         leaves = [owned(leaf) for leaf in leaves]
         for i in range(first, last):
@@ -131,6 +131,14 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
                 return fori_loop(first + 1, last, body_fun, carry.build(leaves))
         return carry.build(leaves)
     return carry.build(scan(lambda state, _: (step(state), None), (first, leaves), None, last - first)[0][1])
+
+
+def _index(bound: Any) -> Any:
+    """Return a bound of a loop as a Python int if it is one known number, otherwise in int64.
+
+    The index of the loop begins as the first bound, and counts in its dtype. A narrower dtype may not hold the last bound.
+    """
+    return bound.astype(np.int64, copy=False) if unknown(bound) or is_batched(bound) else int(lowest(bound))
 
 
 def _predicate(cond_fun: Callable[[Any], Any], carry: Any) -> Any:

@@ -85,6 +85,31 @@ def test_fori_loop_counts_like_range(way, lower, upper):
 
 
 @each_way
+@pytest.mark.parametrize(
+    ("lower", "upper"),
+    [
+        (np.uint8(250), 300),
+        (np.int8(120), np.int64(130)),
+        (np.int8(-3), np.uint64(2)),
+        (257, np.int8(5)),
+        (-2, np.uint8(3)),
+        (np.uint8(1), np.uint8(0)),
+    ],
+)
+def test_fori_loop_counts_beyond_the_dtypes_of_its_bounds(way, lower, upper):
+    expected = sum(range(int(lower), int(upper)))
+
+    def total(a, b):
+        return functad.fori_loop(a, b, lambda i, y: y + i, np.int64(0))
+
+    assert ways(total)[way](lower, upper) == expected
+    assert ways(lambda a: total(a, upper))[way](np.asarray(lower)[()]) == expected
+    assert ways(lambda b: total(lower, b))[way](np.asarray(upper)[()]) == expected
+    assert functad.jit(total)(lower, upper) == expected
+    assert functad.vmap(total)(np.array([lower]), np.array([upper])) == [expected]
+
+
+@each_way
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("length", [0, 1, 4])
 def test_scan(way, reverse, length):
