@@ -267,7 +267,7 @@ def forward_plan(primitive: Primitive, active: tuple[int, ...]) -> Plan | None:
         rules, joint = [primitive.jvps[0]], True
     elif primitive.jvps is not None:
         rules = [rule for i in active if (rule := primitive.jvps[i]) is not None]
-    elif primitive.kind == "elementwise":
+    elif primitive.kind == "elementwise" and not primitive.joint:
         rules = [rule for i in active if (rule := primitive.vjps[i]) is not None]
     elif primitive.kind == "linear" and primitive.names:
         compute = primitive.__call__

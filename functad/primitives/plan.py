@@ -207,10 +207,8 @@ def _cached(text: str) -> Callable[..., Any]:
 
 def _sources(primitive: Any, wanted: Sequence[str]) -> list[str]:
     """Return, for each name that a rule reads, the source text of its value."""
+    of_result = {"out": "out", "out_shape": "shape_of(out)", "out_dtype": "dtype_of(out)"}
     whole = {
-        "out": "out",
-        "out_shape": "shape_of(out)",
-        "out_dtype": "dtype_of(out)",
         "params": "p",
         "arrays": "tuple(v)",
         "rest": "tuple(v[1:])",
@@ -220,7 +218,9 @@ def _sources(primitive: Any, wanted: Sequence[str]) -> list[str]:
     result = []
     for name in wanted:
         stem, _, suffix = name.rpartition("_")
-        if name in whole:
+        if name in of_result:
+            result.append(of_result[name])
+        elif name in whole and name not in primitive.names and name not in primitive.parameters:
             result.append(whole[name])
         elif name in primitive.derived:
             result.append(f"derived[{name!r}](*v)")

@@ -18,6 +18,7 @@ from functad.places import Named, here, name_of, user_frame
 from functad.primitives import vocabulary
 from functad.primitives.entry import Primitive
 from functad.primitives.operands import as_operand
+from functad.rules.array_arguments import caller, joint_rule, names_of_arrays, variadic
 from functad.rules.numerical import Differences, as_spec, is_pair, or_approximate, tried
 from functad.rules.rules import Rules, of_all_examples
 from functad.tracing.traces.base import Recorded
@@ -40,6 +41,7 @@ class RegisteredFunction(Generic[P, R]):
 
     Attributes:
         names: names of the array arguments.
+        parameters: names of the other arguments.
         entry: the recorded primitive; `None` if each call creates its own.
         given: the function that created this object, and its arguments, for pickling if no module holds the object.
 
@@ -68,6 +70,8 @@ class RegisteredFunction(Generic[P, R]):
                 known = inspect.signature(f)
         # Arrays are positional if there is no signature with these names.
         self._signature = known if known is not None and set(self.names) <= set(known.parameters) else None
+        self._many = variadic(f)
+        self.parameters = frozenset() if self._signature is None else frozenset(self._signature.parameters) - set(self.names)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Return the value. The call is recorded as one operation if an array argument is a Tensor."""
@@ -75,8 +79,9 @@ class RegisteredFunction(Generic[P, R]):
         for name, value in params.items():
             if any(isinstance(value_of(leaf), Recorded) for leaf in flatten(value)[0]):
                 raise CustomRuleError(
-                    f"{self.name}, called at {here()}: {name} is a Tensor, but only {', '.join(self.names)} are arrays that "
-                    f"have rules; a derivative would be lost. Enter it with names={(*self.names, name)!r}."
+                    f"{self.name}, called at {here()}: {name} is a Tensor, but only {', '.join(self.names) or 'none'} are "
+                    f"arrays that have rules; a derivative would be lost. Enter it with names={(*self.names, name)!r}"
+                    + (" and joint=True." if name == self._many else ".")
                 )
         return self._call(arrays, params)  # type: ignore[no-any-return]
 
@@ -102,7 +107,9 @@ class RegisteredFunction(Generic[P, R]):
         for name, parameter in self._signature.parameters.items():
             if parameter.kind is parameter.VAR_KEYWORD:
                 given |= given.pop(name)
-        return [as_operand(value_of(given.pop(name))) for name in self.names], given
+        many = self._many
+        arrays = [a for name in self.names for a in (given.pop(name) if name == many else (given.pop(name),))]
+        return [as_operand(value_of(a)) for a in arrays], given
 
 
 def primitive(
@@ -132,15 +139,16 @@ def primitive(
         kind: `"elementwise"` for a function that broadcasts like a ufunc: rules then need no sums and hold for both modes, and
             `vmap` needs no rule; `"linear"` for a function that is linear in its only array; else `"general"`.
         jvps: rules of forward mode, one for each array argument.
-        names: the names of the array arguments. Default: the first arguments, one for each rule. The others are parameters,
-            which rules may read by name too.
+        names: the names of the array arguments. Default: the first arguments, one for each rule; for a joint rule, all
+            positional arguments without a default value. The others are parameters, which rules may read by name too.
         name: the name in printed expression lists. Default: the name of `f`.
         shape: `shape(*specs, **params)` maps the `ArraySpec`s of the arguments to the `ArraySpec`, or `(shape, dtype)`, of the
             result. Default: `f` is called with arrays of ones when a shape is needed.
         batch: `batch(size, batched, *arrays, **params)` returns the value for all examples, and `True` if the value has the
             batch axis in front. `batched` tells the same for the arrays, which may be Tensors. Default: `vmap` calls a general
             function for each example, with a warning.
-        joint: `True` for one rule `rule(g, arrays, out, ...)` that returns the cotangents of all arrays as a tuple.
+        joint: `True` for one rule `rule(g, arrays, out, ...)` that returns the cotangents of all arrays as a tuple. Then
+            `*args` of `f` may take any number of arrays, and a rule reads them as a tuple.
         multiple: `True` if the result, and so `g`, is a tuple.
         complex: `False` to raise `UnsupportedError` for complex arguments.
 
@@ -171,17 +179,18 @@ def primitive(
     options.update(joint=joint, multiple=multiple, complex=complex)
     own = _checked_name(f, name, kind)
     rules, forward = tuple(vjps), None if jvps is None else tuple(jvps)
-    named = _names(f, names, len(rules), own, joint=joint)
-    _check_counts(own, named, rules, forward, joint=joint)
+    named = names_of_arrays(f, names, len(rules), own, joint=joint)
+    many = variadic(f)
+    _check_counts(own, named, rules, forward, many, joint=joint)
     for rule in (*rules, *(forward or ())):
         _check_names(own, f, named, rule)
     rules = tuple(map(_guarded_rule, rules))
     forward = None if forward is None else tuple(map(_guarded_rule, forward))
     if joint:
-        rules = tuple([_checked_joint(rule, named, own) for rule in rules])
+        rules = tuple([None if rule is None else joint_rule(rule, named, many, own) for rule in rules])
     elif kind == "general":
         rules = tuple([_checked_rule(rule, name, own) for rule, name in zip(rules, named, strict=True)])
-    compute = f if isinstance(f, np.ufunc) else _on_copies(_caller(f, named))
+    compute = f if isinstance(f, np.ufunc) else _on_copies(caller(f, named))
     spec = _spec(own, compute, shape, multiple=multiple)
     if not complex:
         compute, spec = _of_real(own, compute), _of_real(own, spec)
@@ -189,7 +198,7 @@ def primitive(
     entry = Primitive(
         f,
         kind=kind,
-        names=named,
+        names=() if many in named else named,
         compute=compute,
         vjps=rules,
         jvps=forward,
@@ -203,6 +212,7 @@ def primitive(
         complex=complex,
         registered=isinstance(f, np.ufunc),
         batch=None if batch is None else _batch(batch),
+        parameters=made.parameters,
         owner=made,
     )
     made.entry = entry
@@ -221,24 +231,6 @@ def _checked_name(f: Any, name: str | None, kind: str) -> str:
             f"primitive: {own} has derivative rules already, at {here()}. Enter a function around it: lambda x: f(x)."
         )
     return own
-
-
-def _caller(f: Any, names: Sequence[str]) -> Callable[..., Any]:
-    """Return `call(*arrays, **params)`, which passes each array to the parameter of its name."""
-    if isinstance(f, np.ufunc):
-        return f
-    parameters = parameters_of(f) or {}
-    first = list(parameters)[: len(names)] == list(names)
-    positional = [p.name for p in parameters.values() if p.kind is p.POSITIONAL_ONLY]
-    unnamed = not set(names) <= set(parameters)
-    if not parameters or unnamed or (first and len(positional) <= len(names)):
-        return f  # type: ignore[no-any-return]
-
-    def call(*arrays: Any, **params: Any) -> Any:
-        given = dict(zip(names, arrays, strict=True)) | params
-        return f(*[given.pop(name) for name in positional], **given)
-
-    return call
 
 
 def _of_real(own: str, compute: Any) -> Callable[..., Any]:
@@ -270,20 +262,6 @@ def _spec(entry_name: str, compute: Any, shape: Any, *, multiple: bool) -> Calla
     return rule
 
 
-def _names(f: Any, names: Sequence[str] | None, count: int, own: str, *, joint: bool) -> list[str]:
-    """Return the names of the array arguments."""
-    if names is not None:
-        return list(names)
-    if isinstance(f, np.ufunc):
-        return ["x", "y", "z"][: f.nin]
-    parameters = parameters_of(f)
-    if parameters is None:
-        raise InputError(f"primitive {own}: its signature is not known, so give names= of its arrays, at {here()}.")
-    positional = [p for p in parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    chosen = [p for p in positional if p.default is p.empty] if joint else positional[:count]
-    return [p.name for p in chosen]
-
-
 def _on_copies(compute: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that works on copies of its arrays: it may write to them, and rules read the originals."""
 
@@ -306,12 +284,20 @@ def _batch(rule: Callable[..., Any]) -> Callable[..., Any]:
     return batch
 
 
-def _check_counts(own: str, named: Sequence[str], rules: Sequence[Any], forward: Sequence[Any] | None, *, joint: bool) -> None:
-    """Raise unless the number of rules matches the number of arrays."""
+def _check_counts(
+    own: str, named: Sequence[str], rules: Sequence[Any], forward: Sequence[Any] | None, many: str | None, *, joint: bool
+) -> None:
+    """Raise unless the number of rules matches the number of arrays. `many` is the name of `*args`, or `None`."""
+    if many in named and (not joint or forward is not None):
+        raise InputError(
+            f"primitive {own}: *{many} takes any number of arrays, at {here()}. Give a single rule that is joint: "
+            f"lambda g, arrays: ..., joint=True, and no jvps."
+        )
     if len(rules) != (1 if joint else len(named)):
         raise InputError(
             f"primitive {own}: {len(rules)} rules for the arrays {', '.join(named) or '(none)'}, at {here()}: give one for "
-            f"each, None for a derivative of zero" + (", or a single one that is joint." if joint else ".")
+            f"each, None for a derivative of zero"
+            + (", or a single one that is joint." if joint else f", or joint=True for *{many}." if many else ".")
         )
     if forward is not None and len(forward) != len(named):
         raise InputError(f"primitive {own}: {len(forward)} JVP rules for {len(named)} arrays, at {here()}.")
@@ -380,25 +366,6 @@ def _checked_rule(rule: Callable[..., Any] | None, name: str, own: str) -> Calla
     return checked
 
 
-def _checked_joint(rule: Callable[..., Any] | None, named: Sequence[str], own: str) -> Callable[..., Any] | None:
-    """Return a joint rule that checks the number of its cotangents."""
-    if rule is None:
-        return None
-
-    @functools.wraps(rule)
-    def checked(*read: Any) -> Any:
-        cts = rule(*read)
-        if not isinstance(cts, (tuple, list)) or len(cts) != len(named):
-            found = f"{len(cts)} cotangents" if isinstance(cts, (tuple, list)) else f"a {type(cts).__name__}"
-            raise CustomRuleError(
-                f"the joint rule of {own} gave {found}, at {here()}: it must return a tuple with a cotangent for each of "
-                f"{', '.join(named)}."
-            )
-        return cts
-
-    return checked
-
-
 def numerical_primitive(
     f: Callable[P, R],
     method: str = "central",
@@ -422,7 +389,7 @@ def numerical_primitive(
             and are analytic (Squire and Trapp, SIAM Review 40 (1998), 110-112). Its second derivatives are central differences
             of complex steps.
         step: the step of a first derivative, relative to numbers of size 1. Default: the third root of the precision.
-        names: the names of the array arguments. Default: all positional arguments without a default value.
+        names: the names of the array arguments. Default: all positional arguments without a default value, and `*args`.
         name: as for `primitive`.
         shape: as for `primitive`.
         batch: as for `primitive`. If the result is a tuple, it returns a tuple of values and a tuple of booleans.
@@ -450,11 +417,11 @@ def numerical_primitive(
         raise InputError(f"numerical_primitive {own}: method is {method!r}, not 'central' or 'complex-step', at {here()}.")
     if step is not None and not step > 0:
         raise InputError(f"numerical_primitive {own}: step is {step!r}; it must be positive, at {here()}.")
-    named = _names(f, names, 0, own, joint=True)
+    named = names_of_arrays(f, names, 0, own, joint=True)
     shown = f"{own}[approximate={method}]"
 
     def call(arrays: list[Any], params: dict[str, Any]) -> Any:
-        base, single = _numerical(shown, f, _caller(f, named), params, shape, batch)
+        base, single = _numerical(shown, f, caller(f, named), params, shape, batch)
         outs = Differences(base, method, step)(arrays)
         return outs[0] if not single or single[0] else outs
 

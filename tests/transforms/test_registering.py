@@ -116,6 +116,95 @@ def test_joint_rule_and_several_results():
     assert [e.primitive.name for e in functad.make_expressions(f)(X, B).check().equations] == ["both"]
 
 
+def weighted(x, *rest, scale=1.0):
+    return scale * (np.sin(x) * sum(r**2 for r in rest) + x)
+
+
+def weighted_back(g, x, rest, scale):
+    squares = sum(r**2 for r in rest)
+    return (g * scale * (np.cos(x) * squares + 1), *[g * scale * np.sin(x) * 2 * r for r in rest])
+
+
+@pytest.mark.parametrize("others", [(), (B,), (B, X + 1)])
+def test_joint_rule_for_any_number_of_arrays(others):
+    f = functad.primitive(weighted, weighted_back, joint=True, name="weighted")
+
+    def total(*arrays):
+        return np.sum(f(*arrays, scale=2.0))
+
+    def plain(*arrays):
+        return np.sum(weighted(*arrays, scale=2.0))
+
+    arrays, all_of = (X, *others), tuple(range(1 + len(others)))
+    assert_close = np.testing.assert_allclose
+    assert_close(total(*arrays), plain(*arrays))
+    for wrap in (lambda own: own, functad.jit, lambda own: functad.make_expressions(own)(*arrays).check()):
+        assert_close(wrap(total)(*arrays), plain(*arrays))
+        found = wrap(functad.grad(total, all_of))(*arrays)
+        for own, expected in zip(found, functad.grad(plain, all_of)(*arrays), strict=True):
+            assert_close(own, expected)
+    check_grads(total, list(arrays), order=2)
+    assert_close(functad.jvp(total, arrays, arrays), functad.jvp(plain, arrays, arrays))
+    with pytest.warns(errors.LoopWarning):
+        found = functad.vmap(functad.grad(total, all_of))(*arrays)
+    assert_close(found, functad.vmap(functad.grad(plain, all_of))(*arrays))
+
+
+def test_a_rule_reads_shapes_of_any_number_of_arrays():
+    f = functad.primitive(
+        lambda *xs: sum(np.sum(x) for x in xs),
+        lambda g, xs_shape, arrays: tuple([np.full(shape, g) for shape in xs_shape]),
+        joint=True,
+        name="total",
+    )
+    for kind in ((X, np.ones((1, 3))), (X,)):
+        assert list(map(np.shape, functad.grad(f, tuple(range(len(kind))))(*kind))) == list(map(np.shape, kind))
+    with pytest.raises(errors.CustomRuleError, match=r"gave 1 cotangents, at .* for each of the 2 arrays of xs"):
+        functad.grad(functad.primitive(lambda *xs: sum(xs), lambda g: (g,), joint=True))(1.0, 2.0)
+
+
+def test_a_rule_reads_an_argument_that_is_called_like_a_derived_value():
+    f = functad.primitive(
+        lambda arrays, rest, shapes=3.0: arrays * rest * shapes,
+        *[
+            lambda g, rest, shapes: g * rest * shapes,
+            lambda g, arrays, shapes: g * arrays * shapes,
+        ],
+    )
+    assert functad.grad(f, (0, 1))(2.0, 5.0) == (15, 6)
+
+
+def test_parameters_may_be_any_number_of_positional_arguments():
+    f = functad.primitive(lambda x, y=2.0, *rest: x * y * sum(rest, 1.0), lambda g, y, rest: g * y * sum(rest, 1.0))
+    assert f(3.0) == functad.jit(f)(3.0) == 6
+    assert f(3.0, 4.0, 1.0, 2.0) == functad.jit(lambda x: f(x, 4.0, 1.0, 2.0))(3.0) == 48
+    assert functad.grad(f)(3.0) == 2
+    assert functad.grad(lambda x: f(x, 4.0, 1.0, 2.0))(3.0) == 16
+    assert functad.primitive(lambda x, *rest: x + sum(rest), name="added")(1.0, 2.0) == 3
+    with pytest.raises(errors.CustomRuleError, match=r"rest is a Tensor.* names=\('x', 'rest'\) and joint=True"):
+        functad.grad(lambda z: f(3.0, 4.0, z))(1.0)
+    with pytest.raises(errors.InputError, match=r"\*xs takes any number of arrays, at .*joint=True"):
+        functad.primitive(lambda *xs: sum(xs), lambda g: g, names=["xs"])
+    with pytest.raises(errors.InputError, match=r"1 rules for the arrays \(none\).* or joint=True for \*xs"):
+        functad.primitive(lambda *xs: sum(xs), lambda g: g)
+
+
+def test_numerical_primitive_of_any_number_of_arrays():
+    f = functad.numerical_primitive(lambda x, *rest: float(x) * math.prod(map(float, rest)), name="product")
+    np.testing.assert_allclose(functad.grad(f, (0, 1, 2))(2.0, 3.0, 4.0), (12, 8, 6), rtol=1e-8)
+
+
+def test_joint_rule_of_an_elementwise_function_in_forward_mode():
+    f = functad.primitive(
+        lambda x, y: x * y, lambda g, arrays: (g * arrays[1], g * arrays[0]), joint=True, kind="elementwise", name="times"
+    )
+    args = X[:, None], B
+    out, t = functad.jvp(f, args, args)
+    expected = functad.jvp(np.multiply, args, args)
+    np.testing.assert_allclose(out, expected[0])
+    np.testing.assert_allclose(t, expected[1])
+
+
 def test_parameters_defaults_and_none():
     def power(x, n=2, *, scale=1.0):
         return scale * x**n
