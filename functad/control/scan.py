@@ -12,7 +12,7 @@ import numpy as np
 from functad.control.agreement import Agreement, carry_of, in_forms
 from functad.control.equation import Control, listing, over_examples, part, unknown
 from functad.control.step_derivative import StepDerivative
-from functad.errors import ControlFlowError, FunctadError
+from functad.errors import AbstractValueError, ControlFlowError, ConversionError, FunctadError, UnsupportedError
 from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, is_inexact, shape_of, spec_of
 from functad.places import here, name_of
 from functad.primitives.batching import spread_out
@@ -22,6 +22,7 @@ from functad.transforms.calling.arguments import value_of
 from functad.transforms.calling.results import owned, taken, unaliased
 from functad.transforms.closed_lists import Closed, close_bodies
 from functad.transforms.leaves import pushed
+from functad.transforms.random_states import trial
 from functad.transforms.walks.cotangents import zero_tangent
 from functad.trees.structure import Structure, flatten
 
@@ -32,7 +33,8 @@ def scan(
     """Carry a value over the rows of `xs`, and stack the results of the steps: `carry, y = f(carry, x)`.
 
     If values are known, the loop runs as a Python `for`; an abstract trace records one equation. The backward pass takes time
-    linear in the length, and keeps the residuals of each step.
+    linear in the length, and keeps the residuals of each step. Without rows, `f` is traced for the shapes and dtypes of its
+    results, or called with a row of ones if it needs values.
 
     Args:
         f: maps a carry and a row of `xs` to a pair: the next carry, of the same structure, shapes and dtypes, and a result.
@@ -46,7 +48,7 @@ def scan(
 
     Raises:
         ControlFlowError: `f` does not return a pair, its carry does not agree with `init`, its results do not agree between
-            steps, or the numbers of rows differ.
+            steps, or the numbers of rows differ. Or there are no rows, and `f` raises for a row of ones.
 
     Example:
         >>> import numpy as np
@@ -61,6 +63,7 @@ def map(f: Callable[[Any], Any], xs: Any) -> Any:  # noqa: A001 - users write fu
     """Apply `f` to the rows of `xs`, one after the other, and stack the results: `np.stack([f(x) for x in xs])`.
 
     `vmap(f)(xs)` gives the same result. It is faster but needs more memory, for the intermediate values of all rows at once.
+    Without rows, `f` is traced for the shape and dtype of its result, or called with a row of ones if it needs values.
 
     Args:
         f: maps a row to a result.
@@ -77,7 +80,12 @@ def map(f: Callable[[Any], Any], xs: Any) -> Any:  # noqa: A001 - users write fu
         >>> functad.map(lambda x: x @ x, np.array([[1.0, 2.0], [3.0, 4.0]]))
         array([ 5., 25.])
     """
-    return over_rows("map", f, lambda _, x: (None, f(x)), None, xs, None, False)[1]
+
+    def step(_: Any, x: Any) -> Any:
+        return None, f(x)
+
+    step.__qualname__ = name_of(f)  # messages show the name of the user's function
+    return over_rows("map", f, step, None, xs, None, False)[1]
 
 
 def over_rows(
@@ -128,9 +136,16 @@ def over_rows(
             rest = [row[:-1] if reverse else row[1:] for row in rows]
             leaves, more = part(_listed(step, carry, leaves, structure, rest, length - 1, reverse), len(leaves))
             ys = [np.concatenate((b, a) if reverse else (a, b)) for a, b in zip(ys, more, strict=True)]
-    else:
+    elif length or lists or listing([*leaves, *rows]):
         found = _listed(step, carry, [owned(leaf) for leaf in leaves], structure, rows, length, reverse)
         leaves, ys = part(found, len(leaves))
+    else:
+        leaves = [owned(leaf) for leaf in leaves]
+        try:
+            leaves, ys = part(_listed(step, carry, leaves, structure, rows, length, reverse), len(leaves))
+        except (AbstractValueError, ConversionError, UnsupportedError):  # the steps need values, such as a Python `if`
+            ys = _no_rows(_of_ones(known, leaves, rows, error))
+            leaves = carry.cast(leaves)
     return carry.build(leaves), result.build(ys)
 
 
@@ -201,12 +216,31 @@ def _listed(
 ) -> Any:
     """Record the steps as one equation. Its list maps a carry and a row to the next carry and a result."""
     row = structure.unflatten([ArraySpec(shape_of(row)[1:], dtype_of(row)) for row in rows])
-    (body,), captured = carry.settled(lambda state: close_bodies("scan", (step, (state, row)), operands=[*leaves, *rows]))
+    (body,), captured = carry.settled(
+        lambda state: close_bodies(carry.transform, (step, (state, row)), operands=[*leaves, *rows])
+    )
     if not length:  # the list is needed for the shapes of the results only
         return [*[owned(leaf) for leaf in carry.cast(leaves)], *_no_rows(body.results[len(leaves) :])]
     return SCAN(
         *carry.cast(leaves), *rows, *captured, carries=len(leaves), rows=len(rows), length=length, reverse=reverse, body=body
     )
+
+
+def _of_ones(
+    step: Callable[[list[Any], Any], Any], leaves: Sequence[Any], rows: Sequence[Any], error: Callable[[str], ControlFlowError]
+) -> list[ArraySpec]:
+    """Return the specs of the results of a step, by a call with a row of ones."""
+    ones = [np.ones(shape_of(row)[1:], dtype_of(row))[()] for row in rows]
+    try:
+        with trial(), np.errstate(all="ignore"):
+            return [spec_of(leaf) for leaf in step([owned(leaf) for leaf in leaves], ones)[1]]
+    except ControlFlowError:
+        raise
+    except Exception as problem:
+        raise error(
+            f"there are no rows, so the function was called with ones, for the shapes and dtypes of its results. It raised "
+            f"{type(problem).__name__}: {problem} Return the empty results before the call."
+        ) from problem
 
 
 def _no_rows(specs: Sequence[ArraySpec]) -> list[Any]:

@@ -1,5 +1,6 @@
 """Control flow as functions: what they compute, what they refuse, and how they stand in an expression list."""
 
+import math
 import re
 from functools import partial
 
@@ -107,6 +108,37 @@ def test_fori_loop_counts_beyond_the_dtypes_of_its_bounds(way, lower, upper):
     assert ways(lambda b: total(lower, b))[way](np.asarray(upper)[()]) == expected
     assert functad.jit(total)(lower, upper) == expected
     assert functad.vmap(total)(np.array([lower]), np.array([upper])) == [expected]
+
+
+def test_steps_that_need_values_run_without_rows():
+    def positive(x):
+        return x if np.sum(x) > 0 else -x
+
+    for rows in (np.zeros((0, 3)), np.zeros(0, F32)):
+        for found in (functad.map(positive, rows), functad.grad(lambda x: np.sum(functad.map(positive, x)))(rows)):
+            np.testing.assert_array_equal(found, rows, strict=True)
+
+    def step(c, x):
+        return (c + x, (math.sin(x), c)) if x > 0 else (c, (0.0, c))
+
+    carry, (sines, carries) = functad.scan(step, np.float64(2.0), np.zeros(0))
+    assert carry == 2
+    assert sines.shape == carries.shape == (0,)
+    assert functad.grad(lambda c: functad.scan(step, c, np.zeros(0))[0])(2.0) == 1
+
+
+def test_error_of_a_step_without_rows_names_the_reason_and_the_fix():
+    def refusing(x):
+        if np.sum(x) > 0:
+            raise ValueError("positive!")
+        return x
+
+    with pytest.raises(
+        errors.ControlFlowError, match=r"map of .*refusing, called at .*: there are no rows, so .* Return the empty"
+    ):
+        functad.map(refusing, np.zeros((0, 3)))
+    with pytest.raises(errors.AbstractValueError, match=r"map of .*refusing traces without values"):
+        functad.jit(lambda x: functad.map(refusing, x))(np.zeros((2, 3)))
 
 
 @each_way
