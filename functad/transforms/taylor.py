@@ -383,12 +383,25 @@ def deriv(
 
         functools.update_wrapper(along, f)
         x = given[key]
-        terms, *aux = coefficients("deriv", along, (x,), ([dtype_of(value_of(x)).type(1)],), n, has_aux=has_aux)
+        dtype = dtype_of(value_of(x))
+        power = _power_of_step(int(n), dtype)
+        terms, *aux = coefficients("deriv", along, (x,), ([dtype.type(2.0**power)],), n, has_aux=has_aux)
         leaves, structure = flatten(terms[n])
-        result = structure.unflatten([leaf * float(math.factorial(n)) for leaf in leaves])
+        result = structure.unflatten([leaf * (math.factorial(n) / 2 ** (power * n)) for leaf in leaves])
         return (result, *aux) if aux else result
 
     return derived
+
+
+def _power_of_step(n: int, dtype: np.dtype[Any]) -> int:
+    """Return the power of two by which `deriv` scales the path, so that neither `n!` nor the coefficients overflow.
+
+    The path `x + h t` has the coefficients `h^k f^(k) / k!`. With `h^n` near the square root of `n!`, the coefficients of `exp`
+    do not underflow, and those of `1 / x` do not overflow. `n! / h^n` stays below the square root of the largest number of the
+    dtype. Multiplication by a power of two is exact.
+    """
+    bits = math.log2(math.factorial(n))
+    return max(round(bits / (2 * n)), math.ceil((bits - np.finfo(dtype).maxexp / 2) / n))
 
 
 def _check_number(x: Any, key: int | str, f: Callable[..., Any]) -> None:

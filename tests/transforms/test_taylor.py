@@ -1,6 +1,7 @@
 """Taylor coefficients against mpmath, and against nested derivatives along the path."""
 
 import math
+from fractions import Fraction
 
 import mpmath
 import numpy as np
@@ -119,6 +120,18 @@ def test_in_other_transforms():
     np.testing.assert_allclose(functad.deriv(functad.deriv(np.sin, 2), 2)(0.4), np.sin(0.4))
     points = np.linspace(0.1, 1.0, 5)
     np.testing.assert_allclose(functad.vmap(functad.deriv(np.exp, 3))(points), np.exp(points))
+
+
+def test_factorials_beyond_the_dtype_do_not_overflow():
+    """The references are exact: `(1 / x)^(n) = (-1)^n n! / x^(n + 1)`, and `exp` is its own derivative."""
+    for n in (150, 170, 171, 250):
+        exact = Fraction((-1) ** n * math.factorial(n), 20 ** (n + 1))
+        np.testing.assert_allclose(functad.deriv(lambda x: 1 / x, n)(20.0), float(exact), rtol=1e-12)
+    assert functad.deriv(lambda x: 1 / x, 160)(1.0) == math.factorial(160)
+    for n in (20, 36, 40):
+        found = functad.deriv(np.exp, n)(np.float32(0.5))
+        assert found.dtype == np.float32
+        np.testing.assert_allclose(found, np.exp(0.5), rtol=1e-5)
 
 
 def test_deriv_of_functions_with_array_results():
