@@ -201,8 +201,8 @@ class Primitive(Entry):
             the kind determines it, or if all pairs of arguments of a result have second derivatives.
         raises: `raises(specs, params)` returns the positions of the arguments whose values decide whether NumPy raises an
             error, and a key: calls with the same values there and equal keys raise alike. `None`: no values raise an error.
-        parameters: names of parameters of a user-defined function. A rule that reads such a name gets the parameter, also if the
-            name has another meaning above, such as `rest`.
+        parameters: names of parameters of a user-defined function. A rule that reads such a name gets the parameter, even if
+            the name has another meaning above, such as `rest`.
         owner: the user's object for a primitive with user-defined rules; else `None`.
         lists: the control flow of the lists among its parameters: `branches`, `scan` or `loop`; empty if it has none.
         inner: the `Expressions` of its computation, with one input for each array; `None` if it has none.

@@ -101,6 +101,14 @@ def _copy(a: Any, *, order: str = "K") -> Any:
         return a
 
 
+def of_parts(real: Any, imaginary: Any) -> Any:
+    """Return the complex array with two real parts. `x + 1j * y` is NaN where `y` is infinite, and loses signs of zeros."""
+    shape = spec_of(real).shape
+    out = np.atleast_1d(astype(real, np.result_type(dtype_of(real), np.complex64)))
+    out.imag = imaginary
+    return out if shape else out[0]
+
+
 def copy_alike(array: Any) -> Any:
     """Return a copy with the same memory layout, so that an operation returns a view of the copy if it does of the array.
 

@@ -14,7 +14,7 @@ import numpy as np
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.primitives import batching
 from functad.primitives.arranging.reshape import Calls
-from functad.primitives.elementwise.conversion import laid_out, laid_out_like
+from functad.primitives.elementwise.conversion import laid_out, laid_out_like, of_parts
 from functad.primitives.entry import Primitive
 from functad.primitives.indexing.positions import nonzero
 from functad.primitives.indexing.read import as_number
@@ -235,7 +235,7 @@ def _nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, n
         return as_number(np.copy(x))
     if dtype_of(x).kind == "c":
         real, imaginary = (_nan_to_num(part, copy, nan, posinf, neginf) for part in (np.real(x), np.imag(x)))
-        return real + 1j * imaginary
+        return of_parts(real, imaginary)
     limits = np.finfo(dtype_of(x))
     out = np.where(np.isnan(x), nan, x)
     out = np.where(x == np.inf, float(limits.max) if posinf is None else posinf, out)

@@ -16,12 +16,11 @@ from functad.primitives.arranging.join import concatenate
 from functad.primitives.arranging.pad import PAD
 from functad.primitives.arranging.reshape import Calls, atleast
 from functad.primitives.batching import one_by_one, padded, spread_out, stacked
-from functad.primitives.elementwise.conversion import astype
+from functad.primitives.elementwise.conversion import astype, of_parts
 from functad.primitives.entry import Primitive
 from functad.primitives.indexing.read import as_number, get_item
 from functad.primitives.kinds import composite, general, multilinear
 from functad.primitives.operands import as_operand, concrete, innermost, is_traced
-from functad.primitives.safe import product
 from functad.primitives.signals.differences import array_of
 
 # Convolution
@@ -173,14 +172,31 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
         inside = np.broadcast_to(fp[0], shape_of(x))
     else:
         i = np.minimum(np.maximum(np.searchsorted(xp, x, "right") - 1, 0), n - 2)
-        x0, f0, f1 = _at(xp, i), _at(fp, i), _at(fp, i + 1)
-        width = _at(xp, i + 1) - x0
-        flat = width == 0  # x is at the last two knots, which coincide
-        inside = np.where(flat, f1, f0 + product(f1 - f0, (x - x0) / (width + flat)))
+        ends = _at(xp, i), _at(xp, i + 1), _at(fp, i), _at(fp, i + 1)
+        inside = _on_line(x, *ends)
         inside = np.where(x == x, inside, x)  # NaN stays NaN
     below, above = x < xp[0], x > xp[-1]
     outside = np.where(above, fp[-1] if right is None else right, inside)
     return as_number(np.where(below, fp[0] if left is None else left, outside))
+
+
+def _on_line(x: Any, x0: Any, x1: Any, f0: Any, f1: Any) -> Any:
+    """Return the values at `x` on the lines from `(x0, f0)` to `(x1, f1)`, as NumPy does beside infinities.
+
+    A line that is NaN from its left end is computed from its right end. A NaN at an end, or between equal values, is the value
+    there. The parts of complex values are computed one by one (`arr_interp` in NumPy's compiled_base.c).
+    """
+    if dtype_of(f0).kind == "c":
+        parts = [_on_line(x, x0, x1, part(f0), part(f1)) for part in (np.real, np.imag)]
+        return of_parts(*parts)
+    width = x1 - x0
+    flat = width == 0  # x is at the last two knots, which coincide
+    slope = (f1 - f0) / (width + flat)
+    left, right = slope * (x - x0) + f0, slope * (x - x1) + f1
+    first, last = x == x0, x == x1
+    line = np.where(last | (left != left), right, left)
+    at_end = np.where(last, f1, np.where(first | (f0 == f1), f0, line))
+    return np.where(flat, f1, np.where(line == line, line, at_end))
 
 
 def _at(values: Any, i: Any) -> Any:
