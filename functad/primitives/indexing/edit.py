@@ -20,7 +20,16 @@ from functad.primitives.entry import ENTRIES
 from functad.primitives.indexing.read import get_item, scatter
 from functad.primitives.indexing.sort import scanned_axis
 from functad.primitives.kinds import composite, constant
-from functad.primitives.operands import as_operand, concrete, innermost, is_traced, read_only_view, refuse_out, strong
+from functad.primitives.operands import (
+    as_operand,
+    concrete,
+    innermost,
+    is_number,
+    is_traced,
+    read_only_view,
+    refuse_out,
+    strong,
+)
 from functad.primitives.signals.differences import array_of
 
 _INTP = np.dtype(np.intp)
@@ -199,6 +208,10 @@ def _windows(x: Any, window_shape: Any, axis: Any) -> Any:
         if count < 1:
             raise ValueError("window shape cannot be larger than input array shape")
         before = (slice(None),) * i
+        if n == 0:
+            none = np.expand_dims(np.moveaxis(get_item(x, (*before, slice(0, 0))), i, -1), i)
+            x = np.broadcast_to(none, (*shape_of(x)[:i], count, *shape_of(x)[i + 1 :], 0))
+            continue
         x = np.stack([get_item(x, (*before, slice(start, start + count))) for start in range(n)], -1)
     return x
 
@@ -275,7 +288,10 @@ def _piecewise_samples(array: Any) -> Calls:
 )
 def _piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any:
     x = array_of(x)
-    conditions = [_condition(c, shape_of(x)) for c in ([condlist] if _is_condition(condlist, x) else condlist)]
+    given = [condlist] if _is_condition(condlist, x) else condlist
+    conditions = [_condition(c, shape_of(x)) for c in given]
+    if any(shape_of(condition) != shape_of(conditions[0]) for condition in conditions):
+        raise ValueError("the conditions of np.piecewise have different shapes")
     if len(conditions) == len(funclist) - 1:
         held = conditions[0]
         for condition in conditions[1:]:
@@ -286,7 +302,8 @@ def _piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> A
         raise ValueError(f"with {n} condition(s), either {n} or {n + 1} functions are expected")
     out = np.zeros_like(x)
     for condition, function in zip(conditions, funclist, strict=True):
-        out = np.where(condition, _piece(x, condition, function, args, kw), out)
+        spread = condition.reshape(shape_of(condition) + (1,) * (len(shape_of(x)) - len(shape_of(condition))))
+        out = np.where(spread, _piece(x, condition, function, args, kw), out)
     return laid_out_like(out, x)
 
 
@@ -295,11 +312,23 @@ def _is_condition(condlist: Any, x: Any) -> bool:
     if np.isscalar(condlist) or is_traced(condlist):
         return len(shape_of(condlist)) <= len(shape_of(x))
     first = condlist[0]
-    return len(shape_of(x)) > 0 and not issubclass(type(first), (list, np.ndarray)) and not is_traced(first)
+    is_array = issubclass(type(first), (list, np.ndarray)) or (is_traced(first) and not is_number(first))
+    return len(shape_of(x)) > 0 and not is_array
 
 
 def _condition(given: Any, shape: tuple[int, ...]) -> Any:
-    return np.broadcast_to(astype(array_of(given), np.bool_, copy=False), shape)
+    """Return a condition as a mask of the leading axes of an array, as NumPy indexes with it."""
+    condition = astype(array_of(given), np.bool_, copy=False)
+    own = shape_of(condition)
+    if len(own) > len(shape):
+        raise IndexError(f"too many indices for array: array is {len(shape)}-dimensional, but {len(own)} were indexed")
+    for axis, (count, wanted) in enumerate(zip(own, shape, strict=False)):
+        if count != wanted:
+            raise IndexError(
+                f"boolean index did not match indexed array along axis {axis}; size of axis is {wanted} but size of "
+                f"corresponding boolean axis is {count}"
+            )
+    return condition
 
 
 def _piece(x: Any, condition: Any, function: Any, args: tuple[Any, ...], kw: dict[str, Any]) -> Any:

@@ -187,7 +187,10 @@ def shape_widened(shape: Shape, index: tuple[Any, ...]) -> Shape | None:
             dims.append(1)
             continue
         if part is Ellipsis:
-            stop = len(shape) - sum(type(later) is slice for later in index[number + 1 :])
+            later = index[number + 1 :]
+            if any(other is Ellipsis for other in later):
+                return None  # NumPy raises the error
+            stop = len(shape) - sum(type(other) is slice for other in later)
         elif type(part) is slice and part == _WHOLE:
             stop = axis + 1
         else:

@@ -262,6 +262,14 @@ def partition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect"
     return REORDERED(a, ARGPARTITION(a, kth=_ranks(kth), axis=axis, kind=kind), axis=axis)
 
 
+def _lexsort_batch(primitive: Primitive, size: int, values: Values, batched: Which, params: Params) -> Any:
+    """Sort along the axis of each example. An example of shape `()` has one element, at position 0."""
+    ndims = [len(shape_of(value)) - own for value, own in zip(values, batched, strict=True)]
+    if any(ndims):
+        return along_axis(primitive, size, values, batched, params)
+    return np.full(size, np.lexsort([0] * len(values), params["axis"]))
+
+
 LEXSORT: Primitive = constant(
     np.lexsort,
     sequences=("keys",),
@@ -273,6 +281,6 @@ LEXSORT: Primitive = constant(
         ((array(2, 3),), {"axis": -1}),
     ],
     doc="positions have no derivative",
-    batch=along_axis,
+    batch=_lexsort_batch,
     front=lambda keys, axis=-1: LEXSORT(*map(as_operand, keys), axis=axis),
 )

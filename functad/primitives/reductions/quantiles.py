@@ -160,8 +160,8 @@ def _neighbours(method: str, q: Any, n: Any) -> tuple[Any, Any, Any]:
         place = (np.floor(linear) + np.ceil(linear)) * 0.5
     elif method == "averaged_inverted_cdf":
         place = n * q - 1
-        below = np.floor(place)
-        place = below + np.where(place == below, 0.5, 1.0)
+        below = np.floor(place)  # a weight of 1 keeps the lower element: NumPy's value is NaN if it is infinite
+        return _clipped(below, last), _clipped(below + 1, last), np.where(place == below, 0.5, 1.0)
     elif method in _PLOTTING:
         alpha, beta = _PLOTTING[method]
         place = n * q + (alpha + q * (1 - alpha - beta)) - 1

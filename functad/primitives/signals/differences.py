@@ -129,6 +129,8 @@ def _at_the_end(value: Any, shape: tuple[int, ...], axis: int) -> Any:
 def _ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
     flat = ravel(strong(as_operand(ary)))
     dtype = dtype_of(flat)
+    if dtype.kind == "b":
+        raise TypeError("np.ediff1d subtracts, and NumPy does not subtract booleans. Use np.diff, or x.astype(int).")
     parts = [DIFF(flat, n=1, axis=0)]
     for name, place, value in (("to_begin", 0, to_begin), ("to_end", 2, to_end)):
         if value is not None:
