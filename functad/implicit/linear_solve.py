@@ -159,16 +159,20 @@ class System:
         found: tuple[Any, ...] = LINEAR_SOLVE(*bs, *live, system=replace(self, point=point))
         return found
 
+    def check_square(self) -> None:
+        """Raise `ImplicitError` unless there are as many equations as unknowns."""
+        if _size(self.rs) != _size(self.xs):
+            raise ImplicitError(
+                f"{self.name} gives {_size(self.rs)} equations for {_size(self.xs)} unknowns, at {here()}: "
+                f"there must be one for each."
+            )
+
     # The methods below take plain values only.
 
     def computed(self, bs: Leaves, leaves: Leaves) -> tuple[Any, ...]:
         """Return the solution for plain values."""
         rhs, unknowns = self.sides
-        if _size(rhs) != _size(unknowns):
-            raise ImplicitError(
-                f"{self.name} gives {_size(self.rs)} equations for {_size(self.xs)} unknowns, at {here()}: "
-                f"there must be one for each."
-            )
+        self.check_square()
         if self.method.structured is not None:
             own = self.method.structured[0] if not self.transposed or self.method.symmetric else self.method.structured[1]
             if own is not None:
@@ -264,6 +268,7 @@ def _batch(primitive: Primitive, size: int, values: Leaves, batched: Sequence[bo
     count = len(system.sides[0])
     if not size or any(batched[count:]) or not system.dense or any(isinstance(v, Recorded) for v in values):
         return one_by_one(primitive, size, values, batched, params)
+    system.check_square()
     rhs, unknowns = system.sides
     rows = [[v[i] if b else v for v, b in zip(values[:count], batched, strict=False)] for i in range(size)]
     bs = np.stack([packed(row, rhs, system.transposed, system.name) for row in rows], axis=1)

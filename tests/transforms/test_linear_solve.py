@@ -295,3 +295,23 @@ def test_solvers_are_given_the_parameters_of_their_own_example():
     expressions = functad.make_expressions(f)(A, B)
     for a, b in zip(matrices, sides, strict=True):
         np.testing.assert_allclose(expressions(a, b), f(a, b))
+
+
+@pytest.mark.parametrize("solve", ["dense", None, "gmres"])
+@pytest.mark.parametrize("shape", [(3, 2), (2, 3)])
+def test_matrix_that_is_not_square_is_named_under_every_transform(shape, solve):
+    matrix, message = np.ones(shape), f"gives {shape[0]} equations for {shape[1]} unknowns"
+
+    def solved(b):
+        return functad.custom_linear_solve(lambda x: matrix @ x, b, solve=solve)
+
+    b = np.ones(shape[1])
+    for call in (
+        lambda: solved(b),
+        lambda: functad.grad(lambda b: np.sum(solved(b)))(b),
+        lambda: functad.vmap(solved)(np.stack([b, b])),
+        lambda: functad.vmap(functad.grad(lambda b: np.sum(solved(b))))(np.stack([b, b])),
+        lambda: functad.jacobian(solved)(b),
+    ):
+        with pytest.raises(ImplicitError, match=message):
+            call()
