@@ -271,7 +271,24 @@ def _reasons_to_raise(equation: Equation, specs: Sequence[ArraySpec]) -> set[Any
     if reason is None:
         return set()
     deciding = tuple([s if type(s) is int else id(s.value) for s in [equation.inputs[i] for i in reason[0]]])  # type: ignore[union-attr]
-    return {(deciding, reason[1])} if any(type(equation.inputs[i]) is int for i in reason[0]) else set()
+    by_constants = all(isinstance(equation.inputs[i], Constant) for i in reason[0])
+    return set() if by_constants and not _raises_anyway(equation, given) else {(deciding, reason[1])}
+
+
+def _raises_anyway(equation: Equation, given: Sequence[ArraySpec]) -> bool:
+    """Return `True` if an elementwise equation raises for ones in place of its variables, such as `x ** -1` of integers."""
+    primitive = equation.primitive
+    if primitive.kind != "elementwise" or any(spec.size == 0 for spec in given):
+        return False
+    sources = zip(equation.inputs, given, strict=True)
+    values = [s.value if isinstance(s, Constant) else np.ones((1,) * spec.ndim, spec.dtype) for s, spec in sources]
+    if any(isinstance(value, Recorded) for value in values):
+        return False
+    try:
+        primitive.compute(*values, **equation.params)
+    except (ValueError, ZeroDivisionError):
+        return True
+    return False
 
 
 def without_idle(expressions: Expressions) -> Expressions:

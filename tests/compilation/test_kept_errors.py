@@ -124,3 +124,27 @@ def test_variables_are_not_assigned_if_an_unused_operation_raises():
     with pytest.raises(IndexError):
         step(X, BAD)
     np.testing.assert_array_equal(np.asarray(variable), X)
+
+
+@pytest.mark.parametrize("backend", ["llvm", "numpy"])
+@pytest.mark.parametrize("exponent", [-1, np.int64(-1), np.array([-1, 2]), 2, np.array([1, 2])])
+def test_integer_power_by_a_known_exponent(exponent, backend):
+    def plain(n):
+        np.power(n, exponent)
+        return n * 2
+
+    def in_steps(n):
+        return functad.fori_loop(0, 2, lambda i, c: (plain(n), c + i)[1], n)
+
+    n = np.array([1, 2])
+    for f in (plain, in_steps):
+        if np.any(np.asarray(exponent) < 0):
+            with pytest.raises(ValueError, match="negative integer powers"):
+                f(n)
+            with pytest.raises(ValueError, match="negative integer powers"):
+                functad.jit(f, backend=backend)(n)
+        else:
+            np.testing.assert_array_equal(functad.jit(f, backend=backend)(n), f(n))
+    if np.ndim(exponent) == 0:
+        none = np.zeros(0, int)
+        np.testing.assert_array_equal(functad.jit(plain, backend=backend)(none), plain(none))
