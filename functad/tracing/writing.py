@@ -226,6 +226,36 @@ def _with_dtype(
     return given.args, given.kwargs
 
 
+def _in_common_dtype(args: Any, keywords: dict[str, Any], out: Any) -> dict[str, Any]:
+    """Return the keywords of `np.einsum` with the `dtype` that NumPy uses for a given `out`: the common dtype of all arrays.
+
+    Raises:
+        TypeError: the results cannot be cast to the dtype of `out`.
+    """
+    if keywords.get("dtype") is None:
+        operands = [as_operand(a) for a in args if not isinstance(a, (str, list, tuple)) and a is not Ellipsis]
+        keywords = keywords | {"dtype": np.result_type(*map(dtype_of, operands), dtype_of(out))}
+    dtype, own, casting = np.dtype(keywords["dtype"]), dtype_of(out), keywords.get("casting", "safe")
+    if not (np.can_cast(dtype, own, casting) and np.can_cast(own, dtype, casting)):  # it adds to `out`
+        raise TypeError(f"einsum cannot cast between {dtype} and {own}, the dtype of out=, by the rule {casting!r}")
+    return keywords
+
+
+def _check_dtype(name: str, out: Any, result: Any) -> None:
+    """Raise, as NumPy does, if a function does not take an `out` of this dtype.
+
+    Raises:
+        TypeError: the function copies `out` to the dtype of its result first, and that is no safe cast.
+        ValueError: `np.dot` takes only its own dtype.
+    """
+    own, wanted = dtype_of(out), dtype_of(result)
+    if name in _COPIED and not np.can_cast(own, wanted, "safe"):
+        raise TypeError(f"Cannot cast array data from {own!r} to {wanted!r} according to the rule 'safe'")
+    if name == "dot" and own != wanted:
+        raise ValueError(f"output array is not acceptable: np.dot writes {wanted!r}, and out= has {own!r}")
+
+
+_COPIED = frozenset({"argmax", "argmin", "nanargmax", "nanargmin", "take", "compress"})
 _SCANS = frozenset({"accumulate", "cumprod", "cumsum", "nancumprod", "nancumsum"})
 
 
@@ -242,11 +272,15 @@ def into(call: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
     ufunc = _reduced_by(call)
     if ufunc is not None and isinstance(several[0], Recorded):
         args, keywords = _with_dtype(call, ufunc, args, keywords, several[0])
+    name = getattr(call, "__name__", "")
+    if call is np.einsum and isinstance(several[0], Recorded):
+        keywords = _in_common_dtype(args, keywords, several[0])
     found = call(*args, **keywords)
     results = found if isinstance(found, tuple) else (found,)
     for out, result in zip(several, results, strict=True):
         if isinstance(out, Recorded):
-            if getattr(call, "__name__", "") in _SCANS and shape_of(out) != shape_of(result):
+            _check_dtype(name, out, result)
+            if name in _SCANS and shape_of(out) != shape_of(result):
                 raise AssignmentError(
                     f"out= of shape {shape_of(out)} for a result of shape {shape_of(result)}, at {here()}: NumPy would fill a "
                     f"part of it. Give an array of the shape of the result."
@@ -254,6 +288,8 @@ def into(call: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
             kept: Any = out
             chosen = result if where is True else np.where(where, result, kept)
             casting = kwargs.get("casting", "same_kind")
+            if name in _COPIED and dtype_of(result).kind in "iu":
+                casting = "unsafe"
             if ufunc is not None and dtype_of(out).kind in "biu":  # NumPy's reductions write integers without a casting rule
                 casting = "unsafe"
                 chosen = astype(as_operand(chosen), dtype_of(out), copy=False) if _keeps_derivative(chosen, out) else chosen

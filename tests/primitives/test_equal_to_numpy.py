@@ -82,3 +82,38 @@ def test_gradient_of_a_piecewise_function_of_rows():
     for gradient in (functad.grad(total), functad.jit(functad.grad(total))):
         np.testing.assert_allclose(gradient(X), expected)
     np.testing.assert_allclose(functad.vmap(functad.grad(total))(np.stack([X, X])), [expected, expected])
+
+
+OUTS = {
+    "einsum": lambda a, out: np.einsum("ij,j->i", a, a[0], out=out),
+    "einsum with lists of axes": lambda a, out: np.einsum(a, [0, 1], [0], out=out),
+    "einsum with a dtype": lambda a, out: np.einsum("ij,j->i", a, a[0], out=out, dtype=np.float64),
+    "dot": lambda a, out: np.dot(a, a[0], out=out),
+    "argmax": lambda a, out: np.argmax(a, axis=1, out=out),
+    "nanargmin": lambda a, out: np.nanargmin(a, axis=1, out=out),
+    "take": lambda a, out: np.take(a[0], [0, 1], out=out),
+}
+
+
+@pytest.mark.parametrize("way", ["listed", "batched", "compiled"])
+@pytest.mark.parametrize("own", [np.float64, np.int8])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64, np.int32, np.int8, np.complex128])
+@pytest.mark.parametrize("name", list(OUTS))
+def test_results_and_errors_of_out_with_another_dtype(name, dtype, own, way):
+    def f(a, out):
+        out = out.copy()
+        OUTS[name](a, out)
+        return out
+
+    a, out = np.array([[100, 100, 27], [3, 1, 2]], own), np.zeros(2, dtype)
+    try:
+        expected = f(a, out)
+    except (TypeError, ValueError) as error:
+        with pytest.raises(type(error)):
+            ways(f)[way](a, out)
+        return
+    if dtype(0).dtype.kind == "i" and own is np.float64 and name == "take":
+        with pytest.raises(functad.errors.UnsupportedError):  # the derivative would be lost
+            ways(f)[way](a, out)
+        return
+    np.testing.assert_array_equal(ways(f)[way](a, out), expected, strict=True)
