@@ -86,8 +86,8 @@ class Again:
 
         The careful program leaves out the last leaves of `out` that are computed only because that may raise an error.
         """
-        if self._make is not None:
-            self._program, self._make = self._make(), None
+        if (make := self._make) is not None:  # read once: another thread may set it to `None` after the test
+            self._program, self._make = make(), None
         if self._program is None:
             return tuple(out)
         with np.errstate(all="ignore"):  # the quick program has warned

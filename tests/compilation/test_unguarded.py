@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +11,7 @@ import numpy as np
 import pytest
 
 import functad
+from functad.backends.careful import Again
 
 X = np.array([0.0, 1.0, -2.0, np.inf, 3.0, -0.0, 0.5])
 
@@ -103,3 +106,28 @@ def test_many_elements_are_looked_through_too() -> None:
 
 def test_no_element_is_no_nan() -> None:
     assert functad.jit(functad.grad(entropy), backend="numpy")(np.zeros(0)).shape == (0,)
+
+
+@pytest.mark.parametrize("line", range(1, 5))
+def test_two_threads_may_need_the_careful_program_at_once(line):
+    """Another thread needs the program before the first thread runs a line."""
+    again = Again(lambda: lambda leaves: leaves)
+    found: list[Any] = []
+    lines = iter(range(1, 100))
+
+    def other_first(frame: Any, event: str, _: Any) -> Any:
+        if frame.f_code is not Again.__call__.__code__:
+            return None
+        if event == "line" and next(lines) == line:
+            thread = threading.Thread(target=lambda: found.append(again((np.nan,), (1.0,))))
+            thread.start()
+            thread.join()
+        return other_first
+
+    before = sys.gettrace()
+    try:
+        sys.settrace(other_first)
+        found.append(again((np.nan,), (1.0,)))
+    finally:
+        sys.settrace(before)
+    assert found == [(1.0,), (1.0,)]
