@@ -63,7 +63,7 @@ class Compiler(Programs):
 
     Attributes:
         f: the function.
-        argnums: positions of the arguments that are static.
+        argnums: positions of the arguments that are static. Negative positions count from the last argument of a call.
         argnames: their names.
         backend: what compiles.
         exact: no bit of a result is to be another than that of the operations that were traced.
@@ -173,9 +173,10 @@ class Compiler(Programs):
         """Return the leaves of arguments, how they are put together, and what is equal for calls that one list serves."""
         static: list[Any] = []
         if self.argnums or self.argnames:
-            static = [(i, without_owner(args[i])) for i in sorted(self.argnums) if i < len(args)]
+            argnums = sorted({i + len(args) if i < 0 else i for i in self.argnums} & set(range(len(args))))
+            static = [(i, without_owner(args[i])) for i in argnums]
             static += [(name, without_owner(kwargs[name])) for name in sorted(self.argnames & kwargs.keys())]
-            args = tuple([Static(a) if i in self.argnums else a for i, a in enumerate(args)])
+            args = tuple([Static(a) if i in argnums else a for i, a in enumerate(args)])
             kwargs = {name: Static(a) if name in self.argnames else a for name, a in kwargs.items()}
         usual = None if kwargs else structure_of_call(args)
         leaves, structure = flatten((args, kwargs)) if usual is None else (list(args), usual)
@@ -394,7 +395,8 @@ def jit(
     Args:
         f: a function of NumPy code; without it a decorator is returned.
         static_argnums: positions of arguments that are not traced: for each value the function is compiled anew. They must be
-            hashable. What is no array or number is static without being named.
+            hashable. What is no array or number is static without being named. Negative positions count from the last
+            parameter, or from the last argument of a call if `f` has a parameter such as `*args`.
         static_argnames: names of such arguments. Either option holds however the argument is passed.
         backend: what compiles: `"llvm"` (machine code; it needs the extra `jit`), `"numpy"`, or the best of these that is
             installed; or `"xla"` (it needs the extra `xla`: JAX), for what other devices than the processor compute.

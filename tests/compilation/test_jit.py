@@ -194,6 +194,28 @@ def test_static_arguments_are_static_however_they_are_passed() -> None:
         functad.jit(power, static_argnames="m")
     anything = functad.jit(lambda x, **options: x * options["n"], static_argnames="n")
     assert anything(3.0, n=2) == 6.0
+    with pytest.raises(errors.InputError, match=r"power, at .* has -3; its positional arguments are x, n\."):
+        functad.jit(power, static_argnums=-3)
+
+
+def test_negative_positions_of_static_arguments_count_from_the_end_of_a_call() -> None:
+    def last(x: Any, *others: Any) -> Any:
+        return x * "ab".index(others[-1]) + range(5)[others[-2]] if len(others) > 1 else x * range(5)[others[0]]
+
+    class Unsigned:
+        __signature__ = "unknown"
+
+        def __call__(self, x: Any, n: int) -> Any:
+            return x * range(5)[n]
+
+    both = functad.jit(last, static_argnums=(-1, -2))
+    assert (both(2.0, 1.0, 3, "b"), both(2.0, 1.0, 4, "a"), both(2.0, 1.0, 3, "b")) == (5.0, 4.0, 5.0)
+    assert both.cache_info() == (1, 2, 2)
+    single = functad.jit(last, static_argnums=-1)
+    assert (single(2.0, 3), single(2.0, 4), functad.grad(single)(2.0, 3)) == (6.0, 8.0, 3.0)
+    unsigned = functad.jit(Unsigned(), static_argnums=-1)
+    assert (unsigned(2.0, 3), unsigned(2.0, 4), unsigned(5.0, 3)) == (6.0, 8.0, 15.0)
+    assert functad.jit(lambda *xs: xs[0] * len(xs), static_argnums=-5)(2.0, 1.0) == 4.0
 
 
 def test_what_is_lowered_says_what_it_is() -> None:
