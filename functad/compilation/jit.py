@@ -35,6 +35,7 @@ from functad.compilation.simplify import simplified
 from functad.compilation.trace import Again, Trace
 from functad.errors import InputError, RecompileWarning
 from functad.exact_keys import Exact, exact_key
+from functad.expressions.expressions import Expressions
 from functad.expressions.spec import PLAIN, PYTHON_SCALARS, is_array, spec_of, type_of
 from functad.places import call_of, here, name_of, warn
 from functad.primitives.operands import foreign_rules, is_of_jax
@@ -272,12 +273,15 @@ class Compiler(Programs):
                 trace = traced(CAREFUL)
             elif trace.derives and holds_chunks(own_leaves, trace.expressions):  # tasks do not look for a NaN
                 trace = traced(ELEMENTWISE)
+            elif trace.derives and trace.captured and PASS.get():
+                trace = traced(PASS.get())
             own = simplified(trace.expressions, self.exact, fused=self.backend.fuses)
         backend = in_chunks(self.backend, own_leaves, own) or self.backend
-        careful = again.expressions if trace.derives and backend is self.backend and not STRICT.get() else None
-        program = CompiledList(own, backend, f, self.exact, trace.expressions, self.shares, careful, trace.checked)
-        entry = Entry(trace, program)
+        guarded = trace.derives and backend is self.backend and not STRICT.get()
+        entry = self._entry(trace, own, backend, again.expressions if guarded and not trace.captured else None)
         self.misses += 1
+        if trace.captured and guarded and not PASS.get():
+            entry.careful = lambda: self._entry(found := traced(CAREFUL), found.expressions, self.backend)
         if not trace.captured:  # a list with Tensors of other traces is good for this call alone
             self.last_miss = key, self._nearest(key)
             self.keep(key, entry)
@@ -289,6 +293,15 @@ class Compiler(Programs):
                     )
                 )
         return entry
+
+    def _entry(
+        self, trace: Trace, own: Expressions, backend: Backend, careful: Callable[[], Expressions] | None = None
+    ) -> Entry:
+        """Return the entry of a trace and its simplified list."""
+        program = CompiledList(
+            own, backend, self.f, self.exact, trace.expressions, self.shares, careful, trace.checked, trace.checks
+        )
+        return Entry(trace, program)
 
     def _nearest(self, key: Any) -> Any:
         """Return the key of the compiled list whose arguments are most like those of another key."""

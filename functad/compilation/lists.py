@@ -2,6 +2,10 @@
 
 A call with Tensors among its arrays is recorded as one operation. Its derivatives are traced once, without values: the list of
 values and cotangents together is cut into a forward list, which also gives what the other needs, and a backward list.
+
+A function with derivatives has one list for each pass of `functad.primitives.safe.PASS`. A program of the quick list runs the
+careful list if its results have a NaN. A trace without values records the list of its own pass and notes the derivatives among
+the results, so its own program looks for a NaN in the results that depend on them.
 """
 
 from __future__ import annotations
@@ -13,25 +17,27 @@ import numpy as np
 
 from functad.backends.backend import Backend, find
 from functad.backends.careful import Again
-from functad.backends.numpy_source import NumpyProgram
 from functad.compilation.collector import collector_paused
 from functad.compilation.forms import Forms, made
 from functad.compilation.residuals import worth_keeping
 from functad.compilation.shared import shared_program
 from functad.compilation.simplify import simplified
 from functad.compilation.unguarded import unguarded
+from functad.errors import EscapedTensorError
 from functad.expressions.expressions import Constant, Expressions, evaluate, inner_lists
 from functad.expressions.records import mark_reached, marks_at
 from functad.expressions.spec import PLAIN, ArraySpec, is_inexact, spec_of
+from functad.forks import cached_property
 from functad.primitives.safe import CAREFUL, ELEMENTWISE, PASS, QUICK
 from functad.rules.call import apply
 from functad.rules.rules import Rules
 from functad.settings import setting
-from functad.tracing.traces.abstract import AbstractRecorder
+from functad.tracing.traces.abstract import DERIVATIVES, AbstractRecorder
 from functad.tracing.traces.base import Recorded
 from functad.transforms.abstract import listed
 from functad.transforms.closed_lists import extract
 from functad.transforms.leaves import pull_leaves, pulled_with_results, pushed, replaced
+from functad.transforms.walks.zero_wins import has_nan_below
 from functad.trees.builder import builder
 from functad.trees.structure import LEAF, Structure
 
@@ -48,9 +54,11 @@ class CompiledList:
         exact: whether lists that are derived from it are simplified so that no bit of their results changes.
         traced: the list before it was simplified, which says what results of shape `()` are.
         shares: whether the program is kept for other functions with the same list.
-        careful: traces the function again, for a careful pass; computed where a NaN is among the results. `None` if no
-            derivatives are in the list.
+        careful: traces the function again, in the present pass, for the results without checks. `None` if no derivatives are
+            in the list.
         checked: positions of the results that depend on derivatives.
+        checks: the number of results at the end that are computed only because that may raise an error.
+        inner: lists within the list that have derivatives, with the slots of these.
     """
 
     def __init__(
@@ -63,6 +71,8 @@ class CompiledList:
         shares: bool = False,
         careful: Callable[[], Expressions] | None = None,
         checked: Sequence[int] = (),
+        checks: int = 0,
+        inner: Sequence[tuple[Expressions, list[int]]] = (),
     ) -> None:
         self.expressions = expressions
         self.forms = Forms(expressions if traced is None else traced)
@@ -72,9 +82,11 @@ class CompiledList:
         self.shares = shares
         self._careful = careful
         self._checked = checked if careful is not None else ()
+        self._checks = checks
+        self._inner = inner
         self._program: Callable[[Sequence[Any]], Sequence[Any]] | None = None
         self._rules: dict[tuple[int, ...], Rules] = {}
-        self._splits: dict[tuple[int, ...], Split] = {}
+        self._splits: dict[tuple[tuple[int, ...], int], Split] = {}
         self._others: dict[Any, CompiledList] = {}
 
     def compiled(self) -> Any:
@@ -101,16 +113,29 @@ class CompiledList:
         return self.backend.compile(plain.expressions, careful=own, finite=plain.finite, **watch)
 
     def _careful_program(self, now: int = CAREFUL) -> Callable[[Sequence[Any]], Sequence[Any]] | None:
-        """Return the program of the careful list; `None` if the function, traced again, takes or gives other leaves."""
-        own = self.expressions
-        with collector_paused(), setting(PASS, now):
-            found = self._careful()  # type: ignore[misc]
-        results = found.results
-        if found.specs[: len(found.inputs)] != own.specs[: len(own.inputs)] or results != own.results[: len(results)]:
-            return None
-        own, forms = self._simplified(found), Forms(found)
-        program = NumpyProgram(own, exact=self.exact) if self.backend.plain is None else self.backend.compile(own)
-        return lambda leaves: forms.fitted(program(leaves), leaves)
+        """Return the program of the list for a careful pass; `None` if there is no such list."""
+        found = self._in_pass(now)
+        return None if found is self else found
+
+    def _in_pass(self, now: int) -> CompiledList:
+        """Return the list of the same function for a derivative pass, without the checks at the end.
+
+        It is this list if there are no derivatives, or if the function, traced again, takes or gives other leaves.
+        """
+        if now == QUICK or self._careful is None:
+            return self
+        key = "pass", now
+        if key not in self._others:
+            own, count = self.expressions, len(self.expressions.outputs) - self._checks
+            try:
+                with collector_paused(), setting(PASS, now):
+                    found = self._careful()
+            except EscapedTensorError:  # an outer trace whose Tensors the function reads has ended
+                return self
+            alike = found.specs[: len(found.inputs)] == own.specs[: len(own.inputs)] and found.results == own.results[:count]
+            careful = self.backend.plain is None and now == CAREFUL
+            self._others[key] = self._list(found, find("numpy", self.exact) if careful else None) if alike else self
+        return self._others[key]
 
     def __call__(self, arrays: Sequence[Any]) -> Sequence[Any]:
         """Return the results for arrays; with a Tensor among them the call is recorded as one operation."""
@@ -121,9 +146,35 @@ class CompiledList:
             return self.forms.fitted((self._program or self.compiled())(arrays), arrays)
         newest = max((a for a in arrays if isinstance(a, Recorded)), key=lambda a: a.recorder.serial)
         if isinstance(newest.recorder, AbstractRecorder) or not self.expressions.outputs:  # a record has results
-            return evaluate(self._inlined(), arrays)
+            return self._recorded(arrays)
         active = tuple([i for i, a in enumerate(arrays) if isinstance(a, Recorded) and is_inexact(a)])
         return apply(self.rules(active), arrays)
+
+    def _recorded(self, arrays: Sequence[Any]) -> Sequence[Any]:
+        """Return the results for Tensors of a batch, or of a trace without values, from the equations of the list.
+
+        A trace without values records the list of its pass. In a batch, a NaN is followed by the careful list.
+        """
+        own, checked = self._in_pass(PASS.get()), list[Any]()
+        if own is self:
+            checked = evaluate(self._inlined(), arrays)
+            if not self._has_nan(checked) or (own := self._in_pass(CAREFUL)) is self:
+                self._note()
+                return checked
+        elif self._checks:
+            checked = evaluate(self._inlined(), arrays)
+        own._note()
+        outs = evaluate(own._inlined(), arrays)
+        return [*outs, *checked[len(outs) :]]
+
+    def _note(self) -> None:
+        """Note the lists with derivatives within the list for the trace that records it."""
+        if self._inner and (noted := DERIVATIVES.get()) is not None:
+            noted.extend(self._inner)
+
+    def _has_nan(self, outs: Sequence[Any]) -> bool:
+        """Return `True` if a NaN is in a result that depends on derivatives; a trace without values notes these results."""
+        return bool(self._checked) and has_nan_below([outs[i] for i in self._checked])
 
     def _inlined(self) -> Expressions:
         """Return the list for a trace that goes on: the simpler one, unless numbers became arrays in it, or arrays numbers."""
@@ -152,23 +203,24 @@ class CompiledList:
     def rules(self, active: tuple[int, ...]) -> Rules:
         """Return how a call is computed and differentiated by the arrays at some positions."""
         if active not in self._rules:
-            finite = _has_finite_constants(self.expressions)
 
             def forward(*arrays: Any) -> tuple[tuple[Any, ...], Any]:
-                first, _, inputs, _ = self._split(active)
-                outs = first(arrays)
-                count = len(self.expressions.outputs)
-                values = self.forms.fitted(self.backend.handed_on(outs[:count]), arrays)
-                kept = [*outs[count:], *[arrays[i] for i in inputs]]
-                # Without residuals the derivatives are constants, and finite constants need no careful pass.
-                return tuple(values), (kept, arrays if kept or not finite else None)
+                now, own = PASS.get(), self._in_pass(PASS.get())
+                values, kept = own._forward(active, arrays, now)
+                which = now
+                if not now and self._has_nan(values) and (careful := self._in_pass(CAREFUL)) is not self:
+                    which = CAREFUL
+                    values, kept = careful._forward(active, arrays, now)
+                absent = [np.zeros(spec.shape, spec.dtype)[()] for spec in self.expressions.results[len(values) :]]
+                return (*values, *absent), (which, now, *kept)
 
             def backward(kept: Any, gs: Sequence[Any]) -> list[Any]:
-                _, second, _, wanted = self._split(active)
-                floats = [g for g, spec in zip(gs, self.expressions.results, strict=True) if is_inexact(spec)]
-                residuals, arrays = kept
-                if arrays is not None and PASS.get() == CAREFUL:
-                    found = self._pull_carefully(wanted, arrays, floats)
+                which, before, residuals, arrays = kept
+                own, now = self._in_pass(which), PASS.get()
+                _, second, _, wanted = own._split(active, before)
+                floats = [g for g, spec in zip(gs, own.expressions.results, strict=False) if is_inexact(spec)]
+                if arrays is not None and now not in (QUICK, before):
+                    found = own._pull_again(wanted, arrays, floats)
                 else:
                     found = second([*residuals, *floats])
                 return replaced([None] * len(self.expressions.inputs), wanted, self.backend.handed_on(found))
@@ -183,44 +235,83 @@ class CompiledList:
                 lambda *specs: tuple(map(spec_of, self.expressions.results)),
                 name="jit",
                 inner=self.expressions,
+                inlines=True,
             )
         return self._rules[active]
 
-    def _derived(
-        self, key: Any, f: Callable[..., Sequence[Any]], specs: Sequence[ArraySpec], *, careful: bool = False
-    ) -> CompiledList:
-        """Return another list, traced from a function of leaves, that is kept by a key.
+    def _forward(self, active: tuple[int, ...], arrays: Sequence[Any], now: int) -> tuple[tuple[Any, ...], Any]:
+        """Return the results, and the residuals and arrays for the backward list that is traced in a pass."""
+        first, _, inputs, _ = self._split(active, now)
+        outs = first(arrays)
+        count = len(self.expressions.outputs)
+        values = self.forms.fitted(self.backend.handed_on(outs[:count]), arrays)
+        kept = [*outs[count:], *[arrays[i] for i in inputs]]
+        # Without residuals the derivatives are constants, and finite constants need no careful pass.
+        return tuple(values), (kept, arrays if kept or not self._is_finite else None)
+
+    @cached_property
+    def _is_finite(self) -> bool:
+        """`True` if no constant of the list is infinite or NaN."""
+        return _has_finite_constants(self.expressions)
+
+    def _derived(self, key: Any, f: Callable[..., Sequence[Any]], specs: Sequence[ArraySpec]) -> CompiledList:
+        """Return a list of derivatives in the present pass, traced from a function of leaves, that is kept by a key.
+
+        NumPy computes the list of a careful pass.
 
         Args:
             key: the key.
             f: the function.
             specs: the specs of its leaves.
-            careful: an exact zero wins in the derivatives; NumPy computes the list.
         """
-        key = key, careful
+        now = PASS.get()
+        key = key, now
         if key not in self._others:
-            with setting(PASS, CAREFUL if careful else QUICK):
-                found = listed(AbstractRecorder("jit", self.function), lambda *own: tuple(f(*own)), tuple(specs), {})[0]
-            self._others[key] = self._list(_flat(found), find("numpy") if careful else self.backend)
+            found, inner = self._traced(f, specs)
+            self._others[key] = self._list(found, find("numpy") if now == CAREFUL else None, inner)
         return self._others[key]
 
-    def _list(self, expressions: Expressions, backend: Backend | None = None) -> CompiledList:
-        backend = self.backend if backend is None else backend
-        return CompiledList(self._simplified(expressions), backend, self.function, self.exact, expressions, self.shares)
+    def _traced(
+        self, f: Callable[..., Sequence[Any]], specs: Sequence[ArraySpec]
+    ) -> tuple[Expressions, list[tuple[Expressions, list[int]]]]:
+        """Return the list of a function of leaves, and the lists within it that have derivatives."""
+        noted: list[tuple[Expressions, list[int]]] = []
+        with setting(DERIVATIVES, noted):
+            found = listed(AbstractRecorder("jit", self.function), lambda *own: tuple(f(*own)), tuple(specs), {})[0]
+        return _flat(found), [(inner, slots) for inner, slots in noted if inner is not found]
+
+    def _list(
+        self,
+        expressions: Expressions,
+        backend: Backend | None = None,
+        inner: Sequence[tuple[Expressions, list[int]]] = (),
+        **checks: Any,
+    ) -> CompiledList:
+        return CompiledList(
+            self._simplified(expressions),
+            self.backend if backend is None else backend,
+            self.function,
+            self.exact,
+            expressions,
+            self.shares,
+            inner=inner,
+            **checks,
+        )
 
     def _simplified(self, expressions: Expressions) -> Expressions:
         return simplified(expressions, self.exact, fused=self.backend.fuses)
 
-    def _split(self, active: tuple[int, ...]) -> Split:
-        """Return the forward and the backward list for the derivatives by some inputs.
+    def _split(self, active: tuple[int, ...], now: int) -> Split:
+        """Return the forward and the backward list for the derivatives by some inputs, traced in a pass.
 
         Returns:
             Both lists; the inputs that the backward one takes after what the forward one kept; and those that have a cotangent.
         """
-        if active not in self._splits:
-            with collector_paused(), setting(PASS, QUICK):
-                self._splits[active] = self._made_split(active)
-        return self._splits[active]
+        key = active, now
+        if key not in self._splits:
+            with collector_paused(), setting(PASS, now):
+                self._splits[key] = self._made_split(active)
+        return self._splits[key]
 
     def _made_split(self, active: tuple[int, ...]) -> Split:
         own = self.expressions
@@ -239,7 +330,8 @@ class CompiledList:
 
         seeds = [ArraySpec(spec.shape, spec.dtype) for spec in results if is_inexact(spec)]
         specs = (*own.specs[:count], *seeds)
-        whole = self._simplified(_flat(listed(AbstractRecorder("jit", self.function), joint, specs, {})[0]))
+        found, inner = self._traced(joint, specs)
+        whole = self._simplified(found)
         slots = range(count, count + len(seeds))
         reached = mark_reached(marks_at(slots, len(whole.specs)), by_slot(whole))
         outs, cts = whole.outputs[: len(results)], whole.outputs[len(results) :]
@@ -252,20 +344,23 @@ class CompiledList:
         second = extract(
             whole, [*kept, *inputs, *slots], cts, [*later, *[names[i] for i in inputs], *[names[i] for i in slots]]
         )
-        return self._list(first), self._list(second), inputs, wanted
+        backend = find("numpy") if PASS.get() == CAREFUL else None
+        return self._list(first, backend), self._list(second, backend, inner), inputs, wanted
 
-    def _pull_carefully(self, wanted: Sequence[int], arrays: Sequence[Any], gs: Sequence[Any]) -> Sequence[Any]:
-        """Return the cotangents of the wanted inputs, where an exact zero wins. All values are computed again."""
+    def _pull_again(self, wanted: Sequence[int], arrays: Sequence[Any], gs: Sequence[Any]) -> Sequence[Any]:
+        """Return the cotangents of the wanted inputs in the present pass. All values are computed again."""
         own, count = self.expressions, len(self.expressions.inputs)
 
         def back(*given: Any) -> list[Any]:
             return pull_leaves(lambda *leaves: evaluate(own, leaves), given[:count], given[count:], wanted)
 
         seeds = [ArraySpec(spec.shape, spec.dtype) for spec in own.results if is_inexact(spec)]
-        return self._derived(("pull", *wanted), back, (*own.specs[:count], *seeds), careful=True)([*arrays, *gs])
+        return self._derived(("pull", *wanted), back, (*own.specs[:count], *seeds))([*arrays, *gs])
 
     def _push(self, primals: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
         """Return the tangents of the results."""
+        if (careful := self._in_pass(PASS.get())) is not self:
+            return [*careful._push(primals, tangents), *[None] * self._checks]
         own = self.expressions
         moving = tuple([i for i, t in enumerate(tangents) if t is not None and is_inexact(own.specs[i])])
         floats = [i for i, spec in enumerate(own.results) if is_inexact(spec)]
@@ -279,23 +374,31 @@ class CompiledList:
 
         count = len(own.inputs)
         specs = [*own.specs[:count], *[ArraySpec(own.specs[i].shape, own.specs[i].dtype) for i in moving]]
-        program = self._derived(("push", moving), along, specs, careful=PASS.get() == CAREFUL)
-        found = program([*primals, *[tangents[i] for i in moving]])
+        found = self._derived(("push", moving), along, specs)([*primals, *[tangents[i] for i in moving]])
         return replaced([None] * len(own.outputs), floats, self.backend.handed_on(found))
 
     def _batch(self, size: int, values: Sequence[Any], batched: Sequence[bool]) -> tuple[Any, ...]:
         """Return the results for all examples of a batch."""
         from functad.transforms.vmap import vmap  # noqa: PLC0415 - few programs batch what they compile
 
-        own, axes = self.expressions, tuple([0 if flag else None for flag in batched])
+        axes = tuple([0 if flag else None for flag in batched])
         specs = [
-            ArraySpec((size, *spec.shape), spec.dtype) if flag else spec for spec, flag in zip(own.specs, batched, strict=False)
+            ArraySpec((size, *spec.shape), spec.dtype) if flag else spec
+            for spec, flag in zip(self.expressions.specs, batched, strict=False)
         ]
 
-        def every(*given: Any) -> Any:
-            return vmap(lambda *leaves: tuple(evaluate(own, leaves)), in_axes=axes, axis_size=size)(*given)
+        def every() -> tuple[Expressions, list[tuple[Expressions, list[int]]]]:
+            own = self._in_pass(PASS.get()).expressions
+            one = vmap(lambda *leaves: tuple(evaluate(own, leaves)), in_axes=axes, axis_size=size)
+            return self._traced(one, specs)
 
-        return tuple(self.backend.handed_on(self._derived(("batch", size, tuple(batched)), every, specs)(values)))
+        key = "batch", size, axes
+        if key not in self._others:
+            with setting(PASS, QUICK):
+                found, inner = every()
+            careful = None if self._careful is None else lambda: every()[0]
+            self._others[key] = self._list(found, None, inner, careful=careful, checked=self._checked, checks=self._checks)
+        return tuple(self.backend.handed_on(self._others[key](values)))
 
 
 def _flat(expressions: Expressions) -> Expressions:

@@ -22,6 +22,7 @@ from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import resolve
 from functad.tracing.traces.idle import idle, is_plain
 from functad.transforms.outside import Outside
+from functad.transforms.walks.zero_wins import has_nan_below
 from functad.trees.structure import LEAF
 
 MAX_ENTRIES = 256
@@ -96,6 +97,8 @@ class Entry:
         strict: the same for arguments that are just as the code reads them, which it finds out itself.
         outside: the state that the function can read, as it was when a call under a trace looked for Tensors.
         used: the number of hits of the function at the last call that looked the entry up.
+        careful: makes the entry that computes a call after all, if a NaN is in a result that depends on derivatives. `None` if
+            the list has no derivatives, or no Tensors of other traces: then the program has a careful list.
         watched: references to the static arguments that are held weakly; the entry is dropped when one of them is freed.
     """
 
@@ -109,11 +112,12 @@ class Entry:
         self.strict: Callable[..., Any] | None = None
         self.outside: Outside | None = None
         self.used = 0
+        self.careful: Callable[[], Entry] | None = None
         self.watched: list[weakref.ref[Any]] = []
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
         """Run on leaves of arguments, and assign what the function assigned."""
-        trace = self.trace
+        trace, given = self.trace, leaves
         if self.simple:
             outs = self.program(leaves)
             if self.direct is None:  # calls with other arguments than arrays come here again and again
@@ -124,6 +128,8 @@ class Entry:
             held = {id(cell): resolve(cell.read()) for cell in trace.cells}
             leaves = [*leaves, *held.values(), *trace.captured]
         outs = self.program(leaves)
+        if self.careful is not None and has_nan_below([outs[i] for i in trace.checked]):
+            return self.careful()(given)
         if trace.changed:
             values = self.program.backend.handed_on(outs[self.count : self.count + len(trace.changed)])
             _assign(trace.changed, values, [held[id(cell)] for cell in trace.changed])

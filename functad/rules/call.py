@@ -5,7 +5,8 @@
 
 - A concrete trace computes the call once and keeps the residuals of the rule. In nested traces, the operands are Tensors of the
   outer traces, which record the operations of the rule.
-- An abstract trace records one equation. Each evaluation of the list calls `apply` again.
+- An abstract trace records one equation, or the equations of the function if `Rules.inlines` is set. Each evaluation of the
+  list calls `apply` again.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from functad.rules.rules import Rules
 from functad.tracing.constants import held
 from functad.tracing.traces.abstract import AbstractRecorder
 from functad.tracing.traces.base import Recorded, Recorder, escaped, making, making_plain, record, resolve
+from functad.tracing.traces.batch import BatchRecorder
 from functad.tracing.traces.idle import tensor_of
 from functad.tracing.views import in_c_order
 from functad.transforms.abstract import listed
@@ -53,8 +55,11 @@ def apply(rules: Rules, arrays: Sequence[Any]) -> tuple[Any, ...]:
     recorder = newest.recorder
     if recorder.closed:
         raise escaped(newest, rules.name)
-    primitive = CallWithRules(rules, given, recorder if recorder.has_values else None, recorder.serial)
-    outs: tuple[Any, ...] = record(primitive, given, {})
+    outs: tuple[Any, ...]
+    if rules.inlines and isinstance(recorder, AbstractRecorder) and not isinstance(recorder, BatchRecorder):
+        outs = rules.value(*given)
+    else:
+        outs = record(CallWithRules(rules, given, recorder if recorder.has_values else None, recorder.serial), given, {})
     if not recorder.has_values:
         constants = [a for a in arrays if isinstance(a, Recorded) and a.recorder.inactive]
         return tuple([tensor_of(type(constants[0]), out) if is_inexact(out) else out for out in outs]) if constants else outs

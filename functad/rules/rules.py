@@ -36,6 +36,7 @@ class Rules(NamedTuple):
         by_user: `True` if the rules are user functions, which may modify residuals and results.
         inner: the expression list that `value` evaluates, if its derivatives are the derivatives of the list.
         of_jax: `value` as a function that JAX can trace, or `None`.
+        inlines: `True` if `value` accepts Tensors, and records its operations in a trace without values.
     """
 
     function: Any
@@ -50,6 +51,7 @@ class Rules(NamedTuple):
     by_user: bool = False
     inner: Expressions | None = None
     of_jax: Callable[..., Sequence[Any]] | None = None
+    inlines: bool = False
 
     def of_batch(self, size: int, batched: tuple[bool, ...]) -> Rules:
         """Return the rules of the function for `size` examples. Arrays with `True` in `batched` have this axis in front."""
