@@ -94,7 +94,8 @@ class CompiledList:
         if self._program is None:
             own = self.expressions
             if self.shares:
-                self._program = shared_program(own, self.backend, (self.exact, *self._checked), self._compile)
+                careful = self._in_pass(CAREFUL).expressions if self._checked else None
+                self._program = shared_program(own, self.backend, (self.exact, *self._checked), self._compile, careful)
             else:
                 self._program = self._compile()
         return self._program

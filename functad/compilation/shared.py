@@ -38,7 +38,13 @@ _LOCK = renewed(threading.Lock())
 _VALUES = (int, float, complex, str, bytes, type(None), type(Ellipsis), np.dtype, np.generic, np.ufunc, ArraySpec, Structure)
 
 
-def shared_program(expressions: Expressions, backend: Backend, options: tuple[Any, ...], compiled: Callable[[], Any]) -> Any:
+def shared_program(
+    expressions: Expressions,
+    backend: Backend,
+    options: tuple[Any, ...],
+    compiled: Callable[[], Any],
+    careful: Expressions | None = None,
+) -> Any:
     """Return the program of a list that another function has compiled, or compile it.
 
     Args:
@@ -46,8 +52,13 @@ def shared_program(expressions: Expressions, backend: Backend, options: tuple[An
         backend: the backend that compiles it.
         options: the options of the compilation that make another program of the same list.
         compiled: compiles the list.
+        careful: the list that the program runs if there is a NaN in its results; another function with the same quick list
+            may have another. `None` if the program runs none.
     """
     key = _key(expressions, backend, options)
+    if careful is not None and key is not None:
+        inner = _key(careful, backend, ())
+        key = inner and (key, inner)
     if key is None:
         return compiled()
     with _LOCK:

@@ -311,6 +311,29 @@ def test_lists_that_differ_share_no_program(make, backend, nothing_shared):
         assert np.allclose(found, expected, rtol=1e-12)
 
 
+def _derivative(w, x):
+    return functad.grad(lambda w: np.sum(np.where(x > 0, w * np.log(x), 0.0)))(w)
+
+
+def _product(w, x):
+    """Return the same product in a quick pass. The second factor belongs to no derivative, so zero times infinity is NaN."""
+    mask = x > 0
+    logarithm = np.log(x)
+    return functad.grad(lambda w: np.sum(np.where(mask, w, 0.0)))(w) * logarithm
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("backend", ["numpy", "llvm"])
+@pytest.mark.parametrize("order", [(_derivative, _product), (_product, _derivative)], ids=["derivative", "product"])
+def test_lists_that_differ_in_the_careful_pass_share_no_program(order, backend, nothing_shared):
+    if backend == "llvm":
+        pytest.importorskip("llvmlite", reason="the llvm backend needs llvmlite, of the extra `jit`")
+    w, x = np.ones(3), np.array([0.0, 1.0, 2.0])
+    for f in order:
+        compiled = pickle.loads(pickle.dumps(functad.jit(f, backend=backend)))
+        np.testing.assert_allclose(compiled(w, x), f(w, x), rtol=1e-12)
+
+
 def test_the_exact_backend_shares_no_program_with_the_other(nothing_shared):
     f = sharing(functad.jit(_loss, backend="numpy"))
     g = sharing(functad.jit(_loss, exact=True))
