@@ -13,6 +13,7 @@ from functad.adoption.scipy_functions import of_tensors, outside_traces, plain_v
 from functad.errors import UnsupportedError
 from functad.expressions.spec import shape_of
 from functad.places import here
+from functad.primitives.operands import is_traced
 from functad.scipy.rotations import classes  # noqa: F401 - it enters what stands for rotations
 
 _DISTANCE = "scipy.spatial.distance"
@@ -22,7 +23,13 @@ def _total(x: Any, w: Any = None) -> Any:
     return np.sum(x if w is None else x * w, -1)
 
 
+def _chebyshev(u: Any, v: Any, w: Any = None) -> Any:
+    return np.max(np.abs(u - v) if w is None else np.abs(u - v) * (w > 0), -1)
+
+
 def _minkowski(u: Any, v: Any, p: Any = 2.0, w: Any = None) -> Any:
+    if not is_traced(p) and p == np.inf:
+        return _chebyshev(u, v, w)
     return _total(np.abs(u - v) ** p, w) ** (1 / p)
 
 
@@ -61,7 +68,7 @@ def _mahalanobis(u: Any, v: Any, VI: Any) -> Any:
 FORMULAS: dict[str, Callable[..., Any]] = {
     "braycurtis": lambda u, v, w=None: _total(np.abs(u - v), w) / _total(np.abs(u + v), w),
     "canberra": _canberra,
-    "chebyshev": lambda u, v, w=None: np.max(np.abs(u - v) if w is None else np.abs(u - v) * (w > 0), -1),
+    "chebyshev": _chebyshev,
     "cityblock": lambda u, v, w=None: _total(np.abs(u - v), w),
     "correlation": _correlation,
     "cosine": _cosine,
@@ -90,7 +97,7 @@ def _formula(metric: Any, rows: Any, options: dict[str, Any]) -> Any:
     if name == "seuclidean" and options.get("V") is None:
         options["V"] = np.var(rows, axis=0, ddof=1)
     if name == "mahalanobis" and options.get("VI") is None:
-        options["VI"] = np.linalg.inv(np.cov(rows.T)).T
+        options["VI"] = np.linalg.inv(np.atleast_2d(np.cov(rows.T))).T
     return FORMULAS[name]
 
 

@@ -41,3 +41,20 @@ def test_vectors_and_forms() -> None:
     check_grads(lambda x: distance.squareform(distance.squareform(x)), [rng.random(6)], order=1)
     with pytest.raises(functad.errors.UnsupportedError, match="counts elements"):
         functad.grad(lambda a: np.sum(distance.cdist(a, B, "hamming")))(A)
+
+
+def test_infinite_order_and_one_column() -> None:
+    from functad import scipy
+
+    distance = scipy.spatial.distance
+    for options in ({"p": np.inf}, {"p": np.inf, "w": A[2]}, {"p": float("inf"), "w": np.eye(A.shape[1])[0]}):
+        for f, args in (
+            (lambda s, u, v, o=options: s.cdist(u, v, "minkowski", **o), (A, B)),
+            (lambda s, u, o=options: s.pdist(u, "minkowski", **o), (A,)),
+        ):
+            np.testing.assert_allclose(functad.vjp(lambda *a, f=f: f(distance, *a), *args)[0], f(plain, *args), rtol=1e-10)
+            check_grads(lambda *a, f=f: f(distance, *a), list(args), order=1)
+    for column in (A[:, :1], A[:, 1:2]):
+        expected = plain.pdist(column, "mahalanobis")
+        np.testing.assert_allclose(functad.vjp(lambda x: distance.pdist(x, "mahalanobis"), column)[0], expected, rtol=1e-10)
+        check_grads(lambda x: distance.pdist(x, "mahalanobis"), [column], order=1)
