@@ -7,6 +7,7 @@ the functions use without being given them. By where a solver starts, and by its
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +25,23 @@ from functad.transforms.grad import grad
 from functad.transforms.jacobian import jacobian
 
 _FUNCTIONS = ("fprime", "fprime2", "jac", "hess", "hessp", "callback")
+
+
+def _enter(name: str) -> Callable[[Callable[..., Any]], Any]:
+    """Return a decorator that registers a function for Tensors, which receives its arguments by SciPy's names."""
+    signature = inspect.signature(getattr(_original, name))
+    rest = next((p.name for p in signature.parameters.values() if p.kind is p.VAR_KEYWORD), "")
+
+    def enter(function: Callable[..., Any]) -> Any:
+        @functools.wraps(function)
+        def called(*positional: Any, **named: Any) -> Any:
+            given = signature.bind(*positional, **named).arguments
+            return function(**{**given.pop(rest, {}), **given})
+
+        called.__name__ = name
+        return of_tensors("scipy.optimize", within=True)(called)
+
+    return enter
 
 
 def _solution(
@@ -73,7 +91,7 @@ def _first(f: Callable[..., Any], pair: bool) -> Callable[..., Any]:
     return functools.wraps(f)(lambda *args: f(*args)[0]) if pair else f
 
 
-@of_tensors("scipy.optimize", within=True)
+@_enter("root")
 def root(fun: Callable[..., Any], x0: Any, args: Any = (), method: str = "hybr", jac: Any = None, **options: Any) -> Any:
     """A root of a system of equations."""
     x0, f = asarray(_value(x0)), _first(fun, jac is True)
@@ -86,7 +104,7 @@ def root(fun: Callable[..., Any], x0: Any, args: Any = (), method: str = "hybr",
     return _with(result, x=x)
 
 
-@of_tensors("scipy.optimize", within=True)
+@_enter("fsolve")
 def fsolve(
     func: Callable[..., Any], x0: Any, args: Any = (), fprime: Any = None, full_output: bool = False, **options: Any
 ) -> Any:
@@ -104,22 +122,21 @@ def fsolve(
 def _scalar(name: str) -> None:
     """Enter for a function that finds a root between two numbers one that differentiates through it."""
 
-    def find(f: Callable[..., Any], a: Any, b: Any, args: Any = (), *, full_output: bool = False, **options: Any) -> Any:
+    @_enter(name)
+    def find(f: Callable[..., Any], args: Any = (), full_output: bool = False, **options: Any) -> Any:
         def solve(*args: Any) -> tuple[Any, Any]:
-            found = getattr(_original, name)(plain(f), _value(a), _value(b), args=args, full_output=True, **options)
+            found = getattr(_original, name)(plain(f), args=args, full_output=True, **_options(options))
             return found[0], found
 
         x, result = _solution(name, f, solve, np.float64(0.0), _tuple(args))
         return (x, _with(result[1], root=x)) if full_output else x
-
-    of_tensors("scipy.optimize", name, within=True)(find)
 
 
 for _name in ("brentq", "brenth", "ridder", "bisect", "toms748"):
     _scalar(_name)
 
 
-@of_tensors("scipy.optimize", within=True)
+@_enter("newton")
 def newton(func: Callable[..., Any], x0: Any, fprime: Any = None, args: Any = (), **options: Any) -> Any:
     """Roots of a function of one number, by the method of Newton, Halley or the secant."""
     x0, full = _value(x0), options.pop("full_output", False)
@@ -135,7 +152,7 @@ def newton(func: Callable[..., Any], x0: Any, fprime: Any = None, args: Any = ()
     return (x, _with(result[1], root=x)) if len(result) == 2 else (x, *result[1:])
 
 
-@of_tensors("scipy.optimize", within=True)
+@_enter("root_scalar")
 def root_scalar(f: Callable[..., Any], args: Any = (), method: Any = None, fprime: Any = None, **options: Any) -> Any:
     """A root of a function of one number."""
 
@@ -148,7 +165,7 @@ def root_scalar(f: Callable[..., Any], args: Any = (), method: Any = None, fprim
     return _with(result, root=x)
 
 
-@of_tensors("scipy.optimize", within=True)
+@_enter("fixed_point")
 def fixed_point(func: Callable[..., Any], x0: Any, args: Any = (), **options: Any) -> Any:
     """A point that a function leaves where it is."""
     x0 = _value(x0)
@@ -175,7 +192,7 @@ def _with(result: Any, **values: Any) -> Any:
     return result
 
 
-@of_tensors("scipy.optimize", within=True)
+@_enter("minimize")
 def minimize(
     fun: Callable[..., Any],
     x0: Any,
@@ -201,7 +218,7 @@ def minimize(
         found = _original.minimize(plain(fun), x0, args, method, bounds=_value(bounds), **_options(given))
         return found.x, found
 
-    x, result = _solution("minimize", _stationary(f, bounds), solve, x0, _tuple(args))
+    x, result = _solution("minimize", _stationary(f, _limits(bounds)), solve, x0, _tuple(args))
     return _with(result, x=x, fun=f(x, *_tuple(args)))
 
 
@@ -210,26 +227,49 @@ def _number(f: Callable[..., Any]) -> Callable[..., Any]:
     return functools.wraps(f)(lambda *args: np.reshape(asarray(f(*args)), ()))
 
 
-def _stationary(f: Callable[..., Any], bounds: Any = None) -> Callable[..., Any]:
-    """Return the equation of a minimum; an unknown at a bound, against which the gradient pushes it, stays at that."""
+Limits = Callable[[tuple[int, ...]], tuple[Any, Any]]
+
+_AT_BOUND = 1e-3
+"""The largest distance from a bound of an unknown that is at it, relative to the bound: some methods end just inside."""
+
+
+def _stationary(f: Callable[..., Any], limits: Limits | None = None) -> Callable[..., Any]:
+    """Return the equation of a minimum; an unknown at a bound, against which the gradient pushes it, stays at that.
+
+    Args:
+        f: the objective.
+        limits: gives the lower and the upper bounds, of the shape that it is given; `None` if there are none.
+    """
     gradient = grad(_number(f))
-    if bounds is None:
+    if limits is None:
         return gradient
 
     def equation(x: Any, *args: Any) -> Any:
-        g, n = gradient(x, *args), shape_of(x)[0]
-        if hasattr(bounds, "lb"):
-            low, high = (np.broadcast_to(asarray(b), (n,)) for b in (bounds.lb, bounds.ub))
-        else:
-            low = np.stack([asarray(-np.inf if b[0] is None else b[0]) for b in bounds])
-            high = np.stack([asarray(np.inf if b[1] is None else b[1]) for b in bounds])
-        at_low, at_high = (x <= low) & (g >= 0), (x >= high) & (g <= 0)
+        g, (low, high) = gradient(x, *args), limits(shape_of(x))
+        # A step down the gradient leaves the range, and the bound is near: the gradient at it need not be exactly zero.
+        at_low = x - low <= np.minimum(g, _AT_BOUND * (1 + np.abs(low)))
+        at_high = high - x <= np.minimum(-g, _AT_BOUND * (1 + np.abs(high)))
         return np.where(at_low, x - np.where(at_low, low, 0.0), np.where(at_high, x - np.where(at_high, high, 0.0), g))
 
     return equation
 
 
-@of_tensors("scipy.optimize", within=True)
+def _between(low: Any, high: Any) -> Limits:
+    """Return the bounds that are one number, or one for each unknown."""
+    return lambda shape: (np.broadcast_to(asarray(low), shape), np.broadcast_to(asarray(high), shape))
+
+
+def _limits(bounds: Any) -> Limits | None:
+    """Return the bounds that `minimize` takes: an object with `lb` and `ub`, or a pair for each unknown."""
+    if bounds is None:
+        return None
+    if hasattr(bounds, "lb"):
+        return _between(bounds.lb, bounds.ub)
+    low = np.stack([asarray(-np.inf if b[0] is None else b[0]) for b in bounds])
+    return _between(low, np.stack([asarray(np.inf if b[1] is None else b[1]) for b in bounds]))
+
+
+@_enter("minimize_scalar")
 def minimize_scalar(fun: Callable[..., Any], bracket: Any = None, bounds: Any = None, args: Any = (), **options: Any) -> Any:
     """A minimum of a function of one number."""
 
@@ -237,32 +277,23 @@ def minimize_scalar(fun: Callable[..., Any], bracket: Any = None, bounds: Any = 
         found = _original.minimize_scalar(plain(fun), _value(bracket), _value(bounds), args, **_options(options))
         return found.x, found
 
-    x, result = _solution("minimize_scalar", grad(_number(fun)), solve, np.float64(0.0), _tuple(args))
+    limits = None if bounds is None else _between(*bounds)
+    x, result = _solution("minimize_scalar", _stationary(fun, limits), solve, np.float64(0.0), _tuple(args))
     return _with(result, x=x, fun=fun(x, *_tuple(args)))
 
 
 def _by_search(name: str) -> None:
     """Enter for a function that searches for a minimum of a function of one number one that differentiates through it."""
 
-    def find(func: Callable[..., Any], *given: Any, args: Any = (), full_output: Any = 0, **options: Any) -> Any:
-        if name == "fminbound":
-            (low, high, *rest), brack = given, None
-            args = rest.pop(0) if rest else args
-        else:
-            rest, low, high = list(given), None, None
-            args = rest.pop(0) if rest else args
-            brack = rest.pop(0) if rest else options.pop("brack", None)
-        named = {"brack": _value(brack)} if name != "fminbound" else {}
-
+    @_enter(name)
+    def find(func: Callable[..., Any], args: Any = (), full_output: Any = 0, **options: Any) -> Any:
         def solve(*args: Any) -> tuple[Any, Any]:
-            ends = () if name != "fminbound" else (_value(low), _value(high))
-            found = getattr(_original, name)(plain(func), *ends, args=args, full_output=True, **named, **_options(options))
+            found = getattr(_original, name)(plain(func), args=args, full_output=True, **_options(options))
             return found[0], found
 
-        x, result = _solution(name, grad(_number(func)), solve, np.float64(0.0), _tuple(args))
+        limits = _between(options["x1"], options["x2"]) if name == "fminbound" else None
+        x, result = _solution(name, _stationary(func, limits), solve, np.float64(0.0), _tuple(args))
         return (x, func(x, *_tuple(args)), *result[2:]) if full_output else x
-
-    of_tensors("scipy.optimize", name, within=True)(find)
 
 
 for _name in ("brent", "golden", "fminbound"):
@@ -279,7 +310,7 @@ _RHO: dict[str, Callable[[Any], Any]] = {
 """The losses of `least_squares`, functions of squared residuals."""
 
 
-@of_tensors("scipy.optimize", within=True)
+@_enter("least_squares")
 def least_squares(
     fun: Callable[..., Any],
     x0: Any,
@@ -308,15 +339,12 @@ def least_squares(
         found = _original.least_squares(plain(residuals), x0, loss=loss, args=args, **given)
         return found.x, found
 
-    pairs = bounds
-    if isinstance(bounds, tuple):
-        pairs = _original.Bounds()
-        pairs.lb, pairs.ub = bounds
-    x, result = _solution("least_squares", _stationary(cost, pairs), solve, x0, _tuple(args))
+    limits = _limits(bounds) if hasattr(bounds, "lb") else _between(*bounds)
+    x, result = _solution("least_squares", _stationary(cost, limits), solve, x0, _tuple(args))
     return _with(result, x=x, cost=cost(x, *_tuple(args)), fun=residuals(x, *_tuple(args)))
 
 
-@of_tensors("scipy.optimize", within=True)
+@_enter("curve_fit")
 def curve_fit(
     f: Callable[..., Any],
     xdata: Any,
@@ -324,14 +352,13 @@ def curve_fit(
     p0: Any = None,
     sigma: Any = None,
     absolute_sigma: bool = False,
-    *args: Any,
     full_output: bool = False,
     jac: Any = None,
     **options: Any,
 ) -> Any:
     """The parameters with which a function fits data best, and their covariances; bounds are not among the options."""
-    if "bounds" in options or args:
-        raise UnsupportedError(f"curve_fit with bounds, or options by position, at {here()}. Use least_squares with bounds.")
+    if "bounds" in options:
+        raise UnsupportedError(f"curve_fit with bounds, at {here()}. Use least_squares with bounds.")
     if sigma is not None and len(shape_of(asarray(sigma))) > 1:
         raise UnsupportedError(f"curve_fit with a matrix of covariances, at {here()}. Multiply by its root, in least_squares.")
 

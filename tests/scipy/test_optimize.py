@@ -276,3 +276,81 @@ def test_least_squares_with_every_number_at_a_bound() -> None:
     a = np.eye(3)[:, :2]
     for f in (lambda b: optimize.nnls(a, b)[0], lambda b: optimize.lsq_linear(a, b, (0.0, 1.0)).x):
         np.testing.assert_array_equal(functad.jacobian(f)(-np.ones(3)), np.zeros((2, 3)))
+
+
+def _apart(x: Any, a: Any) -> Any:
+    return np.stack([x[0] - a, x[1] - 2 * a])
+
+
+@pytest.mark.parametrize("bounds", [([0, 0], [1, 1]), [[0, 0], [1, 1]], np.array([[0.0, 0.0], [1.0, 1.0]]), (0, 1)])
+def test_least_squares_near_a_bound(bounds: Any) -> None:
+    """The reflective method ends just inside of a bound, and the bounds may be a list or an array of both."""
+    for a in (0.3, 0.8):
+
+        def found(a: Any, m: Any = optimize) -> Any:
+            return m.least_squares(_apart, np.array([0.5, 0.5]), bounds=bounds, args=(_real(a),), **FINE).x
+
+        step = 1e-4
+        differences = (found(a + step, scipy.optimize) - found(a - step, scipy.optimize)) / (2 * step)
+        for mode in (functad.jacobian, functad.jacfwd):
+            np.testing.assert_allclose(mode(found)(a), differences, atol=1e-5)
+
+
+BOUNDED: dict[str, Callable[..., Any]] = {
+    "minimize_scalar": lambda m, f, low, high: m.minimize_scalar(f, bounds=(low, high)).x,
+    "minimize_scalar bounded": lambda m, f, low, high: m.minimize_scalar(f, None, (low, high), (), "bounded").x,
+    "fminbound": lambda m, f, low, high: m.fminbound(f, low, high),
+    "fminbound by name": lambda m, f, low, high: m.fminbound(f, x1=low, x2=high, xtol=1e-6),
+}
+
+
+@pytest.mark.parametrize("name", BOUNDED)
+def test_minimum_of_one_number_at_a_bound(name: str) -> None:
+    """The minimum at a bound moves with the bound, and not with the parameter; inside it moves with the parameter."""
+    for a, expected in ((2.0, [0, 0, 1]), (-1.0, [0, 1, 0]), (0.4, [1, 0, 0])):
+
+        def found(p: Any, m: Any = optimize) -> Any:
+            return BOUNDED[name](m, lambda x: (x - p[0]) ** 2, p[1], p[2])
+
+        p = np.array([a, 0.0, 1.0])
+        np.testing.assert_allclose(functad.grad(found)(p), expected, atol=1e-6)
+        assert functad.value_and_grad(found)(p)[0] == found(p, scipy.optimize)
+
+
+@pytest.mark.filterwarnings("ignore:'where' used without 'out'")  # by SciPy
+def test_minimum_near_a_bound_by_an_interior_method() -> None:
+    def found(a: Any) -> Any:
+        bounds = [(0, 1), (0, 10)]
+        return optimize.minimize(lambda x: np.sum((x - a * B) ** 2), np.ones(2) / 2, method="trust-constr", bounds=bounds).x
+
+    np.testing.assert_allclose(functad.jacobian(found)(3.0), [0.0, 2.0], atol=1e-6)
+    np.testing.assert_allclose(functad.jacobian(found)(0.7), [1.0, 2.0], atol=1e-6)
+
+
+def _plus(x: Any, p: Any) -> Any:
+    return (x - p) ** 2 + 0.1 * x
+
+
+BY_POSITION: dict[str, Callable[..., Any]] = {
+    "brentq": lambda m, p: m.brentq(_cube, 0, 2, (p,), 1e-12, 1e-12),
+    "bisect by name": lambda m, p: m.bisect(_cube, a=0, b=2, args=(p,)),
+    "newton": lambda m, p: m.newton(_cube, 1.0, None, (p,), 1e-12),
+    "root": lambda m, p: m.root(_cube, [1.0], (_real(p),), "hybr", None, 1e-12).x[0],
+    "fsolve": lambda m, p: m.fsolve(_cube, [1.0], (_real(p),), None, 0, 0, 1e-12)[0],
+    "root_scalar": lambda m, p: m.root_scalar(_cube, (p,), "brentq", (0, 2)).root,
+    "fixed_point": lambda m, p: m.fixed_point(lambda x, p: np.cos(p * x), 1.0, (p,), 1e-12),
+    "brent": lambda m, p: m.brent(_plus, (p,), None, 1e-12),
+    "golden": lambda m, p: m.golden(_plus, (p,), (0.0, 2.0), 1e-9),
+    "fminbound": lambda m, p: m.fminbound(_plus, 0, 2, (p,), 1e-10),
+    "minimize": lambda m, p: m.minimize(_bowl, [1.0], (p,), None, None, None, None, None, (), 1e-12).x[0],
+    "curve_fit": lambda m, p: m.curve_fit(lambda x, a: a * x, X, p * X, [1.0], None, False, True)[0][0],
+}
+
+
+@pytest.mark.parametrize("name", BY_POSITION)
+def test_arguments_by_position(name: str) -> None:
+    """Every argument may be given by position, and takes effect."""
+    value, slope = functad.value_and_grad(lambda p: BY_POSITION[name](optimize, p))(0.7)
+    assert value == BY_POSITION[name](scipy.optimize, 0.7)
+    differences = (BY_POSITION[name](scipy.optimize, 0.71) - BY_POSITION[name](scipy.optimize, 0.69)) / 0.02
+    np.testing.assert_allclose(slope, differences, rtol=1e-3)
