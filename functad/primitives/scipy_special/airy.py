@@ -71,7 +71,12 @@ several_functions("itj0y0", lambda x: (special.j0(x), special.y0(x)), arguments=
 several_functions("iti0k0", lambda x: (special.i0(x), special.k0(x)), arguments=[_X], doc="the integrands I0(x), K0(x)")
 special_function("itstruve0", lambda g, x: g * special.struve(0, x), arguments=[_X], doc="the integrand H0(x)")
 special_function("itmodstruve0", lambda g, x: product(g, special.modstruve(0, x)), arguments=[_X], doc="the integrand L0(x)")
-special_function("it2struve0", lambda g, x: product(g, -special.struve(0, x) / x), arguments=[_X], doc="-H0(x) / x dx")
+special_function(
+    "it2struve0",
+    lambda g, x: product(g, np.where(x == 0, -2 / np.pi, -special.struve(0, x) / np.where(x == 0, 1, x))),
+    arguments=[_X],
+    doc="-H0(x) / x dx",
+)
 
 
 def _distance_from_one(x: Any, sign: int) -> Any:

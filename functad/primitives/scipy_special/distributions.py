@@ -65,14 +65,14 @@ def _f_by_numerator(dfn: Any, dfd: Any, x: Any) -> Any:
     """
     whole = dfd + dfn * x
     slope = _beta_slope(dfn / 2, dfd / 2, dfn * x / whole, dfd / whole)
-    return slope / 2 + f_density(dfn, dfd, x) * x / dfn
+    return slope / 2 + product(f_density(dfn, dfd, x), x) / dfn
 
 
 def _f_by_denominator(dfn: Any, dfd: Any, x: Any) -> Any:
     """Return the derivative of `fdtr` with respect to dfd in the same way."""
     whole = dfd + dfn * x
     slope = _beta_slope(dfd / 2, dfn / 2, dfd / whole, dfn * x / whole)
-    return slope / -2 - f_density(dfn, dfd, x) * x / dfd
+    return slope / -2 - product(f_density(dfn, dfd, x), x) / dfd
 
 
 def _student_by_freedom(v: Any, t: Any) -> Any:
@@ -126,9 +126,9 @@ _STUDENT.invert("stdtridf", "df", [(0.91, 0.94), (2.8, 3.2)], limit=1e10)
 
 _GAMMA = Partials(
     "gdtr(a, b, x)",
-    lambda a, b, x: gamma_density(b, a * x) * x,
+    lambda a, b, x: product(gamma_density(b, a * x), x),
     lambda a, b, x: gammainc_by_a(b, a * x),
-    lambda a, b, x: gamma_density(b, a * x) * a,
+    lambda a, b, x: product(gamma_density(b, a * x), a),
 )
 _GAMMA.enter(
     [_POSITIVE, _FREEDOM, _POSITIVE],
@@ -195,9 +195,10 @@ def _kolmogorov_slope(x: Any) -> Any:
     """The derivative of `2 sum (-1)^(k-1) exp(-2 k^2 x^2)`.
 
     For small x it uses the form by Poisson summation, `1 - sqrt(2 pi) / x sum exp(-c / x^2)` with `c = ((2k-1) pi)^2 / 8`.
+    The function is 1 for x below 0, and to rounding far beyond 0.02.
     """
-    small = x < 0.8
-    y, z = np.where(small, x, 0.5), np.where(small, 1.0, x)
+    flat, small = x <= 0.02, x < 0.8
+    y, z = np.where(small & ~flat, x, 0.5), np.where(small, 1.0, x)
     square = y * y
     left: Any = 0.0
     right: Any = 0.0
@@ -205,7 +206,7 @@ def _kolmogorov_slope(x: Any) -> Any:
         c = ((2 * k - 1) * math.pi) ** 2 / 8
         left = left + np.exp(-c / square) * (1 - 2 * c / square) / square
         right = right + (-1) ** k * k * k * np.exp(z * z * (-2 * k * k))
-    return np.where(small, left * math.sqrt(2 * math.pi), right * z * 8)
+    return np.where(flat, 0.0, np.where(small, left * math.sqrt(2 * math.pi), right * z * 8))
 
 
 _KOLMOGOROV = Partials("kolmogorov(x)", _kolmogorov_slope)
@@ -216,8 +217,8 @@ _KOLMOGOROV.invert("_kolmogci", "x", [_UNIT], complement=True)
 
 def _kolmogorov_curvature(x: Any) -> Any:
     """The derivative of `_kolmogorov_slope`, from both forms."""
-    small = x < 0.8
-    y, z = np.where(small, x, 0.5), np.where(small, 1.0, x)
+    flat, small = x <= 0.02, x < 0.8
+    y, z = np.where(small & ~flat, x, 0.5), np.where(small, 1.0, x)
     square = y * y
     left: Any = 0.0
     right: Any = 0.0
@@ -225,7 +226,7 @@ def _kolmogorov_curvature(x: Any) -> Any:
         c = ((2 * k - 1) * math.pi) ** 2 / 8
         left = left + np.exp(-c / square) * (10 * c * square - 4 * c * c - 2 * square * square) / (square**3 * y)
         right = right + (-1) ** k * k * k * np.exp(z * z * (-2 * k * k)) * (1 - 4 * k * k * z * z)
-    return np.where(small, left * math.sqrt(2 * math.pi), right * 8)
+    return np.where(flat, 0.0, np.where(small, left * math.sqrt(2 * math.pi), right * 8))
 
 
 special_function(

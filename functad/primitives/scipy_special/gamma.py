@@ -126,10 +126,29 @@ special_function(
     arguments=[POSITIVE, POSITIVE],
     doc="d poch(x, y) = poch(x, y) ((psi(x + y) - psi(x)) dx + psi(x + y) dy)",
 )
+
+
+def _binom_slopes(x: Any, y: Any, out: Any) -> tuple[Any, Any]:
+    """Return the derivatives of `binom(x, y)`, which is `binom(x, x - y)`, so that only y above `x / 2` needs to be regarded.
+
+    For y above x the value is `sin(pi (y-x)) B(x+1, y-x) / pi`, which is 0 for whole differences, and its derivatives are not.
+    """
+    mirrored = y < x - y
+    y = np.where(mirrored, x - y, y)
+    above = y - x > 0.5
+    rest = np.where(above, y - x, x - y + 1)
+    turn = np.where(
+        above, special.beta(x + 1, np.where(above, y - x, 1.0)) * np.cos(math.pi * np.where(above, y - x, 0.0)), 0.0
+    )
+    by_x = out * (special.psi(x + 1) - special.psi(rest)) - turn
+    by_y = out * (special.psi(rest) - special.psi(y + 1)) + turn
+    return np.where(mirrored, by_x + by_y, by_x), np.where(mirrored, -by_y, by_y)
+
+
 special_function(
     "binom",
-    lambda g, x, y, out: product(g, out * (special.psi(x + 1) - special.psi(x - y + 1))),
-    lambda g, x, y, out: product(g, out * (special.psi(x - y + 1) - special.psi(y + 1))),
+    lambda g, x, y, out: product(g, _binom_slopes(x, y, out)[0]),
+    lambda g, x, y, out: product(g, _binom_slopes(x, y, out)[1]),
     arguments=[(3.0, 6.0), (0.5, 2.5)],
     doc="d binom(n, k) = binom(n, k) ((psi(n+1) - psi(n-k+1)) dn + (psi(n-k+1) - psi(k+1)) dk)",
 )

@@ -27,7 +27,7 @@ special_function(
 )
 special_function(
     "hyp2f1",
-    lambda g, a, b, c, z: product(g, special.hyp2f1(a + 1, b + 1, c + 1, z) * (a * b / c)),
+    lambda g, a, b, c, z: product(g, product(special.hyp2f1(a + 1, b + 1, c + 1, z), a * b / c)),
     arguments=[[0.5, 1.5, 0.25], [0.75, 0.5, 1.25], [2.5, 1.4, 3.1], _Z],
     names=("a", "b", "c", "z"),
     complex=True,
