@@ -16,6 +16,8 @@ from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, TypeVar
 from weakref import WeakSet
 
+import numpy as np
+
 from functad.adoption.arrays import PLAIN_TYPES, has_tensors
 from functad.adoption.code import module_of
 from functad.adoption.compiled import CompiledFunction, is_compiled
@@ -268,9 +270,24 @@ VALUE_OBSERVERS: list[Callable[[Any, Any], None]] = []
 
 def with_value(a: Any, value: Any) -> Any:
     """Return a Tensor with the derivatives of `a` and the value `value`, which was computed outside the trace."""
+    known = plain_value(a)
     for observe in VALUE_OBSERVERS:
-        observe(value, plain_value(a))
-    return a + (value - plain_value(a))
+        observe(value, known)
+    if np.isfinite(known).all():
+        return a + (value - known)
+    return with_infinite_value(a, a - known, known, value)
+
+
+def with_infinite_value(a: Any, change: Any, known: Any, value: Any) -> Any:
+    """Return `value` with the derivatives of `a`, for which a difference of infinities will not do.
+
+    Args:
+        a: a Tensor.
+        change: the Tensor minus its value.
+        known: the value of the Tensor.
+        value: the value of the result. Where it differs from an infinite or NaN value of the Tensor, the derivative is 0.
+    """
+    return np.where(known == value, a, value + np.where(np.isfinite(known), change, 0.0))[()]
 
 
 _FILES = sorted([path.stem for path in Path(__file__).parent.with_name("scipy").glob("[!_]*.py")])

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.adoption.scipy_functions import VALUE_OBSERVERS
+from functad.adoption.scipy_functions import VALUE_OBSERVERS, with_infinite_value
 from functad.expressions.spec import ArraySpec, shape_of
 from functad.primitives.operands import innermost
 from functad.tracing.traces.base import making_plain
@@ -48,11 +48,14 @@ def outside() -> Iterator[None]:
 
 def valued(value: Any, formula: Any) -> Any:
     """Return a value with the derivatives of a formula."""
+    known, change = plain(formula), formula - stop_gradient(formula)
+    if known is None:
+        return value + change
     for observe in VALUE_OBSERVERS:
-        known = plain(formula)
-        if known is not None:
-            observe(value, known[0])
-    return value + (formula - stop_gradient(formula))
+        observe(value, known[0])
+    if np.isfinite(known[0]).all():
+        return value + change
+    return with_infinite_value(formula, change, known[0], value)
 
 
 def within(f: Callable[[Any], Any], low: Any, high: Any) -> Any:

@@ -60,3 +60,30 @@ def test_discrete(name: str) -> None:
     shapes = DISCRETE[name]
     points = [float(getattr(scipy.stats, name).ppf(q, *shapes)) for q in (0.3, 0.8)]
     compare(getattr(stats, name), shapes, calls(points, ("pmf", "logpmf", *AT_POINTS[2:]), (), ALONE))
+
+
+AT_ENDS: dict[str, tuple[float, ...]] = {
+    "beta": (2.3, 0.6),
+    "gausshyper": (0.8, 0.6, 1.0, 2.0),
+    "ncx2": (1.0, 2.0),
+    "ncf": (1.5, 3.0, 0.4),
+    "geninvgauss": (2.3, 1.5),
+    "genpareto": (0.1,),
+    "rice": (0.7,),
+}
+
+
+@pytest.mark.parametrize("name", AT_ENDS)
+def test_values_at_ends_of_the_support(name: str) -> None:
+    """Densities are infinite or zero there, and so are the formulas whose derivatives they get."""
+    x, shapes = np.array([0.0, 1.0, 0.5, 0.0]), AT_ENDS[name]
+    for method in AT_POINTS:
+        with np.errstate(all="ignore"):
+            expected = getattr(getattr(scipy.stats, name), method)(x, *shapes)
+            found = functad.jvp(getattr(getattr(stats, name), method), (x, *shapes), (np.ones(4), *[1.0] * len(shapes)))[0]
+            alone = functad.jvp(getattr(getattr(stats, name), method), (x[0], *shapes), (1.0, *[1.0] * len(shapes)))[0]
+            inside = functad.grad(lambda s, m=method: getattr(getattr(stats, name), m)(x, s, *shapes[1:])[2])(shapes[0])
+        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(alone, expected[0])
+        assert type(alone) is np.float64
+        assert np.isfinite(inside)

@@ -48,7 +48,8 @@ def valued(q: Any, plain: Any) -> Any:
     if known is None or not is_traced(q):
         return q
     sign = np.where(np.sum(known[0] * plain, -1, keepdims=True) < 0, -1.0, 1.0)
-    return q * sign + (plain - known[0] * sign)
+    finite = np.isfinite(known[0])  # where the formula is singular, SciPy takes one of several rotations
+    return np.where(finite, q * sign + (plain - known[0] * sign), plain)
 
 
 def _as_scipys(method: Callable[..., Any]) -> Callable[..., Any]:
