@@ -14,9 +14,19 @@ from typing import Any
 
 import numpy as np
 from scipy import integrate as _original
+from scipy.integrate import _quadrature
 
 from functad.adoption.arrays import asarray
-from functad.adoption.scipy_functions import of_methods, of_tensors, outside_traces, plain, plain_value, refuse, with_value
+from functad.adoption.scipy_functions import (
+    of_methods,
+    of_tensors,
+    outside_traces,
+    plain,
+    plain_value,
+    refuse,
+    stands_for,
+    with_value,
+)
 from functad.errors import UnsupportedError
 from functad.expressions.spec import shape_of
 from functad.implicit.odeint import odeint as _odeint
@@ -204,6 +214,11 @@ def _split(function: Callable[..., Any], a: Any, b: Any, points: Any) -> tuple[A
     parts = [function(*pair)[:2] for pair in itertools.pairwise(ends)]
     total = functools.reduce(operator.add, [part[0] for part in parts])
     return (-total if down else total), sum(part[1] for part in parts)
+
+
+_CACHED_ROOTS = getattr(_quadrature, "_cached_roots_legendre", None)
+if _CACHED_ROOTS is not None:  # nodes that were made in a trace would stay in the cache, for calls outside of it too
+    stands_for(_CACHED_ROOTS, functools.wraps(_CACHED_ROOTS)(functools.partial(outside_traces, _CACHED_ROOTS)))
 
 
 DEFAULTS = {"epsabs": 1e-200, "epsrel": 1e-8, "limit": 10000}

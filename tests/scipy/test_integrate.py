@@ -194,3 +194,12 @@ def test_integrands_that_jump_need_points(a: float) -> None:
 def test_integrands_that_are_singular_at_an_end() -> None:
     f = lambda a: integrate.quad(lambda x: np.exp(-a * x) / np.sqrt(x), 0, np.inf)[0]  # noqa: E731
     assert functad.grad(f)(0.3) == pytest.approx(-0.5 * np.sqrt(np.pi) * 0.3**-1.5, rel=1e-6)
+
+
+def test_nodes_are_not_kept_from_a_trace() -> None:
+    """SciPy caches the nodes of each order, for later calls with and without Tensors."""
+    scipy.integrate._quadrature._cached_roots_legendre.cache.pop(11, None)
+    for a in (1.5, 2.5):
+        value, slope = functad.value_and_grad(lambda a: integrate.fixed_quad(lambda t: t**2 * a, 0.0, 3.0, n=11)[0])(a)
+        np.testing.assert_allclose([value, slope], [9 * a, 9.0], rtol=1e-14)
+        np.testing.assert_allclose(scipy.integrate.fixed_quad(lambda t: t**2, 0.0, 3.0, n=11)[0], 9.0, rtol=1e-14)
