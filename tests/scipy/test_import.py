@@ -115,6 +115,18 @@ print(np.sum(functad.grad(f)(np.outer(x, x))))
     assert _run(code) == "1.0"
 
 
+@pytest.mark.parametrize("method", ["evaluate", "logpdf"])
+def test_compiled_functions_that_python_modules_import(method: str) -> None:
+    """The module of `gaussian_kde` is adopted before the rule of what it imports is registered."""
+    code = f"""
+import functad, numpy as np
+from functad.scipy import stats
+f = lambda x: np.sum(stats.gaussian_kde(np.array([1.0, 2.0, 4.0])).{method}(x))
+print(abs(functad.grad(f)(1.3) - (f(1.3 + 1e-6) - f(1.3 - 1e-6)) / 2e-6) < 1e-8)
+"""
+    assert _run(code) == "True"
+
+
 def test_what_is_being_imported_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is asked for each name of SciPy while a part of that is imported: all modules are not looked at each time."""
     whole, part = [ModuleType(name) for name in ("scipy.anything", "scipy.anything.part")]

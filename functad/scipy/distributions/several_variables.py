@@ -9,6 +9,7 @@ from scipy import special
 from scipy.stats import _kde, _multivariate
 
 from functad.adoption.arrays import has_tensors
+from functad.adoption.compiled import CompiledFunction
 from functad.adoption.scipy_functions import of_methods, stands_for
 from functad.errors import UnsupportedError
 from functad.expressions.spec import shape_of
@@ -40,6 +41,8 @@ class _KernelEstimate:
 
 for _name, _log in (("gaussian_kernel_estimate", False), ("gaussian_kernel_estimate_log", True)):
     _estimate = getattr(_kde, _name, None)
+    if type(_estimate) is CompiledFunction:  # SciPy was adopted before this file was imported
+        _estimate = _estimate.original
     if _estimate is not None and not isinstance(_estimate, _KernelEstimate):
         stands_for(_estimate, _KernelEstimate(_estimate, _log))
 
