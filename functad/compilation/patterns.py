@@ -40,6 +40,7 @@ class Row(NamedTuple):
         once: what is looked for is computed for this alone; it would not be saved otherwise.
         free: parameters may be any others than those of `before`.
         mixed: arguments and results may differ in their dtypes.
+        scalars: the constants are scalars; an array of one number does not fit.
         fused: it helps also where a backend computes several operations in one pass.
         more: so many equations more than before are still cheaper.
         shapes: of the arguments by name, for tracing and for tests, where they are not all of one shape.
@@ -54,6 +55,7 @@ class Row(NamedTuple):
     once: bool = False
     free: bool = False
     mixed: bool = False
+    scalars: bool = False
     fused: bool = True
     more: int = 0
     shapes: Mapping[str, tuple[int, ...]] = {}

@@ -39,7 +39,11 @@ def _moderate(**given: Any) -> bool:
 
 
 def _power_of_two(c: Any, x: ArraySpec) -> bool:
-    return x.dtype.kind == "f" and _moderate(c=c) and abs(np.frexp(c)[0]) == 0.5
+    """Return `True` if a constant is a power of two, and the dtype of `x` has its reciprocal."""
+    if x.dtype.kind != "f" or not _moderate(c=c) or abs(np.frexp(c)[0]) != 0.5:
+        return False
+    with np.errstate(all="ignore"):  # 2^16 is infinite in half precision
+        return float(x.dtype.type(c)) == c and float(x.dtype.type(1 / c)) == 1 / c
 
 
 def _has_axes(x: ArraySpec) -> bool:
@@ -97,13 +101,13 @@ GUARDS = (
 )
 
 POWERS = (
-    Row(lambda x: x**1, lambda x: x),
-    Row(lambda x: x**2, lambda x: x * x, where=_has_axes),
+    Row(lambda x: x**1, lambda x: x, scalars=True),
+    Row(lambda x: x**2, lambda x: x * x, where=_has_axes, scalars=True),
     Row(lambda x: x**2, lambda x: x * x, changes=_ULP, error=1),
     Row(lambda x: x**3, lambda x: x * x * x, changes=_ULP, error=2, more=1, kinds="f"),
     Row(lambda x: x**4, lambda x: (x * x) * (x * x), changes=_ULP, error=3, more=2, kinds="f"),
     Row(lambda x: x**-1, lambda x: 1 / x, changes=_ULP, error=1, kinds="f"),
-    Row(lambda x: x**0.5, lambda x: np.sqrt(x), where=_has_axes, kinds="f"),
+    Row(lambda x: x**0.5, lambda x: np.sqrt(x), where=_has_axes, scalars=True, kinds="f"),
 )
 
 SCALES = (

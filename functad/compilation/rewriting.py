@@ -33,6 +33,8 @@ _LARGE = 1000
 
 _NUMBERS = (np.generic, *PYTHON_SCALARS)
 
+_POWERS = (np.power, np.float_power)
+
 
 class Rewriter:
     """A list that is written anew, equation by equation.
@@ -160,7 +162,11 @@ class Rewriter:
         return True
 
     def _narrowed(self, e: Equation) -> Equation:
-        """Return an elementwise equation with numbers in place of arrays of one number that do not give it its shape."""
+        """Return an elementwise equation with scalars in place of arrays of one number that do not give it its shape.
+
+        A scalar of NumPy takes part in the promotion of dtypes, as the array does. A Python number takes none, so it stands in
+        only where all arrays have its dtype.
+        """
         if len(e.inputs) < 2 or len(e.outputs) != 1 or not _is_elementwise(e.primitive):
             return e
         [slot] = e.outputs
@@ -168,9 +174,13 @@ class Rewriter:
         if self.exact and spec.ndim > 1:  # such an array may decide in which order the result lies in memory
             return e
         found = {i: n for i, s in enumerate(e.inputs) if _is_large(s) and (n := self.number_of(s)) is not None}
+        if e.primitive.function in _POWERS:  # NumPy computes a scalar exponent such as 0.5 by another function
+            found.pop(1, None)
         if not found or not any(type(o) is int and self.specs[o].shape == spec.shape for o in e.inputs):
             return e
-        inputs = tuple([Constant(found[i]) if i in found else s for i, s in enumerate(e.inputs)])
+        one_dtype = len({own.dtype for s in e.inputs if not (own := self._spec(s)).weak}) == 1
+        scalars = {i: n if one_dtype else e.inputs[i].value.dtype.type(n) for i, n in found.items()}  # type: ignore[union-attr]
+        inputs = tuple([Constant(scalars[i]) if i in scalars else s for i, s in enumerate(e.inputs)])
         given = [s.value if isinstance(s, Constant) else self.specs[s] for s in inputs]
         return Equation(e.primitive, inputs, e.params, e.outputs) if e.primitive.spec(*given, **e.params) == spec else e
 
@@ -185,7 +195,11 @@ class Rewriter:
         saved = [s for s in inner if self.uses[s] == 1]
         if row.once and len(saved) < len(inner):
             return False
+        if row.scalars and any(type(s) is Constant and np.ndim(s.value) for e in found.equations for s in e.inputs):
+            return False
         known = {name: self._known(name, s, out.dtype) for name, s in found.given.items()}
+        if not all(_is_in_range(k, out.dtype) for name, k in known.items() if name.startswith("c")):
+            return False
         if not row.mixed and not self._of_one_dtype(out, inner, known):
             return False
         if row.where is not None and not row.where(**known, **({"out": out} if pattern.checks_out else {})):
@@ -289,9 +303,29 @@ _SECONDS: dict[Any, tuple[Expressions, Pattern]] = {}
 """Second functions, traced for the kinds of arguments that were met."""
 
 
+def reorders(dtype: np.dtype[Any]) -> bool:
+    """Return `True` if sums and products of floats may be taken in another order.
+
+    Half precision has 11 bits: a running sum of ones ends at 2048, and another order gives another number.
+    """
+    return dtype.kind == "f" and dtype.itemsize >= _SMALLEST_FLOAT
+
+
 def _is_elementwise(primitive: Primitive) -> bool:
     function = primitive.function
     return primitive.kind == "elementwise" or (isinstance(function, np.ufunc) and function.signature is None)
+
+
+def _is_in_range(c: Any, dtype: np.dtype[Any]) -> bool:
+    """Return `True` if a number stays finite, and other than zero, if it is converted to the dtype of a result."""
+    if dtype.kind != "f":
+        return True
+    try:
+        with np.errstate(all="ignore"):
+            own = dtype.type(c)
+    except OverflowError:  # a Python integer beyond float64
+        return False
+    return bool((np.isfinite(own) or not np.isfinite(c)) and (own != 0 or c == 0))
 
 
 def _is_large(source: Any) -> bool:

@@ -2,10 +2,12 @@
 
 import functools
 import itertools
+import operator
 
 import numpy as np
 import pytest
 
+import functad
 from functad.compilation.patterns import Index, is_constant, patterns_of
 from functad.compilation.rewrites import TABLE, index
 from functad.compilation.rewriting import Rewriter
@@ -14,7 +16,7 @@ from functad.expressions.spec import spec_of
 from functad.transforms.abstract import trace
 
 DTYPES = {"f": ("float64", "float32", "float16"), "i": ("int64", "int8"), "u": ("uint8",), "c": ("complex128",), "b": ("bool",)}
-NUMBERS = (2.0, -3.0, 0.1, 7, np.float64(0.3), np.float32(0.3), -0.25)
+NUMBERS = (2.0, -3.0, 0.1, 7, np.float64(0.3), np.float32(0.3), -0.25, 2.0**16, 2.0**17, 2.0**-24, -(2.0**-16), 1e300, 1e-300)
 SHAPES = ((2, 3), (0, 3), (), (1,), (2, 1, 3))
 SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 0.0, 1.0, -1.0, 1.5, -2.25, 3.7e3, -1e-3)
 EXTREME = (5e-324, 1e-310, -1.7e308, 4e38, 1e-45)
@@ -129,3 +131,55 @@ def test_exact_rows_are_a_part_of_the_table():
     assert exact == {id(row) for row in TABLE if not row.changes}
     fused = {id(p.row) for patterns in index(exact=False, fused=True).by_root.values() for p in patterns}
     assert fused == {id(row) for row in TABLE if row.fused}
+
+
+OPERATIONS = (
+    *(operator.eq, operator.lt, operator.ge, operator.add, operator.sub, operator.mul, operator.truediv, operator.pow),
+    *(operator.mod, operator.floordiv, np.maximum, np.fmin, np.copysign, np.float_power, np.heaviside),
+)
+FORMS = {
+    "array": lambda number, dtype: np.full(1000, number, dtype),
+    "row": lambda number, dtype: np.full((1, 1000), number, dtype),
+    "element": lambda number, dtype: np.array([number], dtype),
+    "shape ()": lambda number, dtype: np.array(number, dtype),
+    "scalar": lambda number, dtype: np.dtype(dtype).type(number),
+}
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.__name__)
+@pytest.mark.parametrize("form", FORMS)
+def test_constants_of_one_number_promote_dtypes_as_those_of_numpy(form, operation):
+    for dtype in ("float64", "float32", "float16", "int8"):
+        x = np.resize(np.array([0.1, 3, 1, 2, 0.5, 0, 7, 0.3]).astype(dtype), 1000)
+        x = np.where(x == 0.3, -np.inf, x) if x.dtype.kind == "f" else x
+        for number, kind in ((0.1, "float64"), (0.1, "float32"), (0.5, "float64"), (2, "float64"), (3, "int64"), (4, "uint64")):
+            constant = FORMS[form](number, kind)
+            try:
+                expected = operation(x, constant)
+            except TypeError:
+                continue
+            found = functad.jit(lambda x, c=constant: operation(x, c), backend="numpy", exact=True)(x)
+            assert found.dtype == expected.dtype
+            np.testing.assert_array_equal(found, expected, err_msg=f"{dtype} {number} {kind}", strict=True)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("backend", ["numpy", "llvm"])
+@pytest.mark.parametrize("exact", [False, True])
+def test_square_roots_take_the_place_of_powers_where_numpy_takes_them(backend, exact):
+    x = np.array([-np.inf, -0.0, 4.0])
+    for exponent in (0.5, np.float64(0.5), np.array(0.5), np.full(3, 0.5)):
+        found = functad.jit(lambda x, p=exponent: x**p, backend=backend, exact=exact)(x)
+        np.testing.assert_array_equal(found, x**exponent, strict=True)
+        np.testing.assert_array_equal(np.signbit(found), np.signbit(x**exponent))
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("backend", ["numpy", "llvm"])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_divisors_whose_reciprocal_is_beyond_the_dtype_divide(backend, dtype):
+    x = np.array([1, 100, 6e4, 6e-8, 1e-5, -3.5], dtype)
+    for exponent in (15, 16, 17, 24, -14, -15, -16, -24, 59, -59, 127, -127):
+        found = functad.jit(lambda x, c=2.0**exponent: x / c, backend=backend, exact=True)(x)
+        np.testing.assert_array_equal(found, x / 2.0**exponent, strict=True)
