@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from functad.compilation.rewriting import reorders
 from functad.control.scan import SCAN
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.records import inputs_of, mark_reached, marks_at
@@ -118,7 +119,7 @@ class _Regrouped:
         if len(e.outputs) != 1 or not self.moving[e.outputs[0]]:
             return None
         out, moving = self.specs[e.outputs[0]], [s for s in inputs_of(e) if self.moving[s]]
-        if out.dtype.kind != "f" or any(self.specs[s] != out for s in moving):
+        if not reorders(out.dtype) or any(self.specs[s] != out for s in moving):
             return None
         if e.primitive is _MULTIPLY:
             [fixed] = [s for s in e.inputs if s not in moving]

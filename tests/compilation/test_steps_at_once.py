@@ -119,3 +119,24 @@ def test_only_neighbouring_rows_are_joined() -> None:
     rows = RNG.normal(size=(9, 4, WIDTH))
     assert [e.primitive.name for e in body_of(f, X[0], rows).equations].count("sin") == 2
     assert_alike(numpy_jit(f)(X[0], rows), f(X[0], rows))
+
+
+@pytest.mark.parametrize("dtypes", [("int8", "int8"), ("uint8", "int16"), ("float32", "float32"), ("float16", "float32")])
+def test_terms_of_fewer_bits_than_the_sum_are_not_added_up_by_themselves(dtypes: tuple[str, str]) -> None:
+    def f(x: Any, first: Any, second: Any) -> Any:
+        return functad.scan(lambda h, row: (np.tanh(h) + row[0] + row[1], h * 0.5 + row[1] + row[0] + 1.0), x, (first, second))
+
+    rows = [np.linspace(60, 100, 4 * WIDTH).reshape(4, WIDTH).astype(dtype) for dtype in dtypes]
+    rows[1] = rows[1][::-1].copy()
+    x = np.zeros(WIDTH)
+    for own, eager in zip(functad.tree_leaves(numpy_jit(f)(x, *rows)), functad.tree_leaves(f(x, *rows)), strict=True):
+        assert own.dtype == eager.dtype
+        np.testing.assert_allclose(own, eager, rtol=1e-14)
+
+
+def test_sums_of_half_precision_are_taken_step_by_step() -> None:
+    def f(x: Any, rows: Any) -> Any:
+        return functad.scan(lambda c, row: (c + np.sin(row), None), x, rows)[0]
+
+    rows = np.ones(600, np.float16)
+    np.testing.assert_array_equal(numpy_jit(f)(rows[0], rows), f(rows[0], rows))

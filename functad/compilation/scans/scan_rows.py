@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from functad.compilation.rewriting import reorders
 from functad.expressions.expressions import Constant, Equation, Expressions, evaluate
 from functad.expressions.records import mark_reached, marks_at
 from functad.expressions.spec import ArraySpec, spec_of
@@ -84,7 +85,10 @@ def _placed(sources: Sequence[Any], places: dict[int, Any]) -> tuple[Any, ...]:
 
 
 def fixed_terms_first(step: Step) -> Step:
-    """Return a scan whose steps add up what does not depend on the carries before they add what does: `h @ w + (x + b)`."""
+    """Return a scan whose steps add up what does not depend on the carries before they add what does: `h @ w + (x + b)`.
+
+    Two terms of int8, or of a float of fewer bits than the sum, stay apart: NumPy would add them up in their own dtype.
+    """
     body = step.body
     moving = mark_reached(marks_at(range(len(step.carries)), len(body.specs)), body.equations)
     specs, equations = list(body.specs), list[Equation]()
@@ -92,17 +96,20 @@ def fixed_terms_first(step: Step) -> Step:
 
     for e in body.equations:
         terms = [s for s in e.inputs if type(s) is int and moving[s]]
-        alike = e.primitive is ENTRIES[np.add] and len(terms) == 1 and specs[terms[0]] == specs[e.outputs[0]]
-        if alike and specs[e.outputs[0]].dtype.kind == "f":
+        out = specs[e.outputs[0]]
+        alike = e.primitive is ENTRIES[np.add] and len(terms) == 1 and specs[terms[0]] == out
+        if alike and reorders(out.dtype) and not out.weak:
             [fixed] = [s for s in e.inputs if isinstance(s, Constant) or not moving[s]]
             [slot] = e.outputs
             if terms[0] in sums:
                 term, other = sums[terms[0]]
                 given = [s.value if isinstance(s, Constant) else specs[s] for s in (other, fixed)]
-                specs.append(e.primitive.spec(*given))
-                equations.append(Equation(e.primitive, (other, fixed), {}, (len(specs) - 1,)))
-                terms, fixed = [term], len(specs) - 1
-                e = Equation(e.primitive, (term, fixed), {}, e.outputs)
+                spec = e.primitive.spec(*given)
+                if spec.dtype == out.dtype and not spec.weak:
+                    specs.append(spec)
+                    equations.append(Equation(e.primitive, (other, fixed), {}, (len(specs) - 1,)))
+                    terms, fixed = [term], len(specs) - 1
+                    e = Equation(e.primitive, (term, fixed), {}, e.outputs)
             sums[slot] = terms[0], fixed
         equations.append(e)
     if len(specs) == len(body.specs):
@@ -290,6 +297,7 @@ class _Sums:
         terms: list[Any] = [s for s in add.inputs if s != place]
         spec = self.body.specs[place]
         fits = len(terms) == 1 and type(terms[0]) is int and self.body.specs[terms[0]] == spec and not spec.weak
+        fits = fits and (spec.dtype.kind != "f" or reorders(spec.dtype))
         return terms[0] if fits and self._is_kept(terms[0]) else None
 
     def is_of_results(self, term: int) -> bool:
@@ -319,7 +327,7 @@ class _Sums:
             return None
         own, specs = self.body.specs[place], [self.body.specs[s] for s in factors]
         axes = 1 if e.primitive is OUTER else 2
-        if any(spec.dtype != own.dtype or spec.dtype.kind != "f" or spec.ndim != axes for spec in specs):
+        if any(spec.dtype != own.dtype or not reorders(spec.dtype) or spec.ndim != axes for spec in specs):
             return None
         rows = range(len(self.step.carries), len(self.body.inputs))
         new = sum(_bytes(self.body.specs[s]) for s in {*factors} if s not in rows and s not in self.body.outputs)
