@@ -3,7 +3,9 @@
 A compiled function keeps the plain values that it read while it was traced. A later call under a transform or a tape may find
 a Tensor in the same place, and its derivative must not be lost. `Outside` therefore follows all references that the function's
 code can reach, like a garbage collector, and searches for Tensors of active traces. The search follows the names that code
-reads. It assumes that code of Python, NumPy, SciPy and functad reads user state only through its arguments.
+reads, also in modules of Python and NumPy to which a user added a name. It assumes that code of Python, NumPy, SciPy and functad
+reads user state only through its arguments. Local variables of callers are not searched: a function that reads `f_locals`
+counts as one that may read a Tensor.
 
 `Outside` also stores every reference that it followed. Its answer is valid while all references are the same. The comparison
 takes about 40 ns per reference.
@@ -11,8 +13,10 @@ takes about 40 ns per reference.
 
 from __future__ import annotations
 
+import builtins
 import dis
 import gc
+import importlib
 import sys
 import threading
 from collections.abc import Callable, Iterable
@@ -41,13 +45,14 @@ _ATOMS = (
 )
 """Types of objects that never refer to a Tensor."""
 
+_BUILTINS = vars(builtins)
+
 _RUNNING = ("gi_frame", "cr_frame", "ag_frame")
 """Prefixes of the attributes of generators, coroutines and asynchronous generators."""
 
 _ANY_GLOBAL = frozenset({"globals", "eval", "exec", "locals", "vars", "currentframe", "_getframe"})
-_ANY_ATTRIBUTE = frozenset(
-    {"getattr", "vars", "__dict__", "__getattribute__", "attrgetter", "modules", "import_module", "eval"}
-)
+_ANY_ATTRIBUTE = frozenset({"getattr", "vars", "__dict__", "__getattribute__", "attrgetter", "eval"})
+_ANY_MODULE = frozenset({"modules", "import_module", "__import__"})
 
 
 class Outside:
@@ -102,6 +107,7 @@ class _Search:
         self.seen: dict[int, Any] = {}
         self.stack: list[Any] = []
         self.modules: dict[int, ModuleType] = {}
+        self.internal_modules: dict[int, ModuleType] = {}
         self.names: set[str] = set()
         self.codes: set[tuple[int, int]] = set()
 
@@ -122,6 +128,8 @@ class _Search:
             if len(self.seen) > most:
                 self.outside.is_known = False
                 return
+        if "f_locals" in self.names:
+            self.outside.is_known = False
 
     def _is_followed(self, value: Any) -> bool:
         """Return `True` if a value is a Tensor of an active trace; otherwise push the referents of the value."""
@@ -134,6 +142,8 @@ class _Search:
             pass
         elif issubclass(kind, ModuleType):
             self._add_module(value)
+        elif value is sys.modules or value is importlib.import_module:
+            self._add_modules(())
         elif kind is FunctionType:
             self._add_function(value)
         elif issubclass(kind, type):
@@ -184,8 +194,9 @@ class _Search:
         self.stack += ask()
 
     def _add_function(self, f: FunctionType) -> None:
-        """Add the closure, the defaults and the attributes of a function, and the names that its code reads."""
-        self.stack += [*(f.__closure__ or ()), f.__defaults__, f.__kwdefaults__, vars(f)]
+        """Add the closure, defaults, annotations and attributes of a function, and the names that its code reads."""
+        spaces = f.__globals__, f.__builtins__
+        self.stack += [part for part in gc.get_referents(f) if part is not spaces[0] and part is not spaces[1]]
         self.outside._containers[id(f)] = f
         if not is_internal(f.__code__.co_filename):
             self._add_code(f.__code__, f.__globals__)
@@ -199,11 +210,14 @@ class _Search:
         self.seen[id(code)] = code
         for name in list(space) if reads.any_global else reads.globals:
             self._add_global(space, name)
+            if name not in space and type(_BUILTINS.get(name)) not in (BuiltinFunctionType, type):
+                self._add_global(_BUILTINS, name)
         package = space.get("__package__")
         for name in reads.imports:
-            for full in (name, f"{package}.{name}"):
-                if full in sys.modules:
-                    self._add_module(sys.modules[full])
+            self._add_modules((name, f"{package}.{name}"), named=True)
+        if reads.any_module:
+            own = (space.get("__name__"),) if "__name__" in reads.globals else ()
+            self._add_modules((*own, *reads.strings, *[f"{package}{text}" for text in reads.strings if text[:1] == "."]))
         for inner in reads.inner:
             self._add_code(inner, space)
 
@@ -212,9 +226,20 @@ class _Search:
             self.outside._globals[id(space), name] = space, name
             self.stack.append(space.get(name))
 
+    def _add_modules(self, names: Iterable[Any], *, named: bool = False) -> None:
+        """Add the modules with some names; all modules if there is none, unless the names are surely names of modules."""
+        found = [sys.modules[name] for name in names if name in sys.modules]
+        for module in found if found or named else list(sys.modules.values()):
+            if issubclass(type(module), ModuleType):
+                self._add_module(module)
+
     def _add_module(self, module: ModuleType) -> None:
-        if not _is_internal_module(module):
-            self.modules[id(module)] = module
+        own = self.internal_modules if _is_internal_module(module) else self.modules
+        if id(module) not in own:
+            own[id(module)] = module
+            if own is self.modules:
+                space = vars(module)
+                self._ask(lambda: [_token(len(space))])  # a name that code looks for may be added later
 
     def _from_modules(self) -> bool:
         """Add the attributes of modules that code reads by name; return `True` if the stack is not empty."""
@@ -223,6 +248,11 @@ class _Search:
             space = vars(module)
             for name in list(space) if anything else self.names & space.keys():
                 self._add_global(space, name)
+        for module in list(self.internal_modules.values()):
+            space = vars(module)
+            for name in self.names & space.keys():
+                if _is_of_user(space[name]):
+                    self._add_global(space, name)
         return bool(self.stack)
 
     def _add_class(self, kind: type) -> None:
@@ -267,14 +297,18 @@ class _Reads(NamedTuple):
         globals: names of globals.
         names: all names, and strings that may be names.
         imports: names that may be modules.
+        strings: strings that may be names of modules.
         any_global: the code may read any global, for example with `eval`.
+        any_module: the code may read any module, for example with `sys.modules`.
         inner: the code objects of nested functions.
     """
 
     globals: frozenset[str]
     names: frozenset[str]
     imports: frozenset[str]
+    strings: tuple[str, ...]
     any_global: bool
+    any_module: bool
     inner: tuple[CodeType, ...]
 
 
@@ -289,18 +323,32 @@ def _reads_of(code: CodeType) -> _Reads:
     globals_read = [i.argval if i.opname in ("LOAD_GLOBAL", "LOAD_NAME") else "" for i in steps]
     found = frozenset([name for name in globals_read if name and not name.startswith("@")])
     imports = frozenset([i.argval for i in steps if i.opname in ("IMPORT_NAME", "IMPORT_FROM")])
-    strings = [c for c in code.co_consts if type(c) is str and c.isidentifier()]
+    strings = tuple([c for c in code.co_consts if type(c) is str])
     by_name = [
         i.argval for i, before in zip(steps, ["", *globals_read], strict=False) if i.opcode in dis.hasname and before[:1] != "@"
     ]
-    names = frozenset([*by_name, *strings])
+    names = frozenset([*by_name, *[c for c in strings if c.isidentifier()]])
     inner = tuple([c for c in code.co_consts if type(c) is CodeType])
-    return _Reads(found, names, imports, not names.isdisjoint(_ANY_GLOBAL), inner)
+    any_global, any_module = [not names.isdisjoint(each) for each in (_ANY_GLOBAL, _ANY_MODULE)]
+    return _Reads(found, names, imports, strings, any_global, any_module, inner)
 
 
 def isinstance_of(value: Any, kinds: Any) -> bool:
     """Return `isinstance(value, kinds)` by `type(value)`: `isinstance` treats a Tensor as its value."""
     return issubclass(type(value), kinds)
+
+
+@lru_cache(maxsize=4096)
+def _token(number: int) -> object:  # noqa: ARG001 - the key of the cache
+    """Return the same object for the same number: references are compared by identity."""
+    return object()
+
+
+def _is_of_user(value: Any) -> bool:
+    """Return `True` if an attribute of a module of Python, NumPy, SciPy or functad may be one that a user added."""
+    if type(value) is FunctionType:
+        return not is_internal(value.__code__.co_filename)
+    return issubclass(type(value), Recorded) or not callable(value)
 
 
 def _is_internal_module(module: ModuleType) -> bool:

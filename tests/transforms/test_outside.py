@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import builtins
 import contextvars
 import functools
 import gc
+import importlib
+import sys
 import threading
 import types
 import weakref
@@ -129,6 +132,46 @@ def dynamic_attribute() -> Place:
     return loss_of(lambda: getattr(SPACE, name)), lambda w: setattr(SPACE, "w", w)
 
 
+def builtin_name() -> Place:
+    return loss_of(lambda: value_of_a_user), lambda w: setattr(builtins, "value_of_a_user", w)  # type: ignore[name-defined]  # noqa: F821
+
+
+def builtin_attribute() -> Place:
+    return loss_of(lambda: builtins.value_of_a_user), lambda w: setattr(builtins, "value_of_a_user", w)  # type: ignore[attr-defined]
+
+
+def attribute_of_numpy() -> Place:
+    def assign(w: Any) -> None:
+        np.random.value_of_a_user = {"w": w}  # type: ignore[attr-defined]
+
+    return loss_of(lambda: np.random.value_of_a_user["w"]), assign  # type: ignore[attr-defined]
+
+
+def module_by_name() -> Place:
+    return loss_of(lambda: sys.modules["module_of_a_user"].w), lambda w: setattr(SPACE, "w", w)
+
+
+def module_by_computed_name() -> Place:
+    name = ".module_of_a_user"
+    return loss_of(lambda: sys.modules.get(name.strip(".")).w), lambda w: setattr(SPACE, "w", w)
+
+
+def imported_module() -> Place:
+    return loss_of(lambda: importlib.import_module("module_of_a_user").w), lambda w: setattr(SPACE, "w", w)
+
+
+def imported_by_another_name() -> Place:
+    find = importlib.import_module
+    return loss_of(lambda: find("module_of_a_user").w), lambda w: setattr(SPACE, "w", w)
+
+
+def annotation() -> Place:
+    def f(x: Any) -> Any:
+        return np.sum(np.sin(f.__annotations__["w"]) * x)
+
+    return f, lambda w: f.__annotations__.update(w=w)
+
+
 def object_array() -> Place:
     array = np.empty((1, 1), object)
 
@@ -207,6 +250,14 @@ PLACES = (
     class_attribute,
     module_attribute,
     dynamic_attribute,
+    builtin_name,
+    builtin_attribute,
+    attribute_of_numpy,
+    module_by_name,
+    module_by_computed_name,
+    imported_module,
+    imported_by_another_name,
+    annotation,
     object_array,
     function_attribute,
     default,
@@ -221,8 +272,11 @@ PLACES = (
 
 
 @pytest.fixture(params=PLACES, ids=lambda make: make.__name__)
-def place(request: pytest.FixtureRequest) -> Iterator[tuple[Any, Any, Any]]:
+def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Any, Any, Any]]:
     """Yield a compiled function that has run, the function that fills the place, and the loss as a function of the value."""
+    monkeypatch.setitem(sys.modules, SPACE.__name__, SPACE)
+    monkeypatch.setattr(builtins, "value_of_a_user", ZEROS, raising=False)
+    monkeypatch.setattr(np.random, "value_of_a_user", ZEROS, raising=False)
     f, assign = request.param()
     assign(ZEROS)
     compiled = functad.jit(f)
@@ -253,6 +307,27 @@ def test_gradients_arrive(place: Any) -> None:
     np.testing.assert_allclose(functad.vmap(outer)(np.stack([W, 2 * W])), [value(W), value(2 * W)])
     assign(ZEROS)
     np.testing.assert_allclose(functad.grad(lambda w: functad.checkpoint(outer)(w))(W), differences, rtol=1e-6)
+
+
+def test_an_attribute_that_is_added_to_a_module_is_a_change() -> None:
+    module: Any = types.ModuleType("another_module_of_a_user")
+    search = Outside([lambda: module.w if hasattr(module, "w") else ZEROS])
+    assert search.is_known
+    assert not search.changed()
+    module.w = ONES
+    assert search.changed()
+
+
+def test_a_function_that_reads_local_variables_of_callers_counts_as_one_that_may_read_a_tensor() -> None:
+    def read() -> Any:
+        return sys._getframe(1).f_locals["w"]
+
+    def f(x: Any, own: Any) -> Any:
+        w = own.w  # noqa: F841 - the frame has it
+        return np.sum(np.sin(read()) * x)
+
+    search = Outside([f])
+    assert (search.is_known, search.holds_tensor) == (False, False)
 
 
 def test_tapes_are_followed(place: Any) -> None:
