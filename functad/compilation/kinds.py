@@ -55,11 +55,11 @@ def static_places(
 ) -> tuple[frozenset[int], frozenset[str]]:
     """Return the positions and the names of static arguments, each of which may be passed either way.
 
-    Negative positions count from the last parameter. They stay negative if the function takes any number of positional
-    arguments, or has no known signature: then they count from the last positional argument of each call.
+    Negative positions count from the last parameter. A function with `*args`, or without a known signature, has them counted
+    from the last argument of each call: such positions stay negative.
 
     Raises:
-        InputError: a position is no integer, or the function has no argument of a name or at a negative position.
+        InputError: a position is no integer, or the function has no argument of a name or at a position.
     """
     positions = set(positions_of("jit", f, argnums, "static_argnums"))
     names = {argnames} if isinstance(argnames, str) else set(argnames)
@@ -74,12 +74,13 @@ def static_places(
         )
     ordered = [name for name, p in known.items() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     if inspect.Parameter.VAR_POSITIONAL not in kinds:
-        if min(positions, default=0) < -len(ordered):
+        beyond = sorted(i for i in positions if not -len(ordered) <= i < len(ordered))
+        if beyond:
             raise InputError(
-                f"jit of {name_of(f)}, at {here()}: static_argnums has {min(positions)}; its positional arguments are "
-                f"{', '.join(ordered) or 'none'}."
+                f"jit of {name_of(f)}, at {here()}: static_argnums has {beyond[0]}; its positional arguments are "
+                f"{', '.join([f'{i} ({name})' for i, name in enumerate(ordered)]) or 'none'}. Names go into static_argnames."
             )
-        positions = {i % len(ordered) if i < 0 else i for i in positions}
+        positions = {i % len(ordered) for i in positions}
     by_name = {name for i, name in enumerate(ordered) if i in positions}
     by_place = {i for i, name in enumerate(ordered) if name in names}
     return frozenset(positions | by_place), frozenset(names | by_name)

@@ -218,6 +218,19 @@ def test_negative_positions_of_static_arguments_count_from_the_end_of_a_call() -
     assert functad.jit(lambda *xs: xs[0] * len(xs), static_argnums=-5)(2.0, 1.0) == 4.0
 
 
+@pytest.mark.parametrize("argnums", [-3, 2, (0, -3), (1, 5)])
+def test_positions_of_static_arguments_beyond_the_signature_are_refused(argnums: Any) -> None:
+    with pytest.raises(errors.InputError, match=r"static_argnums has (-3|2|5); its positional arguments are 0 \(x\), 1 \(n\)\."):
+        functad.jit(lambda x, n: x * n, static_argnums=argnums)
+
+
+def test_negative_positions_count_from_the_last_argument_of_a_call_with_any_number_of_arguments() -> None:
+    f = functad.jit(lambda *args: sum(args[:-1]) if args[-1] else args[0], static_argnums=-1)
+    assert (f(1.0, 2.0, True), f(1.0, 2.0, False), f(1.0, 2.0, 3.0, True), f(1.0, 5.0, True)) == (3.0, 1.0, 6.0, 6.0)
+    assert f.cache_info() == (1, 3, 3)
+    assert functad.grad(f)(1.0, 2.0, True) == 1.0
+
+
 def test_what_is_lowered_says_what_it_is() -> None:
     shown = repr(functad.jit(lambda x: np.sin(x) + np.sin(x), backend="numpy").lower(1.0))
     assert shown.startswith("Lowered(3 operations as traced, 2 as compiled; ")
