@@ -12,7 +12,7 @@ import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from functad.compilation.coefficients import with_coefficients
+from functad.compilation.coefficients import has_factors, with_coefficients
 from functad.compilation.placing import put
 from functad.compilation.rewrites import index
 from functad.compilation.rewriting import Rewriter
@@ -45,15 +45,16 @@ def unguarded(expressions: Expressions) -> Unguarded | None:
     own, taken = _without_guards(expressions, [False] * len(expressions.outputs))
     if not taken:
         return None
-    own, changed = with_coefficients(own)
+    combined, changed = with_coefficients(own)
+    shorter = with_shorter_loops(without_dead(combined), without_dead) if changed else own  # which leaves signs where they are
+    if has_factors(shorter):
+        shorter, changed = own, []
     reached = {*taken, *changed}
     for e in own.equations:
         if not reached.isdisjoint(inputs_of(e)):
             reached.update(e.outputs)
     checked = tuple([i for i, s in enumerate(own.outputs) if type(s) is int and s in reached])
-    if changed:
-        own = with_shorter_loops(without_dead(own), without_dead)  # which leaves signs where they are
-    return Unguarded(_simplified(own), checked, bool(changed))
+    return Unguarded(_simplified(shorter), checked, bool(changed))
 
 
 def _simplified(expressions: Expressions) -> Expressions:

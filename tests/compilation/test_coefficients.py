@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import functad
-from functad.compilation.coefficients import with_coefficients
+from functad.compilation.coefficients import has_factors, with_coefficients
+from functad.compilation.scans import scan_rows
 from functad.compilation.simplify import simplified
 from functad.compilation.unguarded import unguarded
 from functad.expressions.expressions import evaluate
@@ -77,6 +78,41 @@ def test_factors_whose_product_overflows_are_multiplied_one_by_one() -> None:
     with np.errstate(all="ignore"):
         assert not np.isfinite(evaluate(quick.expressions, (x, rows))[0]).all()
         np.testing.assert_allclose(jitted(x, rows), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_factors_whose_product_underflows_are_multiplied_one_by_one(dtype: str) -> None:
+    small, large = np.finfo(dtype).tiny ** 0.75, np.finfo(dtype).max ** 0.75
+
+    def f(x: Any, rows: Any) -> Any:
+        c, _ = functad.scan(lambda c, row: (c * row[0] * row[1], None), x, rows)
+        return np.sum(c * x.dtype.type(large)) + np.sum(np.sqrt(x))
+
+    x, rows = np.ones(WIDTH, dtype), [np.full((4, WIDTH), value, dtype) for value in (1.5, 0.5)]
+    jitted = functad.jit(functad.grad(f), backend="numpy")
+    for first, second in ((small, small), (1.0, 0.0), (0.0, 2.0), (1.0, 2.0), (large, 1 / large)):
+        rows[0][1], rows[1][1] = first, second
+        expected = functad.grad(f)(x, rows)
+        assert np.isfinite(expected).all()
+        with np.errstate(over="ignore"):  # the test for infinities squares the results
+            np.testing.assert_allclose(jitted(x, rows), expected, rtol=1e-5 if dtype == "float32" else 1e-12)
+    quick = unguarded(simplified(functad.make_expressions(functad.grad(f))(x, rows)))
+    assert quick is not None
+    assert quick.finite
+
+
+def test_factors_that_each_step_would_multiply_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = listed(growing)
+    after = unguarded(before)
+    assert after is not None
+    assert after.finite
+    monkeypatch.setattr(scan_rows, "_LARGEST", 0)
+    after = unguarded(before)
+    assert after is not None
+    assert not after.finite
+    assert not has_factors(after.expressions)
+    for a, b in zip(evaluate(after.expressions, (X, ROWS)), evaluate(before, (X, ROWS)), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-13)
 
 
 def test_infinite_derivatives_are_infinite() -> None:

@@ -220,7 +220,9 @@ def test_negative_positions_of_static_arguments_count_from_the_end_of_a_call() -
 
 @pytest.mark.parametrize("argnums", [-3, 2, (0, -3), (1, 5)])
 def test_positions_of_static_arguments_beyond_the_signature_are_refused(argnums: Any) -> None:
-    with pytest.raises(errors.InputError, match=r"static_argnums has (-3|2|5); its positional arguments are 0 \(x\), 1 \(n\)\."):
+    with pytest.raises(
+        errors.InputError, match=r"static_argnums has (-3|2|5); its positional arguments are 0 \(x\), 1 \(n\)\."
+    ):
         functad.jit(lambda x, n: x * n, static_argnums=argnums)
 
 
