@@ -68,8 +68,8 @@ class _Product(NamedTuple):
 def with_coefficients(expressions: Expressions) -> tuple[Expressions, list[int]]:
     """Return a list whose linear scans multiply each carry by one factor, and the slots of all results of these.
 
-    A factor may leave the range of its dtype where the products, one by one, do not: then the results are not finite. For that to
-    be seen, all that is computed from them must be linear in them.
+    A factor may leave the range of its dtype where the products, one by one, do not: then the results are not finite. For that
+    to be seen, all that is computed from them must be linear in them.
     """
     equations, changed = list(expressions.equations), list[int]()
     for i, e in enumerate(expressions.equations):

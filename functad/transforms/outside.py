@@ -3,9 +3,9 @@
 A compiled function keeps the plain values that it read while it was traced. A later call under a transform or a tape may find
 a Tensor in the same place, and its derivative must not be lost. `Outside` therefore follows all references that the function's
 code can reach, like a garbage collector, and searches for Tensors of active traces. The search follows the names that code
-reads, also in modules of Python and NumPy to which a user added a name. It assumes that code of Python, NumPy, SciPy and functad
-reads user state only through its arguments. Local variables of callers are not searched: a function that reads `f_locals`
-counts as one that may read a Tensor.
+reads, also in modules of Python and NumPy to which a user added a name. It assumes that code of Python, NumPy, SciPy and
+functad reads user state only through its arguments. Local variables of callers are not searched: a function that reads
+`f_locals` counts as one that may read a Tensor.
 
 `Outside` also stores every reference that it followed. Its answer is valid while all references are the same. The comparison
 takes about 40 ns per reference.
@@ -339,7 +339,7 @@ def isinstance_of(value: Any, kinds: Any) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _token(number: int) -> object:  # noqa: ARG001 - the key of the cache
+def _token(number: int) -> object:
     """Return the same object for the same number: references are compared by identity."""
     return object()
 

@@ -140,6 +140,10 @@ class TestDeterminants:
 
     def test_singular_matrices(self):
         check(np.linalg.det, np.array([[[-0.0]], [[2.0]]]))
+        for n, place in ((2, (0, 0)), (3, (1, 2)), (3, (0, 1)), (5, (4, 0))):
+            a = np.arange(1.0, n * n + 1.0).reshape(n, n) ** 2
+            a[place] = np.inf
+            check(np.linalg.det, np.stack([a, -a]))
         check(lambda a: np.stack(np.linalg.slogdet(a)), np.array([[[1.0, 2.0], [2.0, 4.0]], [[0.0, 1.0], [1.0, 0.0]]]))
 
 

@@ -88,9 +88,12 @@ def _of_a_matrix(call: Call, a: Any) -> Any:
 
 @row(np.linalg.det)
 def _det(call: Call, a: Any) -> Any:
-    """The determinant of a singular matrix is zero without a sign."""
-    found = _by_name(call, a)
-    return found if found is NotImplemented else jnp.where(found == 0, jnp.zeros((), found.dtype), found)
+    """By sign and logarithm, as in NumPy. JAX multiplies out matrices of up to three rows, where infinities become NaN."""
+    found = _slogdet(call, a)
+    if found is NotImplemented:
+        return found
+    sign, size = found[0], jnp.exp(found[1])
+    return sign * size if sign.dtype.kind == "f" else lax.complex(sign.real * size, sign.imag * size)
 
 
 @row(np.linalg.slogdet)
