@@ -125,6 +125,10 @@ def test_order_of_insertion_does_not_matter() -> None:
     assert flatten({"a": 1, "b": 2}) == flatten({"b": 2, "a": 1})
 
 
+def test_keys_without_an_order_keep_their_places() -> None:
+    assert flatten({np.float64(1.0): 1, (1, 2): 2, "a": 3})[0] == [1, 2, 3]
+
+
 @pytest.mark.parametrize(
     ("expected", "found", "message"),
     [

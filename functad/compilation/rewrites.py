@@ -43,7 +43,7 @@ def _power_of_two(c: Any, x: ArraySpec) -> bool:
     if x.dtype.kind != "f" or not _moderate(c=c) or abs(np.frexp(c)[0]) != 0.5:
         return False
     with np.errstate(all="ignore"):  # 2^16 is infinite in half precision
-        return float(x.dtype.type(c)) == c and float(x.dtype.type(1 / c)) == 1 / c
+        return bool(float(x.dtype.type(c)) == c and float(x.dtype.type(1 / c)) == 1 / c)
 
 
 def _has_axes(x: ArraySpec) -> bool:

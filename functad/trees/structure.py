@@ -332,7 +332,7 @@ def _split(tree: Any) -> tuple[type, Any, Sequence[Any]] | None:
 def _ordered(tree: dict[Any, Any]) -> tuple[Any, ...]:
     try:
         return tuple(sorted(tree))
-    except TypeError:
+    except (TypeError, ValueError):  # keys of several types; a NumPy number beside a tuple compares as an array
         return tuple(tree)
 
 

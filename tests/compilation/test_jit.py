@@ -194,7 +194,7 @@ def test_static_arguments_are_static_however_they_are_passed() -> None:
         functad.jit(power, static_argnames="m")
     anything = functad.jit(lambda x, **options: x * options["n"], static_argnames="n")
     assert anything(3.0, n=2) == 6.0
-    with pytest.raises(errors.InputError, match=r"power, at .* has -3; its positional arguments are x, n\."):
+    with pytest.raises(errors.InputError, match=r"power, at .* has -3; its positional arguments are 0 \(x\), 1 \(n\)\."):
         functad.jit(power, static_argnums=-3)
 
 
