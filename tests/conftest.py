@@ -3,6 +3,7 @@
 import gc
 import os
 import sys
+import zlib
 
 import hypothesis
 import numpy as np
@@ -14,6 +15,20 @@ hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, prin
 # For looking longer: `pytest tests/transforms/test_nesting_machine.py --hypothesis-profile=long`.
 hypothesis.settings.register_profile("long", deadline=None, max_examples=20_000, print_blob=True)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+
+def pytest_addoption(parser):
+    """Add the option `--portion`, for runs that have time for a part of the tests only."""
+    parser.addoption("--portion", metavar="I/N", help="run one of N portions of the tests, drawn by their names: I is 0 to N-1")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave out the tests of other portions."""
+    if portion := config.getoption("portion"):
+        index, count = map(int, portion.split("/"))
+        chosen = [zlib.crc32(item.nodeid.encode()) % count == index for item in items]
+        config.hook.pytest_deselected(items=[item for item, runs in zip(items, chosen, strict=True) if not runs])
+        items[:] = [item for item, runs in zip(items, chosen, strict=True) if runs]
 
 
 def pytest_configure(config):
