@@ -68,9 +68,9 @@ class NoBufferError(ConversionError, AttributeError):
 
     code = "no-buffer"
     cause = (
-        "An attribute such as `data` or `ctypes` hands out the memory of an array, past which no derivative can be followed."
+        "An attribute such as `data` or `ctypes` exposes the memory of an array. functad cannot record writes to this memory."
     )
-    cure = "Use functad.stop_gradient(t) where a constant is meant, and that attribute of it."
+    cure = "Read the attribute from functad.stop_gradient(t), if a constant is meant."
 
 
 class AbstractValueError(FunctadError, TypeError):
@@ -92,7 +92,7 @@ class UnsupportedError(FunctadError, TypeError):
     """A NumPy function, or one of its arguments, has no derivative rule."""
 
     code = "unsupported"
-    cause = "The function has no derivative, or none that functad knows, or an argument asks for what a trace cannot do."
+    cause = "The function has no derivative, functad has no rule for it, or a trace does not support one of the arguments."
     cure = (
         "Use the function that the message names. "
         "If no derivative should flow through the call, pass functad.stop_gradient(t) to it."
@@ -123,10 +123,10 @@ class OutputError(FunctadError, TypeError):
 
     code = "output"
     cause = (
-        "The result holds something that is no array and no number: a string, an object array, an object of a class; or "
-        "integers or booleans, of which a Jacobian is asked for."
+        "The result contains a leaf that is not an array or a number, such as a string, an object array or an object of a "
+        "class. Or a Jacobian is requested and the result contains integers or booleans."
     )
-    cure = "Return arrays and numbers only, and anything else with has_aux=True; register_tree makes a class a container."
+    cure = "Return arrays and numbers only, and all other values with has_aux=True. register_tree makes a class a container."
 
 
 class StructureError(FunctadError, ValueError):
@@ -134,10 +134,13 @@ class StructureError(FunctadError, ValueError):
 
     code = "structure"
     cause = (
-        "A cotangent or tangent differs in its containers, shapes or dtypes from the value that it belongs to; or an argument "
-        "of an expression list from what the list was made for."
+        "A cotangent or tangent differs from its value in containers, shapes or dtypes. Or an argument of an expression list "
+        "differs from the argument that the list was made for."
     )
-    cure = "Build it from the value itself: functad.tree_map(np.ones_like, value); make a list for each shape and dtype."
+    cure = (
+        "Build the cotangent or tangent from the value: functad.tree_map(np.ones_like, value). Make one expression list for "
+        "each shape and dtype."
+    )
 
 
 class RegistrationError(FunctadError, TypeError):
@@ -145,12 +148,12 @@ class RegistrationError(FunctadError, TypeError):
 
     code = "registration"
     cause = (
-        "register_tree got something that is no class, a class that does not say which parts it has, or a name that is none of "
-        "its fields; or a static field holds a value that cannot be compared and hashed, such as an array."
+        "register_tree received an object that is not a class, a class without a description of its parts, or a name that is "
+        "not a field. Or a static field holds a value that cannot be compared and hashed, such as an array."
     )
     cure = (
-        "Put @functad.register_tree above @dataclass, give the class methods tree_flatten and tree_unflatten, or pass two "
-        "functions; leave arrays among the leaves."
+        "Put @functad.register_tree above @dataclass, give the class the methods tree_flatten and tree_unflatten, or pass "
+        "two functions. Make arrays leaves, not static fields."
     )
 
 
@@ -159,13 +162,13 @@ class StateError(FunctadError, ValueError):
 
     code = "state"
     cause = (
-        "A file that is restored, or the values that functional_call was given, differ from the Variables of the module in "
-        "their attribute paths, shapes or dtypes; or the file is damaged or holds something else. Nothing has been changed. Or "
-        "an expression list that is to be saved holds code, or something else than numbers."
+        "The values in a file, or the values passed to functional_call, differ from the Variables of the module in attribute "
+        "paths, shapes or dtypes. Or the file is damaged or has other contents. The module is unchanged. Or an expression "
+        "list to be saved contains code or values other than numbers."
     )
     cure = (
-        "Make the module as it was made when it was saved; layers that take their shape from the first call have to be called "
-        "once before, or made with `inputs=`. functad.values_of(module) shows the paths."
+        "Create the module in the same way as before saving. Layers that take their shape from the first call must be called "
+        "once, or be created with `inputs=`. functad.values_of(module) shows the paths."
     )
 
 
@@ -173,8 +176,11 @@ class ConstantError(FunctadError, ValueError):
     """An array was overwritten although a derivative needs its old values."""
 
     code = "constant"
-    cause = "A function wrote into an array that it was given, or had used as a constant; the derivative needs the old values."
-    cure = "Write into a copy, a = a.copy(), or into a new array."
+    cause = (
+        "A function wrote to an array that was passed to it, or that it had used as a constant. The derivative needs the old "
+        "values."
+    )
+    cure = "Write to a copy, a = a.copy(), or to a new array."
 
 
 class ControlFlowError(FunctadError, TypeError):
@@ -182,12 +188,13 @@ class ControlFlowError(FunctadError, TypeError):
 
     code = "control-flow"
     cause = (
-        "The carry of a loop must keep its structure, shapes and dtypes from step to step, as must the results of the branches "
-        "of cond and switch from branch to branch; a predicate is one number, and all of xs in scan have the same length."
+        "The carry of a loop must keep its structure, shapes and dtypes in every step. The branches of cond and switch must "
+        "return the same structure, shapes and dtypes. A predicate must be one number, and all xs of scan must have the same "
+        "length."
     )
     cure = (
-        "The message names the place: begin with a carry such as the body returns, np.zeros(3) instead of 0.0, or "
-        "convert what the body returns with .astype."
+        "The message names the place. Start with a carry like the result of the body, np.zeros(3) instead of 0.0, or convert "
+        "the result of the body with .astype."
     )
 
 
@@ -196,12 +203,13 @@ class DegenerateError(FunctadError, np.linalg.LinAlgError):
 
     code = "degenerate"
     cause = (
-        "Equal eigenvalues or singular values have no vectors of their own, so a derivative through these is not determined; "
-        "in second order, reverse over reverse cannot know its limit."
+        "Eigenvectors of equal eigenvalues, and singular vectors of equal singular values, are not unique, so their "
+        "derivative is not determined. Second derivatives by reverse mode over reverse mode cannot be determined there "
+        "either."
     )
     cure = (
-        "Use functions of the matrix that need no vectors: np.linalg.det, inv, matrix_power, norm(a, 'nuc'); for second "
-        "derivatives of eigvalsh or svdvals, take functad.jvp of functad.grad(f)."
+        "Use functions of the matrix without eigenvectors: np.linalg.det, inv, matrix_power, norm(a, 'nuc'). For second "
+        "derivatives of eigvalsh or svdvals, use functad.jvp of functad.grad(f)."
     )
 
 
@@ -210,36 +218,36 @@ class TapeError(FunctadError, RuntimeError):
 
     code = "tape-spent"
     cause = (
-        "A tape records between entering and leaving its `with` block, and one that is not persistent gives one gradient; "
-        "after that everything that it recorded is freed. It keeps whole calls, for expressions(), only if that is wanted."
+        "A tape records only inside its `with` block. A tape that is not persistent computes one gradient, and then frees "
+        "its record. A tape keeps the calls that expressions() needs only with lists=True."
     )
-    cure = "Use GradientTape(persistent=True) to ask more than once, lists=True for expressions(), and watch inside the block."
+    cure = "Use GradientTape(persistent=True) for several gradients and lists=True for expressions(). Watch inside the block."
 
 
 class TapeStateError(FunctadError, ValueError):
     """A tape or an accumulator is recording where it must not, or is not recording where it must."""
 
     code = "tape-state"
-    cause = "A tape that is recording was entered again, or one that is not was to be stopped or reset."
-    cure = "Open another tape inside the first; call reset and stop_recording inside the `with` block."
+    cause = "A tape was entered again while recording, or a tape that is not recording was stopped or reset."
+    cure = "Open another tape inside the first. Call reset and stop_recording inside the `with` block."
 
 
 class SourceError(FunctadError, TypeError):
     """A source or a target is neither a Tensor nor a Variable."""
 
     code = "tape-source"
-    cause = "A tape knows Tensors and Variables by what they are: a number or an array of equal value is unknown to it."
-    cure = "Make it a Tensor before it is used, x = functad.constant(value), and ask for that very x."
+    cause = "A tape identifies Tensors and Variables by identity. It does not recognise a number or an array of equal value."
+    cure = "Create a Tensor first, x = functad.constant(value), and use the same object x in the computation and as the source."
 
 
 class NoPathError(FunctadError, ValueError):
     """No gradient with respect to a source exists, and `missing="raise"` is set."""
 
     code = "no-path"
-    cause = "No recorded path leads from the source to the target: the message says where it ends."
+    cause = "No recorded path leads from the source to the target. The message says where the path ends."
     cure = (
-        "Do what the message says, or ask for unconnected_gradients='zero' if the source has no influence; tape.explain says "
-        "the same without raising."
+        "Follow the message, or pass unconnected_gradients='zero' if the source has no influence. tape.explain gives the "
+        "same reason without an error."
     )
 
 
@@ -247,8 +255,8 @@ class AssignmentError(FunctadError, ValueError):
     """A value of another shape was assigned to a Variable, or a value to a read-only array."""
 
     code = "assignment"
-    cause = "A Variable keeps its shape, and nothing is repeated to fit: a forgotten axis would go unseen."
-    cure = "Pass a value of exactly that shape: np.broadcast_to(value, v.shape), or v[i].assign(value) for a part."
+    cause = "A Variable keeps its shape, and assign does not broadcast: broadcasting would hide a forgotten axis."
+    cure = "Pass a value of exactly the same shape, np.broadcast_to(value, v.shape), or assign a part with v[i].assign(value)."
 
 
 class CustomGradientError(FunctadError, ValueError):
@@ -256,10 +264,13 @@ class CustomGradientError(FunctadError, ValueError):
 
     code = "custom-gradient"
     cause = (
-        "The gradient function that custom_gradient was given must return a gradient of its shape for each argument; a Tensor "
-        "that is followed and is used without being an argument would have none."
+        "The gradient function passed to custom_gradient must return one gradient for each argument, with the shape of the "
+        "argument. A traced Tensor that the function uses without receiving it as an argument would have no gradient."
     )
-    cure = "Return one gradient for each argument, None where there is no path, and pass what is to be differentiated."
+    cure = (
+        "Return one gradient for each argument, and None for an argument without a path. Pass all differentiated values as "
+        "arguments."
+    )
 
 
 class CustomRuleError(FunctadError, ValueError):
@@ -267,10 +278,14 @@ class CustomRuleError(FunctadError, ValueError):
 
     code = "custom-rule"
     cause = (
-        "A rule must give a cotangent for each argument, or a linear tangent for each result, of its structure, shape and "
-        "dtype, beside the function's value; a Tensor that is followed and is used without being an argument would have none."
+        "Rules must return the value of the function, and a cotangent for each argument or a tangent for each result that is "
+        "linear in the tangents. Structure, shapes and dtypes must match. A traced Tensor that is used without being an "
+        "argument would have no derivative."
     )
-    cure = "The message names the place; return None for a derivative that is zero, and pass what is to be differentiated."
+    cure = (
+        "The message names the place. Return None for a derivative that is zero, and pass all differentiated values as "
+        "arguments."
+    )
 
 
 class ImplicitError(FunctadError, ArithmeticError):
@@ -278,12 +293,12 @@ class ImplicitError(FunctadError, ArithmeticError):
 
     code = "implicit"
     cause = (
-        "By the implicit function theorem the derivative of a solution is itself the solution of a linear system. That is "
-        "singular, or has not as many equations as unknowns, or was not solved; or the solver itself found no solution."
+        "By the implicit function theorem, the derivative of a solution solves a linear system. This system is singular, is "
+        "not square, or was not solved. Or the solver itself found no solution."
     )
     cure = (
-        "Make the solution isolated (a regularisation, a fixed gauge); choose a linear solver with solve=, such as 'dense', "
-        "and its options; look at what the solver returned."
+        "Make the solution isolated, by a regularisation or a fixed gauge. Choose a linear solver with solve=, such as "
+        "'dense', and its options. Check the result of the solver."
     )
 
 
@@ -291,16 +306,16 @@ class MissingPackageError(FunctadError, ImportError):
     """An optional package that the called function needs is not installed."""
 
     code = "missing-package"
-    cause = "functad itself needs NumPy alone; solvers of SciPy's, among other things, are called where it is installed."
-    cure = "Install the package, as the message says, or choose what does without it, such as solve='dense'."
+    cause = "functad needs only NumPy. Some functions, such as the solvers of SciPy, need an optional package."
+    cure = "Install the package that the message names, or choose an alternative without it, such as solve='dense'."
 
 
 class CheckError(FunctadError, ValueError):
     """An expression list is not well formed."""
 
     code = "check"
-    cause = "An expression list was put together or changed by hand, and an equation reads or makes what it cannot."
-    cure = "Make expression lists with functad.make_expressions; the message names the equation."
+    cause = "An expression list was built or changed by hand, and an equation reads or defines a variable that it must not."
+    cure = "Make expression lists with functad.make_expressions. The message names the equation."
 
 
 class NotFiniteError(FunctadError, FloatingPointError):
@@ -312,8 +327,14 @@ class NotFiniteError(FunctadError, FloatingPointError):
     """
 
     code = "not-finite"
-    cause = "Under functad.debug_nans() a NaN, or an infinity if these are looked for, reached what a transform or tape gave."
-    cure = "The message names the operation and the line where it was born: keep its argument away from there by np.where."
+    cause = (
+        "Inside functad.debug_nans(), a result of a transform or tape is NaN. With infinities=True, the result may also be "
+        "infinite."
+    )
+    cure = (
+        "The message names the operation and the line where the value first appears. Keep the argument of the operation away "
+        "from this point with np.where."
+    )
 
     def __init__(self, message: str, found: str = "", origin: str = "") -> None:
         super().__init__(message)
@@ -330,10 +351,10 @@ class WrongDerivativeError(FunctadError, AssertionError):
     """
 
     code = "wrong-derivative"
-    cause = "The derivative that functad gives differs from a numerical one by more than is allowed: a rule is wrong."
+    cause = "The derivative of functad differs from a numerical derivative by more than the tolerance: a rule is wrong."
     cure = (
-        "Mend the rule that the message leads to. Where the function is merely rough, as with random numbers or float32 "
-        "inside, hold these fixed or pass larger atol and rtol."
+        "Correct the rule that the message names. If the function is noisy, as with random numbers or float32 inside, fix "
+        "the random numbers or pass larger atol and rtol."
     )
 
     def __init__(self, message: str, order: int = 0, mode: str = "", path: str = "") -> None:
@@ -358,8 +379,8 @@ class SparsityError(FunctadError, ValueError):
 
     code = "sparsity"
     cause = (
-        "The pattern given as sparsity= lacks an entry that is not zero: it was made for another function, or at a point where "
-        "the function takes another branch."
+        "The pattern passed as sparsity= lacks a nonzero entry. It was made for another function, or at a point where the "
+        "function takes another branch."
     )
     cure = "Leave sparsity= out, or pass jacobian_sparsity(f, x) or hessian_sparsity(f, x) of this point."
 
@@ -373,10 +394,10 @@ class OptimizerError(FunctadError, ValueError):
 
     code = "optimizer"
     cause = (
-        "A setting is out of range, the state of another rule was passed, weight decay got no parameters, or apply_gradients "
-        "got something else than pairs (gradient, variable)."
+        "A setting is out of range, the state belongs to another optimiser, weight decay received no parameters, or "
+        "apply_gradients received other values than pairs (gradient, variable)."
     )
-    cure = "The message names the setting, or the call to write; pairs are made by zip(gradients, variables)."
+    cure = "The message names the setting or the correct call. Make the pairs with zip(gradients, variables)."
 
 
 class MissingGradientError(FunctadError, ValueError):
@@ -384,12 +405,12 @@ class MissingGradientError(FunctadError, ValueError):
 
     code = "missing-gradient"
     cause = (
-        "Every gradient given to apply_gradients is None: the loss depends on none of the variables by recorded operations, "
-        "or it was computed outside the tape."
+        "Every gradient passed to apply_gradients is None. The loss does not depend on any variable through recorded "
+        "operations, or it was computed outside the tape."
     )
     cure = (
-        "Compute the loss from the variables inside the tape; tape.explain(loss, variable) says where the path from a variable "
-        "ends."
+        "Compute the loss from the variables inside the tape. tape.explain(loss, variable) shows where the path from a "
+        "variable ends."
     )
 
 
@@ -398,10 +419,10 @@ class NotLinearError(FunctadError, ValueError):
 
     code = "not-linear"
     cause = (
-        "linear_transpose and custom_linear_solve need a function f with f(a x + b y) = a f(x) + b f(y); an operation in it "
-        "multiplies what depends on the arguments with itself, bends it, chooses by its value, or adds a constant."
+        "linear_transpose and custom_linear_solve need a linear function: f(a x + b y) = a f(x) + b f(y). An operation in f "
+        "multiplies two values that depend on the arguments, is nonlinear, branches on a value, or adds a constant."
     )
-    cure = "Use vjp(f, x), or linearize(f, x), for the derivative at a point, which is linear."
+    cure = "For the derivative at a point, which is linear, use vjp(f, x) or linearize(f, x)."
 
 
 class UnconnectedWarning(Coded, UserWarning):
@@ -422,9 +443,12 @@ class MissingGradientWarning(Coded, UserWarning):
     """An optimiser got no gradient for some of its variables, which stay unchanged."""
 
     code = "variable-not-moved"
-    cause = "A gradient given to apply_gradients is None: the loss does not depend on that variable by recorded operations."
+    cause = (
+        "A gradient passed to apply_gradients is None. The loss does not depend on that variable through recorded operations."
+    )
     cure = (
-        "tape.explain(loss, variable) says where the path ends. Leave the variable out of the pairs if it is not to be trained."
+        "tape.explain(loss, variable) shows where the path ends. If the variable is not to be trained, leave it out of the "
+        "pairs."
     )
 
 
@@ -432,24 +456,34 @@ class LoopWarning(Coded, UserWarning):
     """`vmap` calls a primitive without a batching rule for one example after the other. Given once for each primitive."""
 
     code = "loop"
-    cause = "The primitive has no batching rule, or its derivative rule is no NumPy code: it is called for one after the other."
-    cure = "Give it one, functad.primitive(..., batch=rule), or leave it at that: the result is right, but takes its time."
+    cause = (
+        "The primitive has no batching rule, or its derivative rule is not NumPy code. vmap therefore calls it once for each "
+        "example."
+    )
+    cure = "Add a batching rule, functad.primitive(..., batch=rule). Without it, the result is correct but slow."
 
 
 class RecompileWarning(Coded, UserWarning):
     """A function under `jit` has been compiled many times. Given once for each function."""
 
     code = "recompile"
-    cause = "Each structure, shape and dtype of the arguments, and each value of a static one, is traced and compiled anew."
-    cure = "f.explain_recompile() says which argument changed. Pad arrays to one shape, or leave out jit where shapes change."
+    cause = (
+        "jit traces and compiles again for each structure, shape and dtype of the arguments, and for each value of a static "
+        "argument."
+    )
+    cure = "f.explain_recompile() shows which argument changed. Pad arrays to one shape, or do not use jit where shapes change."
 
 
 class FrozenRandomWarning(Coded, UserWarning):
     """A function drew random numbers while it was traced, and each evaluation uses the same numbers."""
 
     code = "frozen-random"
-    cause = "A traced function runs once. A random number that it draws is a constant of the list: every evaluation uses it."
-    cure = "Draw the numbers outside of the function and pass them as an argument; for a loop, as the rows of functad.scan."
+    cause = (
+        "A traced function runs once. A random number drawn inside it is a constant, and every evaluation uses the same number."
+    )
+    cure = (
+        "Draw the numbers outside the function and pass them as an argument. For a loop, pass them as the xs of functad.scan."
+    )
 
 
 class ImplicitWarning(Coded, UserWarning):
@@ -457,12 +491,12 @@ class ImplicitWarning(Coded, UserWarning):
 
     code = "not-a-solution"
     cause = (
-        "The derivative of a solver is that of an exact solution. A Newton step from what it returned moves it by more than "
-        "the given tolerance, so it stopped early, or solved another equation than the one that was given."
+        "functad computes the derivative of the exact solution. A Newton step moves the returned solution by more than the "
+        "tolerance. The solver stopped early, or it solved another equation than the given one."
     )
     cure = (
-        "Let the solver run further, or correct the equation; check=None says that the derivative is wanted as it is, "
-        "check='raise' makes an error of it."
+        "Run the solver for more steps, or correct the equation. check=None accepts the derivative without a check, "
+        "check='raise' raises an error instead of a warning."
     )
 
 
