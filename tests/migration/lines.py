@@ -100,8 +100,8 @@ LIBRARIES = {
             ),
         ),
         (
-            "NumPy itself takes the place of `autograd.numpy`: code that imports plain NumPy needs no change.",
-            "Assignment (`x[0] = 1.0`, `x += y`) works, and lists of values in `np.array` raise with the line to write.",
+            "Import plain NumPy in place of `autograd.numpy`.",
+            "Assignment works: `x[0] = 1.0`, `x += y`. `np.array` of a list of Tensors raises an error that names the fix.",
         ),
     ),
     "jax": Library(
@@ -191,9 +191,9 @@ LIBRARIES = {
             ),
         ),
         (
-            "Arrays are NumPy's: float64 unless you say otherwise, and they may be written into.",
-            "Python's `if` and `while` work in gradients; they raise in `vmap` and `jit`, as in JAX.",
-            "Functions that stay in JAX can be called: [Bridges](bridges.md).",
+            "Arrays are NumPy arrays: their default dtype is float64, and they are mutable.",
+            "Python's `if` and `while` work in gradients. In `vmap` and `jit` they raise an error, as in JAX.",
+            "To call a function of JAX from functad, use a bridge: [Bridges](bridges.md).",
         ),
     ),
     "torch": Library(
@@ -257,9 +257,9 @@ LIBRARIES = {
             ),
         ),
         (
-            "Gradients are returned, not collected in `.grad`: there is nothing to set to zero.",
-            "`torch.no_grad()` has no counterpart, since nothing is recorded outside of a transform or tape.",
-            "Functions that stay in PyTorch can be called: [Bridges](bridges.md).",
+            "Gradients are returned, not accumulated in `.grad`. There is no `zero_grad()`.",
+            "There is no `torch.no_grad()`. Inside a tape, use `tape.stop_recording()`.",
+            "To call a function of PyTorch from functad, use a bridge: [Bridges](bridges.md).",
         ),
     ),
     "tensorflow": Library(
@@ -313,8 +313,8 @@ LIBRARIES = {
             ),
         ),
         (
-            "Whole programs run with their imports changed: [Code written for TensorFlow](tensorflow.md).",
-            "Python floats stay float64, and NumPy's functions are recorded.",
+            "To run a whole TensorFlow program, change its imports: [Code written for TensorFlow](tensorflow.md).",
+            "Python floats are float64, not float32. functad also records NumPy functions.",
         ),
     ),
     "mygrad": Library(
@@ -343,6 +343,6 @@ LIBRARIES = {
                 "def f(x):\n    y = x * 1.0\n    y[0] = 0.0\n    return np.sum(y**2)\nfunctad.grad(f)(x)",
             ),
         ),
-        ("Second derivatives, forward mode, Jacobians and batches have no old line: MyGrad has first gradients alone.",),
+        ("MyGrad computes first gradients only. It has no second derivatives, forward mode, Jacobians or batches.",),
     ),
 }

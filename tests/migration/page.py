@@ -11,12 +11,11 @@ from tests.migration.record import RECORD
 PAGE = Path(__file__).parents[2] / "notebooks" / "migration.md"
 _INTRODUCTION = f"""# Migration
 
-Lines of other libraries, and the lines that say the same here. In each row both give the same numbers at
-`x = {POINT}`: the old lines were executed with the version that is named, the new ones are executed by
-the tests.
+This page shows code of other libraries next to the equivalent functad code. Both columns give the same numbers at
+`x = {POINT}`. The tests run the functad code. The other code was run with the version in the head of the table.
 
-This page is made of `tests/migration/lines.py`. `python -m tests.migration.record` executes the old lines anew, where the
-library is installed, and `python -m tests.migration.page` writes the page.
+The page is generated from `tests/migration/lines.py`. `python -m tests.migration.record` runs the code of the installed libraries
+again, and `python -m tests.migration.page` writes the page.
 """
 
 
