@@ -66,7 +66,7 @@ def complex_numbers():
     close(autograd.holomorphic_grad(lambda z: z**3)(1.0 + 2.0j), 3 * (1 + 2j) ** 2)
 
 
-@probe(PARTLY, "no `lstsq`, `qr`, `cond`, full `svd`; some functions in reverse mode alone")
+@probe(PARTLY, "no `lstsq`, `qr`, `cond`, full `svd`; some functions in reverse mode only")
 def linear_algebra():
     matrix = np.array([[2.0, 1.0], [1.0, 3.0]])
     assert np.isfinite(autograd.grad(lambda a: anp.sum(anp.linalg.svd(a, full_matrices=False)[1]))(matrix)).all()
@@ -195,7 +195,7 @@ def new_primitive():
     close(autograd.grad(bessel)(1.0), -scipy.special.jv(1, 1.0))
 
 
-@probe(PARTLY, "`checkpoint`, without policies, reverse mode alone")
+@probe(PARTLY, "`checkpoint`, without policies, reverse mode only")
 def checkpoint_policies():
     close(autograd.grad(autograd.checkpoint(lambda x: anp.sin(x) ** 2))(0.3), np.sin(0.6))
     assert not has_parameter(autograd.checkpoint, "policy")
@@ -217,7 +217,7 @@ def while_loop_reverse():
 # Solvers
 
 
-@probe(PARTLY, "`fixed_point` of an iteration of its own, reverse mode alone; no roots, no solvers of others")
+@probe(PARTLY, "`fixed_point` of an iteration of its own, reverse mode only; no roots, no solvers of others")
 def implicit_differentiation():
     fixed_point = autograd.misc.fixed_points.fixed_point
 
@@ -262,14 +262,14 @@ def layers():
 # Finding faults
 
 
-@probe(NO, "NaN; the branch has to be guarded by hand (a second `where`)")
+@probe(NO, "NaN; guard the branch by hand (a second `where`)")
 def nan_safe():
     with np.errstate(all="ignore"):
         found = autograd.grad(lambda x: anp.sum(anp.where(x > 0, anp.sqrt(x), 0.0)))(np.array([0.0, 4.0]))
     assert np.isnan(found[0])
 
 
-@probe(NO, "`float(x)` and `math.sin(x)` raise, without a cure; the line is in the traceback alone")
+@probe(NO, "`float(x)` and `math.sin(x)` raise, without a fix; the line is in the traceback only")
 def errors_name_the_line():
     for way_out in (float, math.sin):
         with refused(TypeError, saying="not"):
@@ -317,12 +317,12 @@ probe.absent(
         "batch_rule": ("no `vmap`", "vmap batch"),
         "numerical_primitive": ("no such function", "numerical finite_diff complex_step"),
         "binomial_checkpointing": ("no such function", "binomial revolve checkpoint_seq"),
-        "cond": ("Python's own; there is no traced program that would need it", "cond switch"),
+        "cond": ("Python's `if`; there is no traced program", "cond switch"),
         "scan": ("Python's own loops", "scan loop"),
         "tape": ("no tape", "tape"),
         "variables": ("arguments only", "variable parameter"),
         "implicit_gradients": ("arguments only", "implicit_grad"),
-        "forward_accumulator": ("`make_jvp` of functions alone", "accumulator dual"),
+        "forward_accumulator": ("`make_jvp` of functions only", "accumulator dual"),
         "functional_model": ("no models", "module functional_call layer"),
         "debug_nans": ("no such function", "nan anomal debug"),
         "expression_list": ("an example draws the graph; nothing prints it", "jaxpr expression print"),

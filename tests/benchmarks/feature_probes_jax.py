@@ -318,7 +318,7 @@ def ode_adjoint():
         jax.jvp(end, (1.0,), (1.0,))
 
 
-@probe(PARTLY, "`jax.scipy.optimize.minimize` has BFGS alone")
+@probe(PARTLY, "`jax.scipy.optimize.minimize` has BFGS only")
 def scipy_optimisers():
     def f(x):
         return jnp.sum((x - 1) ** 2)
@@ -347,7 +347,7 @@ def trees():
     assert found.name == "a"
 
 
-@probe(NO, "no variables that a transform would find; arguments only")
+@probe(NO, "no variables; with respect to arguments only")
 def variables():
     nothing_named("variable", "implicit_grad", among=(jax, jax.lax, jax.experimental))
     captured = jnp.array(2.0)
@@ -382,12 +382,12 @@ def debug_nans():
         raise AssertionError("it was not noticed")
 
 
-@probe(NO, "NaN; the branch has to be guarded by hand (a second `where`)")
+@probe(NO, "NaN; guard the branch by hand (a second `where`)")
 def nan_safe():
     assert np.isnan(jax.grad(lambda x: jnp.sum(jnp.where(x > 0, jnp.sqrt(x), 0.0)))(jnp.array([0.0, 4.0]))[0])
 
 
-@probe(PARTLY, "`float(x)`, `np.array(x)` and others raise, the former with a cure; the line is in the traceback alone")
+@probe(PARTLY, "`float(x)`, `np.array(x)` and others raise, the first with a fix; the line is in the traceback only")
 def errors_name_the_line():
     import math
 
@@ -396,7 +396,7 @@ def errors_name_the_line():
             jax.grad(lambda x, way_out=way_out: jnp.asarray(way_out(x)) * x)(1.0)
 
 
-@probe(NO, "zeros, without a word")
+@probe(NO, "zeros, without a message")
 def explain_zero():
     close(jax.grad(lambda x: jnp.sum(jnp.round(x)))(X), np.zeros(3))
     nothing_named("explain_grad", "unconnected", among=EVERYWHERE)
@@ -444,7 +444,7 @@ def export():
     close(exported.call(jnp.float32(0.3)), np.sin(0.3))
 
 
-@probe(NO, "needs the compiled package jaxlib, and three more")
+@probe(NO, "needs the compiled package jaxlib and three other packages")
 def pure_python():
     assert {"jaxlib", "ml-dtypes", "opt-einsum", "scipy"} <= requirements("jax")
 
@@ -463,7 +463,7 @@ probe.absent(
         "binomial_checkpointing": ("`checkpoint` in a nested `scan`, by hand", "binomial revolve checkpoint_seq"),
         "tape": ("no tape", "tape"),
         "implicit_gradients": ("no such function; `jax.jvp` of a function instead", "implicit_grad"),
-        "forward_accumulator": ("`jvp` of functions alone", "accumulator dual"),
+        "forward_accumulator": ("`jvp` of functions only", "accumulator dual"),
     },
 )
 

@@ -29,7 +29,7 @@ def gradient(f, x):
 # NumPy
 
 
-@probe(PARTLY, "some hundred functions, by NumPy's protocols; others, such as `np.sort` and `np.linalg.inv`, raise")
+@probe(PARTLY, "about a hundred functions, by NumPy's protocols; others, such as `np.sort` and `np.linalg.inv`, raise")
 def numpy_functions():
     close(gradient(lambda x: np.sum(np.sin(x)), X), np.cos(X))
     for f in (np.linalg.inv, np.sort, np.median):
@@ -61,7 +61,7 @@ def dtypes():
     assert mygrad.tensor(1.0).dtype == np.float64
 
 
-@probe(NO, "complex numbers are refused")
+@probe(NO, "complex numbers raise an error")
 def complex_numbers():
     with refused(TypeError):
         mygrad.tensor(1.0 + 2.0j)
@@ -115,7 +115,7 @@ def custom_rule():
     close(gradient(lambda x: mygrad.Tensor._op(TenfoldSine, x), 0.3), 10 * np.cos(0.3))
 
 
-@probe(NO, "reverse mode alone")
+@probe(NO, "reverse mode only")
 def both_rules():
     nothing_named("jvp", "forward_rule", among=(*EVERYWHERE, mygrad.operation_base, mygrad.operation_base.Operation))
 
@@ -141,12 +141,12 @@ def while_loop_reverse():
 # Trees and models
 
 
-@probe(YES, "whatever tensors do is recorded")
+@probe(YES, "all operations on tensors are recorded")
 def tape():
     close(gradient(lambda x: x**2, 3.0), 6)
 
 
-@probe(YES, "tensors that are no constants")
+@probe(YES, "tensors that are not constant")
 def variables():
     weight = mygrad.tensor(2.0)
     (weight**2).backward()
@@ -163,7 +163,7 @@ def layers():
 # Finding faults
 
 
-@probe(NO, "NaN; the branch has to be guarded by hand")
+@probe(NO, "NaN; guard the branch by hand")
 def nan_safe():
     with np.errstate(all="ignore"):
         found = gradient(lambda x: mygrad.where(x.data > 0, mygrad.sqrt(x), 0.0).sum(), np.array([0.0, 4.0]))
@@ -176,7 +176,7 @@ def errors_name_the_line():
         close(gradient(lambda x, way_out=way_out: way_out(x) * x, 1.0), way_out(1.0))
 
 
-@probe(NO, "`None`, without a word")
+@probe(NO, "`None`, without a message")
 def explain_zero():
     x = mygrad.tensor(1.0)
     (mygrad.tensor(np.round(x.data)) * 2).backward()
@@ -200,17 +200,17 @@ probe.absent(
     {
         "degenerate_eigenvalues": ("no eigenvalues", "eig"),
         "scipy_special": ("no special functions", "gammaln bessel erf special"),
-        "jvp": ("reverse mode alone", f"{TRANSFORMS} tangent"),
-        "linearize": ("reverse mode alone", TRANSFORMS),
+        "jvp": ("reverse mode only", f"{TRANSFORMS} tangent"),
+        "linearize": ("reverse mode only", TRANSFORMS),
         "linear_transpose": ("no such function", "linear_transpose"),
         "jacobian": ("row by row, by hand", TRANSFORMS),
         "jacobian_chunks": ("no Jacobians", TRANSFORMS),
         "value_and_jacobian": ("no Jacobians", TRANSFORMS),
-        "hessian": ("first order alone", TRANSFORMS),
-        "hvp": ("first order alone", TRANSFORMS),
-        "gauss_newton": ("reverse mode alone", "gauss ggn"),
-        "laplacian": ("first order alone", "laplac divergence"),
-        "taylor": ("first order alone", "taylor jet"),
+        "hessian": ("first order only", TRANSFORMS),
+        "hvp": ("first order only", TRANSFORMS),
+        "gauss_newton": ("reverse mode only", "gauss ggn"),
+        "laplacian": ("first order only", "laplac divergence"),
+        "taylor": ("first order only", "taylor jet"),
         "sparse_derivatives": ("no Jacobians", "coloring sparsity sparse_jac"),
         "vmap": ("no `vmap`", "vmap vectorize"),
         "vmap_chunks": ("no `vmap`", "vmap"),
@@ -220,14 +220,14 @@ probe.absent(
         "numerical_primitive": ("no such function", "numerical finite_diff complex_step"),
         "checkpoint_policies": ("no such function", "checkpoint remat"),
         "binomial_checkpointing": ("no such function", "binomial revolve checkpoint"),
-        "cond": ("Python's own; there is no traced program that would need it", "cond switch"),
+        "cond": ("Python's `if`; there is no traced program", "cond switch"),
         "scan": ("Python's own loops", "scan loop"),
         "implicit_differentiation": ("no such function", "root fixed_point implicit argmin_of"),
         "ode_adjoint": ("no such function", "odeint ode_"),
         "scipy_optimisers": ("no such function", "minimize least_squares curve_fit optimize"),
         "trees": ("tensors one by one", "tree nest"),
         "implicit_gradients": ("no such function", "implicit_grad"),
-        "forward_accumulator": ("reverse mode alone", "accumulator dual jvp"),
+        "forward_accumulator": ("reverse mode only", "accumulator dual jvp"),
         "functional_model": ("no models", "module functional_call"),
         "debug_nans": ("no such function", "nan_check anomal debug"),
         "check_grads": ("only within its own tests", "check_grad gradcheck numerical"),

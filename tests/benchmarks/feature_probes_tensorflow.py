@@ -87,7 +87,7 @@ def linear_algebra():
         gradient(lambda a: tf.reduce_sum(tf.linalg.qr(a, full_matrices=True)[0]), matrix)
 
 
-@probe(NO, "silently wrong: zero beside the diagonal")
+@probe(NO, "silently wrong: zeros off the diagonal")
 def degenerate_eigenvalues():
     def f(a):
         values, vectors = tf.linalg.eigh(a)
@@ -136,7 +136,7 @@ def vjp():
     close(tape.gradient(y, X, output_gradients=X), X * np.cos(X))
 
 
-@probe(PARTLY, "`tape.jacobian`, reverse mode alone")
+@probe(PARTLY, "`tape.jacobian`, reverse mode only")
 def jacobian():
     with tf.GradientTape() as tape:
         tape.watch(X)
@@ -151,7 +151,7 @@ def jacobian_chunks():
     assert not has_parameter(tf.GradientTape.jacobian, "mode")
 
 
-@probe(YES, "a tape has the value beside it")
+@probe(YES, "with a tape, the value is available")
 def value_and_jacobian():
     with tf.GradientTape() as tape:
         tape.watch(X)
@@ -160,7 +160,7 @@ def value_and_jacobian():
     close(y, X**2)
 
 
-@probe(PARTLY, "`jacobian` of a nested tape; `tf.hessians` in graphs alone")
+@probe(PARTLY, "`jacobian` of a nested tape; `tf.hessians` in graphs only")
 def hessian():
     with tf.GradientTape() as tape:
         tape.watch(X)
@@ -186,7 +186,7 @@ def gauss_newton():
 # Batches
 
 
-@probe(PARTLY, "`tf.vectorized_map`: leading axes alone")
+@probe(PARTLY, "`tf.vectorized_map`: leading axes only")
 def vmap():
     close(tf.vectorized_map(lambda x: x**2, X), X**2)
     assert not any(has_parameter(tf.vectorized_map, name) for name in ("in_axes", "axis", "out_axes"))
@@ -355,7 +355,7 @@ def errors_name_the_line():
         close(found, way_out(T))
 
 
-@probe(NO, "`None`, without a word")
+@probe(NO, "`None`, without a message")
 def explain_zero():
     assert gradient(tf.round, X) is None
     nothing_named("explain", among=EVERYWHERE)
@@ -410,7 +410,7 @@ def export():
         close(tf.saved_model.load(folder).f(T), np.sin(0.3))
 
 
-@probe(NO, "a compiled package with some twenty more")
+@probe(NO, "a compiled package with about twenty dependencies")
 def pure_python():
     assert len(requirements("tensorflow-cpu")) >= 15
 
@@ -422,7 +422,7 @@ probe.absent(
     {
         "linearize": ("no such function", "lineari"),
         "linear_transpose": (
-            "no such function; `tf.linalg.LinearOperator` has adjoints that are written out",
+            "no such function; `tf.linalg.LinearOperator` has adjoints that are defined by hand",
             "linear_transpose",
         ),
         "laplacian": ("no such function; the whole Hessian, or a loop", "laplac divergence hessian_diag"),

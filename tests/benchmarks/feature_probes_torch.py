@@ -25,7 +25,7 @@ T = torch.tensor(0.3, dtype=torch.float64)
 # NumPy
 
 
-@probe(NO, "`torch` functions instead; NumPy raises on what requires a gradient")
+@probe(NO, "`torch` functions instead; NumPy raises on tensors with `requires_grad`")
 def numpy_functions():
     with refused():
         torch.func.grad(lambda x: np.sum(np.sin(x)))(X)
@@ -327,7 +327,7 @@ def while_loop_reverse():
 # Solvers
 
 
-@probe(NO, "no such function; by a rule of one's own")
+@probe(NO, "no such function; write a custom rule")
 def implicit_differentiation():
     nothing_named("root", "fixed_point", "implicit", among=(torch.func, torch.autograd))
 
@@ -352,7 +352,7 @@ def trees():
     nothing_named("pytree", "register_tree", among=(torch, torch.func, torch.utils))
 
 
-@probe(YES, "what requires a gradient is recorded everywhere")
+@probe(YES, "all operations on tensors with `requires_grad` are recorded")
 def tape():
     x = X.clone().requires_grad_()
     close(torch.autograd.grad((x**2).sum(), [x])[0], 2 * X)
@@ -403,13 +403,13 @@ def debug_nans():
         assert torch.isnan(torch.log(x - 1))
 
 
-@probe(NO, "NaN; the branch has to be guarded by hand (a second `where`)")
+@probe(NO, "NaN; guard the branch by hand (a second `where`)")
 def nan_safe():
     x = torch.tensor([0.0, 4.0])
     assert torch.isnan(torch.func.grad(lambda x: torch.where(x > 0, torch.sqrt(x), 0.0).sum())(x)[0])
 
 
-@probe(PARTLY, "`np.array(x)` raises with a cure; `x.item()` and `math.sin(x)` become constants silently")
+@probe(PARTLY, "`np.array(x)` raises with a fix; `x.item()` and `math.sin(x)` become constants silently")
 def errors_name_the_line():
     x = T.clone().requires_grad_()
     with refused(RuntimeError, saying="detach"):
@@ -418,7 +418,7 @@ def errors_name_the_line():
     close(torch.func.grad(lambda x: x * math.sin(x))(T), math.sin(0.3))
 
 
-@probe(NO, "`None` or zeros, without a word")
+@probe(NO, "`None` or zeros, without a message")
 def explain_zero():
     close(torch.func.grad(lambda x: torch.round(x).sum())(X), np.zeros(3))
     nothing_named("explain", among=(torch.autograd, torch.func))
@@ -467,7 +467,7 @@ def export():
     close(torch.export.export(Sine(), (X,)).module()(X), np.sin(X))
 
 
-@probe(NO, "a compiled package with six more")
+@probe(NO, "a compiled package with six dependencies")
 def pure_python():
     assert len(requirements("torch")) >= 6
 

@@ -83,7 +83,7 @@ SECTIONS: dict[str, tuple[Row, ...]] = {
             "`scipy.special`",
             "primitives/test_scipy_special_mpmath.py::test_derivatives "
             "primitives/test_scipy_special.py::test_derivative_that_is_not_known_raises",
-            "211 ufuncs; what has no known derivative, such as `jv` by its order, raises",
+            "211 ufuncs; an argument without a known derivative, such as the order of `jv`, raises an error",
         ),
         Row(
             "python_control_flow",
@@ -117,7 +117,7 @@ SECTIONS: dict[str, tuple[Row, ...]] = {
         ),
         Row(
             "value_and_jacobian",
-            "the value with a Jacobian, with a Hessian, from one run",
+            "value and Jacobian, value and Hessian, from one run",
             "transforms/test_jacobian_modes.py::test_value_and_jacobian_run_the_function_once "
             "transforms/test_second_order.py::test_value_grad_and_hessian_run_the_function_once",
         ),
@@ -155,30 +155,30 @@ SECTIONS: dict[str, tuple[Row, ...]] = {
         Row("per_example_gradients", "gradients of each example", "transforms/test_batch.py::test_per_example_gradients"),
         Row(
             "batch_rule",
-            "batching rule of one's own",
+            "custom batching rules",
             "transforms/test_rules_batched.py::test_batch_rule_is_called_and_its_derivatives_are_those_of_the_rules",
         ),
     ),
-    "Rules of one's own": (
+    "Custom rules": (
         Row(
             "custom_rule",
-            "derivative rule of one's own",
+            "custom derivative rules",
             "transforms/test_custom.py::test_one_rule_serves_both_modes eager/test_custom_gradient.py::test_methods",
         ),
         Row(
             "both_rules",
-            "rules for reverse and forward mode on one function",
+            "custom rules for both modes of one function",
             "transforms/test_custom.py::test_each_mode_uses_its_own_rule_where_there_are_two",
         ),
         Row(
             "new_primitive",
-            "functions of other libraries with a rule",
+            "custom rules for functions of other libraries",
             "transforms/test_registering.py::test_general_primitive_in_both_modes_and_second_order "
             "transforms/test_registering.py::test_function_of_a_library_in_c",
         ),
         Row(
             "numerical_primitive",
-            "functions differentiated numerically, marked as such",
+            "numerical derivatives of single functions, marked as such",
             "transforms/test_registering.py::test_central_differences "
             "transforms/test_registering.py::test_complex_step_is_exact_to_rounding "
             "transforms/test_registering.py::test_it_is_marked_as_approximate",
@@ -217,7 +217,7 @@ SECTIONS: dict[str, tuple[Row, ...]] = {
     "Solvers": (
         Row(
             "implicit_differentiation",
-            "implicit differentiation of any solver's result",
+            "implicit differentiation of the result of any solver",
             "transforms/test_implicit.py::test_scipys_root transforms/test_implicit.py::test_fixed_points "
             "transforms/test_implicit.py::test_minimisers transforms/test_linear_solve.py::test_derivatives_of_parameters",
         ),
@@ -243,56 +243,56 @@ SECTIONS: dict[str, tuple[Row, ...]] = {
         Row("tape", "gradient tape", "eager/test_gradient_values.py::test_gradients_agree_with_differences"),
         Row(
             "variables",
-            "variables that are followed by themselves",
+            "variables that are recorded automatically",
             "eager/test_watching.py::test_trainable_variables_are_followed_when_read",
         ),
         Row(
             "implicit_gradients",
-            "`implicit_gradients` by all variables that were read",
+            "`implicit_gradients` with respect to all variables that a function reads",
             "eager/test_gradient_functions.py::test_which_variables",
         ),
         Row(
             "forward_accumulator",
-            "forward mode of whatever runs in a scope",
+            "forward mode of all code in a `with` block",
             "eager/test_forward_accumulator.py::test_tangent_of_a_program",
         ),
         Row(
             "functional_model",
-            "a model as a function of its values",
+            "call of a model with given values",
             "eager/test_functional_call.py::test_derivatives_of_a_model_agree_with_differences",
         ),
         Row(
             "layers",
             "layers: dense, convolutional, recurrent",
             "eager/test_nn.py::test_dense_computes_what_it_says",
-            "dense layers, activations and losses alone",
+            "dense layers, activations and losses only",
         ),
     ),
-    "Finding faults": (
+    "Debugging": (
         Row(
             "debug_nans",
-            "where a NaN was born, also one in a gradient",
+            "origin of a NaN, also in gradients",
             "transforms/test_debug_nans.py::test_backward eager/test_debug_nans.py::test_backward",
         ),
         Row(
             "nan_safe",
-            "no NaN from branches that were not taken",
+            "no NaN from branches that are not selected",
             "transforms/test_nan_safety.py::test_unselected_values_of_every_ufunc "
             "primitives/test_kinks.py::TestUnselected::test_nan_behind_where",
         ),
         Row(
             "errors_name_the_line",
-            "what would lose a derivative raises, with line and cure",
+            "errors for code that would lose a derivative, with line and fix",
             "tracing/test_conversions.py::test_conversion_raises_where_it_stands_and_tells_the_cure "
             "tracing/test_conversions.py::test_line_of_the_conversion_is_named",
         ),
         Row(
             "explain_zero",
-            "why a gradient is zero or missing",
+            "reason for a zero or missing gradient",
             "transforms/test_explain.py::test_every_cut_is_named_with_its_line "
             "eager/test_explain.py::test_line_where_the_value_left_the_tape",
         ),
-        Row("check_grads", "checks of gradients for one's own tests", "testing/test_gradients.py::test_wrong_derivatives_fail"),
+        Row("check_grads", "gradient checks for tests", "testing/test_gradients.py::test_wrong_derivatives_fail"),
     ),
     "The program": (
         Row(
@@ -311,14 +311,14 @@ SECTIONS: dict[str, tuple[Row, ...]] = {
             "gpu",
             "graphics processors",
             "backends/test_xla.py::TestArraysOfJax::test_arguments_of_either_kind_are_compiled_once_for_each_dtype",
-            note='`jit(f, backend="xla")` runs on the devices of JAX; the tests run on processors only',
+            note='`jit(f, backend="xla")` runs on the devices of JAX; the tests run on CPUs only',
         ),
         Row(
             "several_devices",
             "several devices, distributed arrays",
             "portability/test_dask.py::test_value_and_gradient_are_lazy_and_read_every_chunk_once "
             "backends/test_xla.py::test_eight_devices_give_the_gradient_of_one",
-            note='arrays of Dask as they are; of JAX with a sharding, in what `jit(f, backend="xla")` compiles',
+            note='Dask arrays directly; JAX arrays with a sharding in functions compiled by `jit(f, backend="xla")`',
         ),
         Row(
             "export",
@@ -328,7 +328,7 @@ SECTIONS: dict[str, tuple[Row, ...]] = {
         ),
         Row(
             "pure_python",
-            "pure Python on NumPy, no compiled package else",
+            "pure Python on NumPy, no other compiled package",
             "test_package.py::test_import_brings_numpy_and_typing_extensions_and_nothing_else",
         ),
     ),
@@ -382,19 +382,20 @@ def _cell(answer: str, note: str) -> str:
 
 _INTRODUCTION = """# Features
 
-What functad can do, beside other libraries for Python. Each answer for functad is backed by the tests that are named, in
-`tests/`. Each answer for another library was found by a small program, in `tests/benchmarks/feature_probes_*.py`: *yes* and
-*partly* by running the feature and comparing numbers, *no* by what comes of the attempt, or by there being no public function
-of such a name. They ran with {versions}. `torch.func` stands for all of
-the package PyTorch, TensorFlow includes Keras; packages built on them do not count.
+This page compares the features of functad with five other Python libraries:
+{versions}. The column `torch.func` covers all of PyTorch, and TensorFlow includes Keras. Packages built on these libraries do not count.
 
-This page is generated from the tests' names and the programs' answers; a test compares it. To write it anew:
+- Each answer for functad names the tests that show it, in `tests/`.
+- Each answer for another library comes from a small program, `tests/benchmarks/feature_probes_*.py`. For *yes* and *partly*,
+  the program runs the feature and compares numbers. For *no*, the attempt fails or there is no public function.
+
+The page is generated from these tests and programs, and a test compares it. To write it again:
 
 ```console
 python -m tests.benchmarks.feature_table
 ```
 
-✓ yes, (✓) partly, - no; below the table stands for each what is partial or missing, and which tests show it.
+The marks are ✓ yes, (✓) partly, - no. The sections below the table name the missing parts and the tests.
 
 {table}
 """
