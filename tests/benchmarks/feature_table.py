@@ -383,7 +383,8 @@ def _cell(answer: str, note: str) -> str:
 _INTRODUCTION = """# Features
 
 This page compares the features of functad with five other Python libraries:
-{versions}. The column `torch.func` covers all of PyTorch, and TensorFlow includes Keras. Packages built on these libraries do not count.
+{versions}.
+The column `torch.func` covers all of PyTorch, and TensorFlow includes Keras. Packages built on these libraries do not count.
 
 - Each answer for functad names the tests that show it, in `tests/`.
 - Each answer for another library comes from a small program, `tests/benchmarks/feature_probes_*.py`. For *yes* and *partly*,

@@ -14,8 +14,8 @@ _INTRODUCTION = f"""# Migration
 This page shows code of other libraries next to the equivalent functad code. Both columns give the same numbers at
 `x = {POINT}`. The tests run the functad code. The other code was run with the version in the head of the table.
 
-The page is generated from `tests/migration/lines.py`. `python -m tests.migration.record` runs the code of the installed libraries
-again, and `python -m tests.migration.page` writes the page.
+The page is generated from `tests/migration/lines.py`. `python -m tests.migration.record` runs the code of the installed
+libraries again, and `python -m tests.migration.page` writes the page.
 """
 
 
