@@ -38,8 +38,11 @@ BACKENDS = [name for name in ("numpy", "llvm") if installed(name)]
 ENTRIES = [entry for entry in every_entry() if entry.samples is not None and entry.status != "refused"]
 
 
-SAMPLES: dict[Any, int | None] = {np.float64: None, np.float32: 3, np.complex128: 2, np.complex64: 1}
-"""How many samples of an entry are checked in a dtype; `None` stands for all."""
+SAMPLES: dict[Any, int | None] = {np.float64: None, np.float32: 1, np.complex128: 1, np.complex64: 1}
+"""The number of samples of an entry that are checked in a dtype; `None` means all."""
+
+if os.environ.get("FUNCTAD_EVERY_ENTRY"):
+    SAMPLES |= {np.float32: 3, np.complex128: 2}
 
 LONGEST = 2000 if os.environ.get("FUNCTAD_EVERY_ENTRY") else 500
 """Equations after which no more forms of an entry are added: of long lists, as of elliptic integrals, few forms are enough."""

@@ -285,5 +285,8 @@ def np_array(a: Any) -> Any:
     return a
 
 
-Programs.TestCase.settings = settings(Programs.TestCase.settings, max_examples=60, stateful_step_count=14)
+MANY = settings().max_examples if settings().max_examples > 1000 else 20
+"""Programs to try: all of the profile `long`, else 20, which take half a minute."""
+
+Programs.TestCase.settings = settings(Programs.TestCase.settings, max_examples=MANY, stateful_step_count=14)
 TestPrograms = Programs.TestCase
