@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from functad.display.amounts import bytes_text, counted
 from functad.expressions.expressions import Constant, Equation, Expressions, call_name, inner_lists
 from functad.expressions.listing import Row, short_line
-from functad.expressions.place import FORWARD, Call
+from functad.expressions.place import FORWARD, Place
 from functad.expressions.spec import ArraySpec, spec_or_none
 
 INPUT, CONSTANT, OUTPUT, EQUATION, FOLD, LOOP = "input", "constant", "output", "equation", "fold", "loop"
@@ -211,8 +211,7 @@ def _fold_of(unit: _Unit, rows: Sequence[Row]) -> Node:
 
 
 def _line(row: Row) -> list[str]:
-    call = row.place.calls[-1] if row.place is not None and row.place.calls else None
-    return [f"{short_line(call)}: {call.text}"] if call is not None else []
+    return [f"{short_line(row.place)}: {row.place.text}"] if row.place is not None and row.place.file else []
 
 
 def _types(specs: Sequence[ArraySpec]) -> str:
@@ -237,84 +236,24 @@ def _short(text: str) -> str:
 # Folding
 
 
-@dataclass(slots=True)
-class Group:
-    """Consecutive rows from one call of a user function.
-
-    Attributes:
-        call: the call.
-        phase: the phase of the rows.
-        items: rows of the call itself, and groups of its inner calls.
-    """
-
-    call: Call
-    phase: str
-    items: list[Row | Group] = field(default_factory=list)
-
-    def rows(self) -> Iterator[Row]:
-        """Yield all rows of the group."""
-        for item in self.items:
-            if isinstance(item, Group):
-                yield from item.rows()
-            else:
-                yield item
-
-
-def grouped(rows: Sequence[Row]) -> list[Row | Group]:
-    """Group rows by their calls; calls that contain all rows form no group."""
-    chains = [row.place.calls for row in rows if row.place is not None and row.place.calls]
-    common = 0
-    if chains:
-        first = [call.number for call in chains[0]]
-        shortest = min(map(len, chains))
-        while common < shortest and all(chain[common].number == first[common] for chain in chains):
-            common += 1
-    return _grouped(rows, common)
-
-
-def _grouped(rows: Sequence[Row], depth: int) -> list[Row | Group]:
-    found: list[Row | Group] = []
-
-    def key(row: Row) -> tuple[int, str] | None:
-        calls = row.place.calls if row.place is not None else ()
-        return (calls[depth].number, row.place.phase) if row.place is not None and len(calls) > depth else None
-
-    for made, run in itertools.groupby(rows, key):
-        if made is None:
-            found.extend(run)
-            continue
-        own = list(run)
-        calls = own[0].place.calls if own[0].place is not None else ()
-        items = _grouped(own, depth + 1)
-        found.append(Group(calls[depth], made[1], items) if len(own) > 1 else own[0])
-    return found
-
-
 def _units(rows: Sequence[Row], limit: int | None) -> list[_Unit]:
     """Split a list into boxes: single equations if the limit allows, else calls, lines and runs of equations are folded."""
-    numbers = {id(row): i for i, row in enumerate(rows)}
-    if limit is None or len(rows) <= limit:
-        return [_single(i, row) for i, row in enumerate(rows)]
-    items: list[Row | Group] = grouped(rows)
-    while True:
-        groups = [item for item in items if isinstance(item, Group) and len(items) + len(item.items) - 1 <= limit]
-        if not groups:
-            break
-        largest = max(groups, key=lambda group: sum(1 for _ in group.rows()))
-        at = next(i for i, item in enumerate(items) if item is largest)
-        items[at : at + 1] = largest.items
-    units = [_folded(item, numbers) if isinstance(item, Group) else _single(numbers[id(item)], item) for item in items]
-    if len(units) <= limit:
+    units = [_single(i, row) for i, row in enumerate(rows)]
+    if limit is None or len(units) <= limit:
         return units
-    lines = _opened(list(_by_line(units, rows)), rows, limit)
-    return lines if limit <= 2 * len(lines) <= 2 * limit else list(_chunks(units, rows, limit))
+    calls = _joined_by(lambda place: (place.call, place.function), units, rows)
+    for folded in (calls, _joined_by(lambda place: (place.where, _short(place.text)), units, rows)):
+        opened = _opened(folded, rows, limit)
+        if limit <= 2 * len(opened) <= 2 * limit:
+            return opened
+    return list(_chunks(calls if len(calls) > limit else units, rows, limit))
 
 
 def _opened(units: list[_Unit], rows: Sequence[Row], limit: int) -> list[_Unit]:
     """Split the smallest units into single equations again, as many as the limit allows."""
     left = limit - len(units)
     single: set[int] = set()
-    for unit in sorted(units, key=lambda unit: len(unit.indices)):
+    for unit in sorted(units, key=lambda unit: (len(unit.indices), -unit.indices[0])):  # the last is often the outermost call
         left -= len(unit.indices) - 1
         if left < 0:
             break
@@ -330,22 +269,15 @@ def _single(number: int, row: Row) -> _Unit:
     return _Unit([number], row.primitive, "", row.place.phase if row.place is not None else FORWARD)
 
 
-def _folded(group: Group, numbers: dict[int, int]) -> _Unit:
-    indices = [numbers[id(row)] for row in group.rows()]
-    return _Unit(indices, group.call.function, counted(len(indices), "equation"), group.phase)
+def _joined_by(key: Callable[[Place], tuple[Any, str]], units: Sequence[_Unit], rows: Sequence[Row]) -> list[_Unit]:
+    """Join consecutive single equations of one phase with the same key of their places; the key ends with the title."""
 
+    def key_of(unit: _Unit) -> Any:
+        place = rows[unit.indices[0]].place
+        return (unit.phase, *key(place)) if place is not None and place.file else (id(unit), "")
 
-def _by_line(units: Sequence[_Unit], rows: Sequence[Row]) -> Iterator[_Unit]:
-    """Yield units; consecutive single equations from one line become one unit."""
-
-    def key(unit: _Unit) -> Any:
-        row = rows[unit.indices[0]]
-        single = len(unit.indices) == 1 and row.place is not None and row.place.calls
-        return (row.place.where, unit.phase) if single and row.place is not None else id(unit)
-
-    for _, run in itertools.groupby(units, key):
-        own = list(run)
-        yield own[0] if len(own) == 1 else _joined(own, rows)
+    runs = [(made[-1], list(run)) for made, run in itertools.groupby(units, key_of)]
+    return [own[0] if len(own) == 1 else _joined(own, rows, title) for title, own in runs]
 
 
 def _chunks(units: Sequence[_Unit], rows: Sequence[Row], limit: int) -> Iterator[_Unit]:
@@ -360,18 +292,19 @@ def _chunks(units: Sequence[_Unit], rows: Sequence[Row], limit: int) -> Iterator
             yield own[0] if len(own) == 1 else _joined(own, rows)
 
 
-def _joined(units: Sequence[_Unit], rows: Sequence[Row]) -> _Unit:
-    """Join several units into one, with a common function, a common line or the primitives as title."""
+def _joined(units: Sequence[_Unit], rows: Sequence[Row], title: str = "") -> _Unit:
+    """Join several units into one. The default of the title is the common title, the common line or the primitives."""
     indices = [i for unit in units for i in unit.indices]
     phase = Counter([unit.phase for unit in units]).most_common(1)[0][0]
     count = counted(len(indices), "equation")
     titles = {unit.title for unit in units if len(unit.indices) > 1}
     places = [rows[i].place for i in indices]
-    lines = {place.where for place in places if place is not None and place.calls}
+    first = places[0]
+    if title:
+        return _Unit(indices, title, count, phase)
     if len(titles) == 1 and all(len(unit.indices) > 1 for unit in units):
         return _Unit(indices, f"{len(units)} x {titles.pop()}", count, phase)
-    first = places[0]
-    if len(lines) == 1 and first is not None and first.text:
+    if first is not None and first.file and len({place.where for place in places if place is not None}) == 1:
         return _Unit(indices, _short(first.text), count, phase)
     common = Counter([rows[i].primitive for i in indices]).most_common()
     named = ", ".join([*[name for name, _ in common[:2]], *["..."][: len(common) > 2]])

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functad.display.amounts import bytes_text, counted
 from functad.display.markup import Markup, code, faint, fold, heading, joined, table, tag, view, whole
 from functad.display.terminal import WIDTH, text_table
-from functad.expressions.place import FORWARD, Call, Place
+from functad.expressions.place import FORWARD, Place
 from functad.expressions.spec import ArraySpec
 
 MOST = 200
@@ -161,14 +161,13 @@ def _table(rows: Sequence[Row]) -> Markup:
     cells = []
     for row in rows:
         color = _COLORS.get(row.place.phase) if row.place is not None else None
-        place = row.place.calls[-1] if row.place is not None and row.place.calls else None
         cells.append(
             (
                 tag("span", code(_ends(row.text, 160)), class_=f"ftd-{color}" if color else None),
                 code(_ends(row.types, 120)),
                 bytes_text(row.nbytes),
-                short_line(place),
-                code(_ends(place.text, 100)) if place is not None else "",
+                short_line(row.place),
+                code(_ends(row.place.text, 100)) if row.place is not None and row.place.file else "",
             )
         )
     head = [joined(name, width) for name, width in zip(("equation", "result", "bytes", "line"), columns, strict=True)]
@@ -182,9 +181,9 @@ def _cut(rows: Sequence[Row]) -> list[Markup]:
     return [tag("div", faint(whole(f"... {counted(len(rows), 'equation')} more, {size}")))]
 
 
-def short_line(call: Call | None) -> str:
+def short_line(place: Place | None) -> str:
     """Return `file:line` without folders, which differ between machines."""
-    return "" if call is None else call.where.replace("\\", "/").rpartition("/")[2]
+    return "" if place is None else place.where.replace("\\", "/").rpartition("/")[2]
 
 
 def _ends(text: str, width: int) -> str:
@@ -215,7 +214,6 @@ def _count(listing: Listing) -> int:
 
 def _cells(listing: Listing, indent: str) -> Iterator[tuple[str, ...]]:
     for row in listing.rows:
-        place = row.place.calls[-1] if row.place is not None and row.place.calls else None
-        yield f"{indent}{row.text}", row.types, bytes_text(row.nbytes), short_line(place)
+        yield f"{indent}{row.text}", row.types, bytes_text(row.nbytes), short_line(row.place)
         for name, inner in row.lists:
             yield from _cells(inner, f"{indent}{name}: ")

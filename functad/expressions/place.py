@@ -8,66 +8,45 @@ from functad.places import place_text
 FORWARD, BACKWARD, TANGENT = "forward", "backward", "tangent"
 
 
-class Call(Immutable):
-    """An active call of a user function.
+class Place(Immutable):
+    """The location of an equation.
 
     Attributes:
-        function: the name of the function.
+        function: the name of the user's function that contains the line; empty if no user code contains the equation.
         file: the file of its code.
-        line: the current line in it.
-        number: the serial number of the call, which distinguishes two calls of one function.
+        line: the number of the line.
+        call: a number that differs between successive calls of user functions, also of the same function.
+        phase: `forward`, `backward` (pullback) or `tangent` (pushforward). In the latter two, the line contains the
+            differentiated operation.
     """
 
-    __slots__ = ("file", "function", "line", "number")
+    __slots__ = ("call", "file", "function", "line", "phase")
 
     function: str
     file: str
     line: int
-    number: int
+    call: int
+    phase: str
 
-    def __init__(self, function: str, file: str, line: int, number: int) -> None:
+    def __init__(self, function: str, file: str, line: int, call: int, phase: str = FORWARD) -> None:
         assign(self, "function", function)
         assign(self, "file", file)
         assign(self, "line", line)
-        assign(self, "number", number)
+        assign(self, "call", call)
+        assign(self, "phase", phase)
+
+    def of_phase(self, phase: str) -> Place:
+        """Return the place with another phase."""
+        return self if phase == self.phase else Place(self.function, self.file, self.line, self.call, phase)
 
     @property
     def where(self) -> str:
-        """The `file:line`, or the name of a notebook cell."""
-        return place_text(self.file, self.line)
+        """The `file:line`, or the name of a notebook cell; empty if there is none."""
+        return place_text(self.file, self.line) if self.file else ""
 
     @property
     def text(self) -> str:
         """The text of the line; empty if the source is not available."""
         import linecache  # noqa: PLC0415 - only displays need it
 
-        return linecache.getline(self.file, self.line).strip()
-
-
-class Place(Immutable):
-    """The location of an equation.
-
-    Attributes:
-        calls: the active calls of user functions, the outermost first.
-        phase: `forward`, `backward` (pullback) or `tangent` (pushforward). In the latter two, `calls` are the calls of the
-            differentiated operation.
-    """
-
-    __slots__ = ("calls", "phase")
-
-    calls: tuple[Call, ...]
-    phase: str
-
-    def __init__(self, calls: tuple[Call, ...], phase: str = FORWARD) -> None:
-        assign(self, "calls", calls)
-        assign(self, "phase", phase)
-
-    @property
-    def where(self) -> str:
-        """The `file:line` of the innermost call; empty if there is none."""
-        return self.calls[-1].where if self.calls else ""
-
-    @property
-    def text(self) -> str:
-        """The text of the line of the innermost call; empty if there is none."""
-        return self.calls[-1].text if self.calls else ""
+        return linecache.getline(self.file, self.line).strip() if self.file else ""

@@ -15,7 +15,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from functad.expressions.expressions import Expressions, evaluator
-from functad.expressions.place import BACKWARD, FORWARD, TANGENT, Call, Place
+from functad.expressions.place import BACKWARD, FORWARD, TANGENT, Place
 from functad.expressions.records import results_of
 from functad.places import Named, name_of, user_frame
 from functad.settings import setting
@@ -73,22 +73,20 @@ class SourceLines:
 
     def __init__(self, top: FrameType) -> None:
         self.top: FrameType | None = top
-        self._running: list[tuple[FrameType, int]] = []  # kept alive, so that frame identity is unambiguous
-        self._count = 0
+        self._user: FrameType | None = None  # of the last operation; kept alive, so that frame identity is unambiguous
+        self._calls = 0
         self._noted: dict[int, tuple[Any, dict[int, Place]]] = {}
         self._lists: dict[int, tuple[Expressions, dict[tuple[int, ...], Place | None]]] = {}
 
     def close(self) -> None:
         """Drop all references to frames, traces and lists."""
-        self.top = None
-        self._running.clear()
+        self.top = self._user = None
         self._noted.clear()
         self._lists.clear()
 
     def note(self) -> Place:
         """Return the place of the current operation, and note it for each open trace and tape."""
-        users: list[FrameType] = []
-        inner: int | None = None  # the number of frames of `users` inside the operation with a known place
+        user: FrameType | None = None  # the innermost, inside the operation with a known place
         records: list[Any] = _of_tapes()
         known: Place | None = None
         phase = FORWARD
@@ -97,8 +95,8 @@ class SourceLines:
         while frame is not None and frame is not self.top:
             kind = _KINDS.get(id(frame.f_code))
             if kind is None:
-                if user_frame(frame) is frame:
-                    users.append(frame)
+                if user is None and known is None and user_frame(frame) is frame:
+                    user = frame
             elif kind == _TRACE:
                 records.append(frame.f_locals["recorder"].equations)
             elif kind == _RUN:
@@ -109,14 +107,15 @@ class SourceLines:
                 phase = TANGENT if kind == _PUSH else BACKWARD
                 known = known or (None if kind == _AFTER else self._of_walk(frame.f_locals, run))
                 run = None
-            if known is not None and inner is None:
-                inner = len(users)
             frame = frame.f_back
-        calls = self._called(users[::-1])
-        if known is not None:
-            calls = known.calls + calls[len(users) - (inner or 0) :]
-            phase = known.phase if phase == FORWARD else phase
-        place = Place(calls, phase)
+        phase = known.phase if known is not None and phase == FORWARD else phase
+        if user is not None:
+            if user is not self._user:
+                self._user, self._calls = user, self._calls + 1
+            code = user.f_code
+            place = Place(_name_of(code.co_qualname), code.co_filename, user.f_lineno or 0, self._calls, phase)
+        else:
+            place = Place("", "", 0, 0, phase) if known is None else known.of_phase(phase)
         for equations in records:
             self._noted.setdefault(id(equations), (equations, {}))[1][len(equations)] = place
         return place
@@ -125,20 +124,6 @@ class SourceLines:
         """Use the places of the records of a trace for a copy of these records."""
         if id(equations) in self._noted:
             self._noted[id(copy)] = copy, self._noted[id(equations)][1]
-
-    def _called(self, frames: list[FrameType]) -> tuple[Call, ...]:
-        """Return frames as numbered calls; a frame keeps its number while it runs."""
-        running = self._running
-        same = 0
-        while same < min(len(frames), len(running)) and running[same][0] is frames[same]:
-            same += 1
-        del running[same:]
-        for frame in frames[same:]:
-            self._count += 1
-            running.append((frame, self._count))
-        return tuple(
-            [Call(_name_of(f.f_code.co_qualname), f.f_code.co_filename, f.f_lineno or 0, number) for f, number in running]
-        )
 
     def _of_walk(self, variables: dict[str, Any], index: int | None) -> Place | None:
         """Return the place of the current record of a pass; `index` is `None` if the variables of the pass hold it."""

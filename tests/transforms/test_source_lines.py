@@ -35,13 +35,9 @@ def lines(expressions, phase="forward"):
     return [(e.primitive.name, e.place.text) for e in expressions.equations if e.place.phase == phase]
 
 
-def callers(equation):
-    return [call.function for call in equation.place.calls]
-
-
-def test_an_equation_knows_file_line_and_calls():
+def test_an_equation_knows_file_line_and_function():
     list_ = functad.make_expressions(loss)(WEIGHTS, X)
-    assert [callers(e) for e in list_.equations] == [["loss", "network", "layer"]] * 4 + [["loss"]] * 2
+    assert [e.place.function for e in list_.equations] == ["layer"] * 4 + ["loss"] * 2
     assert {e.place.text for e in list_.equations[:4]} == {"return np.tanh(x @ w)"}
     assert list_.equations[-1].place.text == "return np.mean(network(ws, x) ** 2)"
     file, _, line = list_.equations[0].place.where.rpartition(":")
@@ -50,17 +46,16 @@ def test_an_equation_knows_file_line_and_calls():
 
 
 def test_two_calls_of_a_function_are_told_apart_and_one_is_one():
-    numbers = [e.place.calls[-1].number for e in functad.make_expressions(network)(WEIGHTS, X).equations]
+    numbers = [e.place.call for e in functad.make_expressions(network)(WEIGHTS, X).equations]
     assert numbers[0] == numbers[1] != numbers[2] == numbers[3]
 
 
 def test_equations_of_a_backward_walk_belong_to_the_line_whose_derivative_they_are():
     gradient = functad.make_expressions(functad.grad(loss))(WEIGHTS, X)
-    forward = {(*tuple(callers(e)), e.place.calls[-1].number) for e in gradient.equations if e.place.phase == "forward"}
+    forward = {(e.place.function, e.place.call) for e in gradient.equations if e.place.phase == "forward"}
     backward = [e for e in gradient.equations if e.place.phase == "backward"]
-    assert {(*tuple(callers(e)), e.place.calls[-1].number) for e in backward} == forward
-    order = [e.place.calls[-1].number for e in backward]
-    assert order[-1] == gradient.equations[0].place.calls[-1].number  # the first layer is pulled back last
+    assert {(e.place.function, e.place.call) for e in backward} == forward
+    assert backward[-1].place.call == gradient.equations[0].place.call  # the first layer is pulled back last
     assert len(backward) + len(lines(gradient)) == len(gradient.equations)
 
 
@@ -136,9 +131,8 @@ def test_equations_of_tapes_belong_to_the_line_whose_derivative_they_are(f):
     expressions = functad.make_expressions(f)(X[0])
     expected = functad.make_expressions(functad.grad(waves))(X[0])
     assert lines(expressions, "backward") == lines(expected, "backward")
-    assert [call for e in expressions.equations if e.place.phase == "backward" for call in callers(e)[-1:]] == [
-        call for e in expected.equations if e.place.phase == "backward" for call in callers(e)[-1:]
-    ]
+    functions = [[e.place.function for e in own.equations if e.place.phase == "backward"] for own in (expressions, expected)]
+    assert functions[0] == functions[1]
 
 
 def test_equations_of_tapes_by_variables():
@@ -199,7 +193,7 @@ def test_second_derivatives_keep_the_lines():
         return np.sum(np.sin(y))
 
     listed = functad.make_expressions(functad.grad(lambda x: np.sum(functad.grad(cube)(x))))(np.ones(2))
-    texts = {e.place.text for e in listed.equations if e.place.calls and e.place.calls[-1].function.endswith("cube")}
+    texts = {e.place.text for e in listed.equations if e.place.function.endswith("cube")}
     assert texts == {"y = x**3", "return np.sum(np.sin(y))"}
 
 
@@ -213,7 +207,7 @@ def test_bodies_of_loops_and_their_derivatives_know_their_lines():
 
     gradient = functad.make_expressions(functad.grad(run))(0.5, np.ones(4))
     bodies = [inner for e in gradient.equations for _, inner in inner_lists(e.params)]
-    found = [e for body in bodies for e in body.equations if callers(e)[-1].endswith("step")]
+    found = [e for body in bodies for e in body.equations if e.place.function.endswith("step")]
     assert len(bodies) == 2
     assert {e.place.phase for e in found} == {"forward", "backward"}
     assert {e.place.text for e in found} == {"h = np.tanh(w * h + x)"}
@@ -246,7 +240,7 @@ def test_places_survive_pickling_and_copies():
     listed = functad.make_expressions(loss)(WEIGHTS, X)
     for other in (pickle.loads(pickle.dumps(listed)), copy.deepcopy(listed)):
         assert [e.place.where for e in other.equations] == [e.place.where for e in listed.equations]
-        assert [e.place.calls[-1].number for e in other.equations] == [e.place.calls[-1].number for e in listed.equations]
+        assert [e.place.call for e in other.equations] == [e.place.call for e in listed.equations]
 
 
 def test_nothing_is_held_when_the_list_is_made(small_heap):
