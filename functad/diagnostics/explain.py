@@ -14,6 +14,7 @@ import numpy as np
 
 from functad.diagnostics.following import Followed, Follower
 from functad.diagnostics.ways import Way, way_of
+from functad.expressions.observers import Observer, observing
 from functad.expressions.records import inputs_of, mark_needed, mark_reached, marks_at
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of
 from functad.places import name_of
@@ -169,7 +170,8 @@ class _Analysis:
         self.connected = _marked(mark_needed(marks_at([leaf.slot for leaf in alive], len(steps)), self.derivatives))
         seeds = _seeds(alive, len(follower.equations))
         zeros = _Zeros()
-        self.gradients = pull_back(follower.equations, seeds, follower.inputs, consume=False, observer=zeros)
+        with observing(zeros):
+            self.gradients = pull_back(follower.equations, seeds, follower.inputs, consume=False)
         self.vanished = zeros.places
 
     def finding(self, path: str, slot: int) -> Finding:
@@ -235,7 +237,7 @@ def _seeds(results: list[Any], count: int) -> list[Any]:
     return seeds
 
 
-class _Zeros:
+class _Zeros(Observer):
     """An observer of a backward pass that notes the operations where a nonzero cotangent becomes exactly zero.
 
     Attributes:
@@ -245,14 +247,12 @@ class _Zeros:
     def __init__(self) -> None:
         self.places: list[tuple[int, int]] = []
 
-    def before(self, index: int, record: Any, given: Sequence[Any]) -> None:
+    def before(self, index: int, record: Any, given: Callable[[], Sequence[Any]]) -> None:
         """Note the arguments with a zero cotangent, if the result has a nonzero one."""
-        if not all(map(_is_zero, given)):
-            found = zip(inputs_of(record), pull_alone(record, given), strict=True)
+        gs = given()
+        if not all(map(_is_zero, gs)):
+            found = zip(inputs_of(record), pull_alone(record, gs), strict=True)
             self.places += [(index, slot) for slot, ct in found if _is_zero(ct)]
-
-    def after(self, index: int, record: Any, found: Sequence[Any]) -> None:
-        """Do nothing."""
 
 
 def _is_zero(ct: Any) -> bool:

@@ -20,6 +20,7 @@ from functad.diagnostics.operation_log import (
     before_writing,
     places,
 )
+from functad.expressions.observers import Observer, observing
 from functad.expressions.records import inputs_of, results_of
 from functad.primitives.operands import innermost
 from functad.primitives.plan import GATHER, WRITE
@@ -51,7 +52,7 @@ class Arrival:
     value: Any
 
 
-class Arrivals:
+class Arrivals(Observer):
     """An observer of a forward or backward pass, which notes arrivals that are not finite.
 
     Args:
@@ -77,13 +78,13 @@ class Arrivals:
 
     def through(self, walk: Callable[..., Any], *args: Any, **options: Any) -> Any:
         """Run a pass with this observer."""
-        with setting(DERIVATIVE_OF, self._around):
-            return walk(*args, **options, observer=self)
+        with setting(DERIVATIVE_OF, self._around), observing(self):
+            return walk(*args, **options)
 
-    def before(self, index: int, record: Any, given: Sequence[Any]) -> None:
+    def before(self, index: int, record: Any, given: Callable[[], Sequence[Any]]) -> None:
         """Make the operation of a record the current one, and keep its cotangents or tangents."""
         DERIVATIVE_OF.set(self.log.at(index))
-        self._given = () if record[0].primitive.writes else given
+        self._given = () if record[0].primitive.writes else given()
 
     def after(self, index: int, record: Any, found: Sequence[Any]) -> None:
         """Note the arrivals of a record."""

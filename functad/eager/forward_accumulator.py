@@ -15,14 +15,13 @@ from functad.eager.tape.recorder import AccumulatorRecorder, watch_given
 from functad.eager.tape.request import UnconnectedGradients
 from functad.eager.tape.slice import watch_if_debugging
 from functad.errors import StructureError, TapeStateError
+from functad.expressions.observers import copied
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
 from functad.places import here, warn
 from functad.primitives.operands import read
 from functad.tracing.conversions import refusal_behind
 from functad.tracing.float_errors import enter_float_errors, float_errors, get_state, leave_float_errors
-from functad.tracing.traces.abstract import LINES
 from functad.transforms.walks.forward import push_forward
-from functad.transforms.walks.observed import Observer
 
 
 class ForwardAccumulator:
@@ -169,15 +168,14 @@ class ForwardAccumulator:
         return self._pushed[slot]
 
 
-def _push_from(equations: list[Any], pushed: list[Any], inputs: dict[int, Any], observer: Observer | None = None) -> None:
+def _push_from(equations: list[Any], pushed: list[Any], inputs: dict[int, Any]) -> None:
     """Push tangents through all records; the tangents of inputs, at any slots, are added during the pass."""
     for slot in sorted(slot for slot in inputs if slot >= len(pushed)):
         before = equations[:slot]
-        if (lines := LINES.get()) is not None:
-            lines.copied(equations, before)
-        push_forward(before, pushed, (), observer=observer)
+        copied(equations, before)
+        push_forward(before, pushed)
         pushed.append(inputs[slot])
-    push_forward(equations, pushed, range(len(equations)), observer=observer)
+    push_forward(equations, pushed, range(len(equations)))
 
 
 def _tangent(t: Any, primal: Any, path: str) -> Any:

@@ -16,7 +16,8 @@ import numpy as np
 
 from functad.errors import CheckError
 from functad.expressions.inputs import fitting
-from functad.expressions.place import Place
+from functad.expressions.observers import OBSERVERS, begun, ended, observed_run
+from functad.expressions.place import FORWARD, Place
 from functad.expressions.records import inputs_of, last_readers
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, spec_of, spec_or_none
 from functad.immutable import Immutable, assign
@@ -332,18 +333,25 @@ def evaluator(expressions: Expressions) -> Callable[[Sequence[Any]], list[Any]]:
     results = [place(source) for source in expressions.outputs]
     empty = [None] * (slots - len(expressions.inputs)) + list(constants.values())
 
-    def run(inputs: Sequence[Any], source: Expressions = expressions) -> list[Any]:  # `source_lines` reads `source`
-        values = [*inputs, *empty]
-        for primitive, places, params, outputs, dropped in steps:
-            out = primitive(*[values[i] for i in places], **params)
-            if primitive.multiple:
-                for slot, value in zip(outputs, out, strict=True):
-                    values[slot] = value
-            else:
-                values[outputs[0]] = out
-            for slot in dropped:
-                values[slot] = None
-        return [values[i] for i in results]
+    def run(inputs: Sequence[Any]) -> list[Any]:
+        observers = begun(FORWARD, expressions) if OBSERVERS.get() else ()
+        try:
+            values = [*inputs, *empty]
+            for primitive, places, params, outputs, dropped in (
+                observed_run(steps, expressions.equations, observers) if observers else steps
+            ):
+                out = primitive(*[values[i] for i in places], **params)
+                if primitive.multiple:
+                    for slot, value in zip(outputs, out, strict=True):
+                        values[slot] = value
+                else:
+                    values[outputs[0]] = out
+                for slot in dropped:
+                    values[slot] = None
+            return [values[i] for i in results]
+        finally:
+            if observers:
+                ended(observers)
 
     return run
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from functad.expressions.observers import observing
 from functad.places import user_frame
 from functad.profiling.call import Call, quiet
 from functad.profiling.recording import Laps, Operation, TimedRecorder
@@ -154,7 +155,8 @@ def _observed(call: Call, outermost: FrameType | None, *, notes: bool) -> tuple[
     values, slots = call.finished(recorder, out)
     laps = Laps(clock, notes=notes)
     seeds = call.seeds(recorder, values, slots)
-    pull_back(recorder.equations, seeds, recorder.inputs, consume=False, observer=laps)
+    with observing(laps):
+        pull_back(recorder.equations, seeds, recorder.inputs, consume=False)
     recorder.equations.clear()  # release the residuals
     return recorder, laps, end
 
@@ -189,7 +191,8 @@ def walk_time() -> float:
         out = traced(recorder, chained, (recorder.enter(one),), {})
         laps = Laps(clock, notes=False)
         seeds = [None] * out.slot + [one]
-        pull_back(recorder.equations, seeds, recorder.inputs, consume=False, observer=laps)
+        with observing(laps):
+            pull_back(recorder.equations, seeds, recorder.inputs, consume=False)
         start = clock()
         chained(one)
         return statistics.median(laps.times.values()) - (clock() - start) / length

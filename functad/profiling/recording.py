@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from functad.expressions.observers import Observer
 from functad.expressions.records import inputs_of
 from functad.places import line_of, name_of, user_frame
 from functad.primitives.entry import INTERNAL, Primitive
@@ -129,7 +130,7 @@ class TimedRecorder(ReverseRecorder):
             self.operations.append(Operation(operation_name(primitive), path, slot, made_bytes(results, values)))
 
 
-class Laps:
+class Laps(Observer):
     """An observer of a backward pass that measures the time of each record.
 
     Attributes:
@@ -145,10 +146,11 @@ class Laps:
         self.given: Sequence[Any] = ()
         self.start = 0.0
 
-    def before(self, index: int, record: Any, given: Sequence[Any]) -> None:
+    def before(self, index: int, record: Any, given: Callable[[], Sequence[Any]]) -> None:
         """Start the clock."""
+        gs = given()
         if self.notes:
-            self.given = given
+            self.given = gs
         self.start = self.clock()
 
     def after(self, index: int, record: Any, found: Sequence[Any]) -> None:

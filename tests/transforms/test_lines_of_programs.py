@@ -445,6 +445,7 @@ forward return x * x
 forward return np.sum(np.sin(y))
 backward return np.sum(np.sin(y))
 backward return x * x
+backward return np.sum(np.sin(y))
 backward return push(x)
 == jit
 forward return x * x

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from functad.expressions.observers import Observer, observing
 from functad.tracing.traces.concrete import ForwardRecorder, ReverseRecorder
 from functad.transforms.walks.forward import push_forward
 from functad.transforms.walks.reverse import pull_back
@@ -9,14 +10,14 @@ from functad.transforms.walks.reverse import pull_back
 X = np.array([0.5, 1.0, 2.0])
 
 
-class Passed:
+class Passed(Observer):
     def __init__(self):
         self.names = []
         self.open = None
 
     def before(self, index, record, given):
         assert self.open is None
-        assert any(g is not None for g in given)
+        assert any(g is not None for g in given())
         self.open = index
 
     def after(self, index, record, found):
@@ -37,32 +38,35 @@ def traced(cls):
     return recorder.equations, out.slot
 
 
-def pulled(observer):
+def pulled(observer=None):
     equations, slot = traced(ReverseRecorder)
     cotangents = [None] * (slot + 1)
     cotangents[slot] = 1.0
-    return pull_back(equations, cotangents, 1, consume=False, observer=observer)
+    with observing(observer or Observer()):
+        return pull_back(equations, cotangents, 1, consume=False)
 
 
-def pushed(observer):
+def pushed(observer=None):
     equations, slot = traced(ForwardRecorder)
-    return push_forward(equations, [np.ones(3)], (slot,), observer=observer)[slot]
+    with observing(observer or Observer()):
+        return push_forward(equations, [np.ones(3)], (slot,))[slot]
 
 
 def test_backward():
     passed = Passed()
-    assert np.array_equal(pulled(passed)[0], pulled(None)[0])
+    assert np.array_equal(pulled(passed)[0], pulled()[0])
     assert passed.names == ["sum", "where", "getitem", "multiply", "sin"]
 
 
 def test_forward():
     passed = Passed()
-    assert np.array_equal(pushed(passed), pushed(None))
+    assert np.array_equal(pushed(passed), pushed())
     assert passed.names == ["cos", "sin", "multiply", "getitem", "where", "sum"]
 
 
 def test_where_nothing_is_passed():
     passed = Passed()
     equations, slot = traced(ReverseRecorder)
-    assert pull_back(equations, [None] * (slot + 1), 1, consume=False, observer=passed) == [None]
+    with observing(passed):
+        assert pull_back(equations, [None] * (slot + 1), 1, consume=False) == [None]
     assert passed.names == []

@@ -10,7 +10,7 @@ import pytest
 
 import functad
 from functad.expressions.expressions import inner_lists
-from functad.tracing.traces.abstract import LINES
+from functad.expressions.observers import OBSERVERS
 
 
 def layer(w, x):
@@ -243,6 +243,35 @@ def test_places_survive_pickling_and_copies():
         assert [e.place.call for e in other.equations] == [e.place.call for e in listed.equations]
 
 
+def test_other_observers_change_no_lines():
+    expected = functad.make_expressions(functad.grad(loss))(WEIGHTS, X)
+    with functad.debug_nans():
+        listed = functad.make_expressions(functad.grad(loss))(WEIGHTS, X)
+    assert set(lines(listed, "backward")) == set(lines(expected, "backward"))
+
+
+def test_an_error_in_a_derivative_changes_no_later_lines():
+    @functad.custom_vjp
+    def failing(x):
+        return x * 1.0
+
+    def pull(kept, g):
+        raise KeyError
+
+    failing.defvjp(lambda x: (x * 1.0, x), pull)
+
+    def f(x):
+        with pytest.raises(KeyError) as raised:
+            functad.grad(lambda v: np.sum(failing(v)))(x)
+        return np.cos(x), raised  # the traceback is alive
+
+    listed = functad.make_expressions(lambda x: f(x)[0])(1.0)
+    assert (listed.equations[-1].place.phase, listed.equations[-1].place.text) == (
+        "forward",
+        "return np.cos(x), raised  # the traceback is alive",
+    )
+
+
 def test_nothing_is_held_when_the_list_is_made(small_heap):
     class Held:
         pass
@@ -270,7 +299,7 @@ def test_nothing_is_held_when_the_list_is_made(small_heap):
     gc.collect()
     assert len(listed.equations) == 1
     assert [ref() for ref in refs] == [None, None]
-    assert LINES.get() is None
+    assert OBSERVERS.get() == ()
 
 
 def test_lists_that_nobody_looks_at_have_no_places():
@@ -278,12 +307,12 @@ def test_lists_that_nobody_looks_at_have_no_places():
 
     @functad.primitive
     def noted(x):
-        seen.append(LINES.get())
+        seen.append(OBSERVERS.get())
         return np.sin(x)
 
     assert functad.jit(lambda x: np.sin(x) * 2.0)(1.0) == np.sin(1.0) * 2.0
     noted(1.0)
-    assert seen == [None]
+    assert seen == [()]
 
 
 def test_lists_with_and_without_places_print_and_digest_alike():

@@ -27,6 +27,7 @@ from functad.eager.models.tensor_like import refuse_array_api, refuse_foreign_ru
 from functad.eager.models.variable import Variable
 from functad.eager.tape.equations import TapeEquations
 from functad.eager.tape.inner_traces import has_value, refuse_within
+from functad.expressions.observers import OBSERVERS
 from functad.expressions.spec import is_float_array
 from functad.forks import renewed
 from functad.places import here, user_frame
@@ -88,6 +89,8 @@ class EagerRecorder(ReverseRecorder):
         self.shared = False
         self.around: Any = None
         self.scope: Any = None
+        for observer in OBSERVERS.get():
+            observer.opened(self)
         self.debugs = WATCHER.get() is not None
         self.short = not self.debugs
         self.listed = TapeEquations()

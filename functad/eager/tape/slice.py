@@ -15,9 +15,9 @@ from functad.eager.models.variable import Variable
 from functad.eager.tape.recorder import EagerRecorder
 from functad.eager.tape.walk import cotangents_at, raised
 from functad.expressions.expressions import Constant
+from functad.expressions.observers import copied
 from functad.expressions.records import mark_reached, marks_at, results_of
 from functad.primitives.operands import read
-from functad.tracing.traces.abstract import LINES
 from functad.tracing.traces.base import WATCHER, Recorded
 from functad.tracing.traces.batch import lowest
 
@@ -164,8 +164,8 @@ class TapeSlice:
             equations = [None if e is None or not self._owns(i) else e for i, e in enumerate(equations)]
         if records:
             equations = [None if e is None else raised(recorder, i, e) for i, e in enumerate(equations)]
-        if equations is not recorder.equations and (lines := LINES.get()) is not None:
-            lines.copied(recorder.equations, equations)
+        if equations is not recorder.equations:
+            copied(recorder.equations, equations)
         arrivals: Any = None
         found: dict[int, Any]
         if recorder.debugs:

@@ -16,7 +16,6 @@ from functad.primitives.plan import GATHER, WRITE
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import alike, bare
 from functad.transforms.walks.cotangents import RowSum, Scattered
-from functad.transforms.walks.observed import Observer
 from functad.transforms.walks.reverse import pull_back, walk_back
 
 
@@ -29,7 +28,6 @@ def cotangents_at(
     *,
     consume: bool,
     sparse: bool,
-    observer: Observer | None = None,
 ) -> dict[int, Any]:
     """Return the cotangents of the wanted slots by slot, without slots that no path reaches.
 
@@ -41,7 +39,6 @@ def cotangents_at(
         cuts: slots that count as constants: the backward pass does not continue from them.
         consume: drop the records after the pass, with their residuals.
         sparse: return `RowSlices` for an input that was read by rows only.
-        observer: sees each record of the pass.
     """
     if not seeds:
         return {}
@@ -57,7 +54,7 @@ def cotangents_at(
     for slot in sorted((slot for slot in (wanted - inputs) | cuts if slot < top), reverse=True):
         stop = _group_end(equations, slot + 1)
         if stop < len(cotangents):
-            rest = pull_back(equations, cotangents, stop, consume=consume, observer=observer)
+            rest = pull_back(equations, cotangents, stop, consume=consume)
             found |= _those_at(cotangents, inputs, stop)
             cotangents = rest
             for g in rest if sparse else ():
@@ -67,7 +64,7 @@ def cotangents_at(
             found[slot] = cotangents[slot]
         if slot in cuts:
             cotangents[slot] = None
-    walk_back(equations, cotangents, 0, consume=consume, observer=observer)
+    walk_back(equations, cotangents, 0, consume=consume)
     found |= _those_at(cotangents, inputs, 0)
     return found
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from functad.errors import AbstractValueError
 from functad.expressions.expressions import Constant, Equation
-from functad.expressions.place import Place
+from functad.expressions.observers import OBSERVERS, place_now
 from functad.expressions.spec import ArraySpec, dtype_of, in_native_order, is_inexact, spec_of
 from functad.places import here, name_of
 from functad.primitives.elementwise.arithmetic import ADD
@@ -36,20 +36,6 @@ def _is_pythons(value: Any) -> bool:
     return spec.weak and spec.dtype == np.bool_
 
 
-class Lines(Protocol):
-    """The protocol of objects that find the user's line of each equation."""
-
-    def note(self) -> Place:
-        """Return the place of the operation that is being recorded."""
-
-    def copied(self, equations: list[Any], copy: list[Any]) -> None:
-        """Register a copy of the records of a trace for a derivative pass."""
-
-
-LINES: ContextVar[Lines | None] = context_variable("lines", default=None)
-"""Finds the user's lines of equations in new traces; `None` if no list is shown to the user."""
-
-
 DERIVATIVES: ContextVar[list[tuple[Any, list[int]]] | None] = context_variable("derivatives", default=None)
 """Collects each traced list with the slots of its derivatives; `None` if they are not needed."""
 
@@ -74,7 +60,7 @@ class AbstractRecorder(Recorder):
         derivatives: slots of the derivatives from a quick pass; a NaN among them requires a careful pass.
         singular: by slot, `True` if the value may be infinite or NaN for finite inputs; `None` outside `SINGULAR` passes.
         inner: the trace of a body within another trace; its inputs may be infinite or NaN.
-        lines: finds the user's line of each equation, or `None`.
+        observers: the active observers.
     """
 
     has_values = False
@@ -85,7 +71,7 @@ class AbstractRecorder(Recorder):
         self.derivatives: list[int] = []
         self.singular: list[bool] | None = [] if current_pass() == SINGULAR else None
         self.inner = OPEN.get() is not None
-        self.lines = LINES.get()
+        self.observers = OBSERVERS.get()
 
     def enter(self, spec: ArraySpec) -> Any:
         """Append an input in native byte order and return its Tensor; compiled code converts byte-swapped arguments."""
@@ -123,7 +109,7 @@ class AbstractRecorder(Recorder):
         results = out if primitive.multiple else (out,)
         first = len(self.equations)
         kept = {name: with_arrays(value, np.copy) for name, value in params.items()} if params else params
-        place = None if self.lines is None else self.lines.note()
+        place = place_now(self.observers) if self.observers else None
         equation = Equation(primitive, tuple(inputs), kept, tuple(range(first, first + len(results))), place)
         self.specs.extend(results)
         if self.singular is not None:

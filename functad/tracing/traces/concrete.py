@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from functad.errors import ConversionError, UnsupportedError
+from functad.expressions.observers import OBSERVERS
 from functad.expressions.spec import PLAIN, PYTHON_SCALARS, dtype_of, shape_of
 from functad.places import here
 from functad.primitives.entry import Primitive, UnknownRule
@@ -52,6 +53,8 @@ class ConcreteRecorder(Recorder):
     def __init__(self, transform: str, function: object) -> None:
         Recorder.__init__(self, transform, function)
         self.eager = True
+        for observer in OBSERVERS.get():
+            observer.opened(self)
         watcher = WATCHER.get()
         if watcher is not None:
             self.watch = watcher(self)

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from functad.expressions.observers import OBSERVERS, Observer, begun, ended
+from functad.expressions.place import TANGENT
 from functad.expressions.records import inputs_of, last_readers, results_of
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
 from functad.primitives.indexing.write import ADD_TO, is_alone, put
@@ -20,7 +22,7 @@ from functad.tracing.traces.base import Recorded, Recorder
 from functad.tracing.traces.concrete import ReverseRecorder
 from functad.transforms.walks.cotangents import foreign, zero_tangent
 from functad.transforms.walks.degenerate import check_losses, loss_at
-from functad.transforms.walks.observed import Observer, observed_forward
+from functad.transforms.walks.observed import observed_forward
 from functad.transforms.walks.one_record import pull_record
 from functad.transforms.walks.reverse import pull_back, seeded
 from functad.transforms.walks.zero_wins import has_nan_below, push_carefully
@@ -32,12 +34,7 @@ _LARGE = 1 << 14
 
 
 def push_forward(
-    equations: Sequence[Any],
-    tangents: list[Any],
-    outputs: Collection[int] = (),
-    *,
-    frees: bool = False,
-    observer: Observer | None = None,
+    equations: Sequence[Any], tangents: list[Any], outputs: Collection[int] = (), *, frees: bool = False
 ) -> list[Any]:
     """Return the tangents of all slots; `None` means zero.
 
@@ -49,7 +46,6 @@ def push_forward(
         tangents: the tangents of the inputs, which have the first slots. The other tangents are appended.
         outputs: the slots of the results.
         frees: free each tangent after its last reader, except outputs. This reduces the peak memory.
-        observer: is notified before and after each record.
 
     Raises:
         DegenerateError: the tangent of an output depends on the basis of the eigenvectors of equal eigenvalues.
@@ -57,15 +53,20 @@ def push_forward(
     # Arrays of other libraries are not searched for NaN.
     if not current_pass() and any(t is not None and foreign(t) is not None for t in tangents):
         with setting(PASS, ELEMENTWISE):
-            return push_forward(equations, tangents, outputs, frees=frees, observer=observer)
-    given = list(tangents)
-    losses = push_all(equations, tangents, outputs, frees=frees, observer=observer)
-    if not current_pass() and not strict() and _are_nan([tangents[slot] for slot in outputs]):
-        tangents[:] = given
-        with setting(PASS, CAREFUL):
-            losses = push_all(equations, tangents, outputs, frees=frees, observer=observer)
-    if losses and outputs:
-        check_losses(equations, losses, outputs, push_all)
+            return push_forward(equations, tangents, outputs, frees=frees)
+    observers = begun(TANGENT, equations) if OBSERVERS.get() else ()
+    try:
+        given = list(tangents)
+        losses = push_all(equations, tangents, outputs, frees=frees, observers=observers)
+        if not current_pass() and not strict() and _are_nan([tangents[slot] for slot in outputs]):
+            tangents[:] = given
+            with setting(PASS, CAREFUL):
+                losses = push_all(equations, tangents, outputs, frees=frees, observers=observers)
+        if losses and outputs:
+            check_losses(equations, losses, outputs, push_all)
+    finally:
+        if observers:
+            ended(observers)
     return tangents
 
 
@@ -89,7 +90,7 @@ def push_all(
     outputs: Collection[int],
     *,
     frees: bool = False,
-    observer: Observer | None = None,
+    observers: Sequence[Observer] = (),
 ) -> list[tuple[int, tuple[bool, ...]]]:
     """Push tangents through all records; return the index and the flags of `Primitive.lost` of each degenerate record."""
     last = last_readers(equations, outputs) if frees else {}
@@ -97,8 +98,8 @@ def push_all(
     losses = []
     careful = bool(current_pass()) and not strict()
     remaining: Iterator[Any] = itertools.islice(equations, len(tangents), None)
-    if observer is not None:
-        remaining = observed_forward(remaining, tangents, observer)
+    if observers:
+        remaining = observed_forward(remaining, tangents, observers)
     while (equation := next(remaining, _END) if last or careful else _push_run(remaining, tangents)) is not _END:
         index = len(tangents)
         tangents.append(None)

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from functad.expressions.observers import OBSERVERS, Observer, begun, ended
+from functad.expressions.place import BACKWARD
 from functad.expressions.spec import PLAIN
 from functad.places import place_of, user_frame
 from functad.primitives.plan import CONTRACTION, GATHER, SEVERAL, WRITE
@@ -24,7 +26,7 @@ from functad.tracing.float_errors import in_silence
 from functad.tracing.traces.base import OPEN, Recorder
 from functad.tracing.traces.batch import BatchRecorder
 from functad.transforms.walks.cotangents import RowSum, Scattered, accumulate, add_piece, foreign, take
-from functad.transforms.walks.observed import Observer, observed_back
+from functad.transforms.walks.observed import observed_back
 from functad.transforms.walks.one_record import fit, pull_several, pull_write
 from functad.transforms.walks.zero_wins import FEW, apply_carefully, has_nan_below, pull_carefully
 
@@ -32,9 +34,7 @@ _ndarray = np.ndarray
 _NO_FITS = itertools.repeat(None)
 
 
-def pull_back(
-    equations: list[Any], cotangents: list[Any], inputs: int, *, consume: bool, observer: Observer | None = None
-) -> list[Any]:
+def pull_back(equations: list[Any], cotangents: list[Any], inputs: int, *, consume: bool) -> list[Any]:
     """Return the cotangents of the inputs; `None` means zero.
 
     Args:
@@ -42,15 +42,12 @@ def pull_back(
         cotangents: the cotangents by slot, `None` except for results. May be shorter than `equations`; is modified.
         inputs: the number of inputs, which have the first slots.
         consume: free the records and their residuals at the end.
-        observer: is notified before and after each record; requires `consume=False`.
     """
-    walk_back(equations, cotangents, inputs, consume=consume, observer=observer)
+    walk_back(equations, cotangents, inputs, consume=consume)
     return [g.total() if type(g) is Scattered else g for g in cotangents[:inputs]]
 
 
-def walk_back(
-    equations: list[Any], cotangents: list[Any], inputs: int, *, consume: bool, observer: Observer | None = None
-) -> None:
+def walk_back(equations: list[Any], cotangents: list[Any], inputs: int, *, consume: bool) -> None:
     """Pull cotangents back like `pull_back`, and leave the results in `cotangents`."""
     while inputs < len(cotangents) < len(equations) and equations[len(cotangents) - 1] is None:
         cotangents.append(None)  # a record with several results has the slot of the last result
@@ -59,15 +56,15 @@ def walk_back(
             setting(PASS, current_pass() or ELEMENTWISE),
             lacking(derivative_of, type(inner)) if inner is last else nullcontext(),
         ):
-            _walk(equations, cotangents, inputs, consume, observer)
+            _walk(equations, cotangents, inputs, consume)
         return
     batch = OPEN.get()
     if not isinstance(batch, BatchRecorder) or batch.place is not None:
-        _walk(equations, cotangents, inputs, consume, observer)
+        _walk(equations, cotangents, inputs, consume)
         return
     try:
         batch.place = place_of(user_frame(_getframe(1)))
-        _walk(equations, cotangents, inputs, consume, observer)
+        _walk(equations, cotangents, inputs, consume)
     finally:
         batch.place = None
 
@@ -98,32 +95,37 @@ def seeded(recorder: Recorder, slots: Sequence[int | None], gs: Sequence[Any]) -
 
 
 @in_silence
-def _walk(records: list[Any], cotangents: list[Any], inputs: int, consume: bool, observer: Observer | None) -> None:
+def _walk(records: list[Any], cotangents: list[Any], inputs: int, consume: bool) -> None:
     """Pull back through all records, and repeat with a careful pass if a cotangent is NaN.
 
     The quick pass multiplies zero by infinity, which gives NaN. The careful pass checks each product, and needs the records
     again. Therefore `consume` frees them only at the end.
     """
-    careful = bool(current_pass()) and not strict()
-    given = cotangents[:]
-    _pass(records, cotangents, inputs, careful, observer)
-    if not careful and not strict() and _is_nan(cotangents, inputs):
-        cotangents[:] = given
-        for g in given:
-            if type(g) is RowSum:
-                g.forget()
-        with setting(PASS, CAREFUL):
-            _pass(records, cotangents, inputs, True, observer)
+    observers = begun(BACKWARD, records) if OBSERVERS.get() else ()
+    try:
+        careful = bool(current_pass()) and not strict()
+        given = cotangents[:]
+        _pass(records, cotangents, inputs, careful, observers)
+        if not careful and not strict() and _is_nan(cotangents, inputs):
+            cotangents[:] = given
+            for g in given:
+                if type(g) is RowSum:
+                    g.forget()
+            with setting(PASS, CAREFUL):
+                _pass(records, cotangents, inputs, True, observers)
+    finally:
+        if observers:
+            ended(observers)
     if consume:
         records[inputs : len(given)] = [None] * (len(given) - inputs)
 
 
-def _pass(records: list[Any], cotangents: list[Any], inputs: int, careful: bool, observer: Observer | None) -> None:
+def _pass(records: list[Any], cotangents: list[Any], inputs: int, careful: bool, observers: Sequence[Observer]) -> None:
     """Pull back through all records once, from the last to the first."""
     owned = bytearray(len(cotangents))
     order: Iterable[int] = range(len(cotangents) - 1, inputs - 1, -1)
-    if observer is not None:
-        order = observed_back(order, records, cotangents, observer)
+    if observers:
+        order = observed_back(order, records, cotangents, observers)
     for index in order:
         record = records[index]
         if record is None:

@@ -1,0 +1,106 @@
+"""Observers of traces, passes and evaluations: `debug_nans`, `profile`, `explain`, and the user's lines of displayed lists.
+
+`OBSERVERS` holds the active observers. A new trace, a pass and an evaluation read it once, and do nothing more if it is empty.
+A pass takes its records from an iterator. An observed pass takes them from a generator that notifies the observers, see
+`functad.transforms.walks.observed`. The loop is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from functad.expressions.place import FORWARD, Place
+from functad.settings import context_variable, setting
+
+OBSERVERS: ContextVar[tuple[Observer, ...]] = context_variable("observers", default=())
+"""The active observers, the newest last."""
+
+
+class Observer:
+    """The base class of observers, which sees the records of derivative passes.
+
+    It does not see passes that run within a pass that it sees.
+    """
+
+    _sees = False
+
+    def opened(self, recorder: Any) -> None:
+        """Handle a new trace on values."""
+
+    def place(self) -> Place | None:
+        """Return the place of an operation that a trace without values records now; `None` if the observer does not know it."""
+        return None
+
+    def begun(self, phase: str, records: Any) -> bool:
+        """Handle the begin of a pass or evaluation, and return `True` to be notified of its records until it has `ended`.
+
+        Args:
+            phase: `BACKWARD` or `TANGENT` for a derivative pass, `FORWARD` for the evaluation of a list.
+            records: the records, or the list of equations.
+        """
+        if self._sees or phase == FORWARD:
+            return False
+        self._sees = True
+        return True
+
+    def ended(self) -> None:
+        """Handle the end of a pass or evaluation; also called after an error."""
+        self._sees = False
+
+    def before(self, index: int, record: Any, given: Callable[[], Sequence[Any]]) -> None:
+        """Handle a record before it is processed. A pass skips records with only zero tangents or cotangents.
+
+        Args:
+            index: the index of the record.
+            record: the record, or the equation.
+            given: returns the cotangents of the results in a backward pass, the tangents of the inputs in a forward pass.
+                `None` means zero. A write may modify these arrays in place, unless the observer keeps a reference.
+        """
+
+    def after(self, index: int, record: Any, found: Sequence[Any]) -> None:
+        """Handle a record after it was processed; `found` holds the current cotangents or tangents by slot."""
+
+    def copied(self, records: list[Any], copy: list[Any]) -> None:
+        """Handle a copy of the records of a trace, with the same indices, for a pass."""
+
+
+@contextmanager
+def observing(observer: Observer) -> Iterator[None]:
+    """Return a context with one more active observer."""
+    with setting(OBSERVERS, (*OBSERVERS.get(), observer)):
+        yield
+
+
+def place_now(observers: Sequence[Observer]) -> Place | None:
+    """Return the place of the running operation from the newest observer that knows it."""
+    return next((place for observer in reversed(observers) if (place := observer.place()) is not None), None)
+
+
+def begun(phase: str, records: Any) -> list[Observer]:
+    """Return the observers that see a pass or evaluation. Its end calls `ended`."""
+    return [observer for observer in OBSERVERS.get() if observer.begun(phase, records)]
+
+
+def ended(observers: Sequence[Observer]) -> None:
+    """Notify observers of the end of a pass or evaluation that they have seen."""
+    for observer in reversed(observers):
+        observer.ended()
+
+
+def copied(records: list[Any], copy: list[Any]) -> None:
+    """Notify the observers of a copy of the records of a trace."""
+    for observer in OBSERVERS.get():
+        observer.copied(records, copy)
+
+
+def observed_run(steps: Sequence[Any], equations: Sequence[Any], observers: Sequence[Observer]) -> Iterator[Any]:
+    """Yield the steps of an evaluation, one per equation, and notify the observers."""
+    for index, (step, equation) in enumerate(zip(steps, equations, strict=True)):
+        for observer in observers:
+            observer.before(index, equation, tuple)
+        yield step
+        for observer in observers:
+            observer.after(index, equation, ())
