@@ -36,12 +36,13 @@ from functad.compilation.trace import Again, Trace
 from functad.errors import InputError, RecompileWarning
 from functad.exact_keys import Exact, exact_key
 from functad.expressions.expressions import Expressions
+from functad.expressions.observers import OBSERVERS, checker
 from functad.expressions.spec import PLAIN, PYTHON_SCALARS, is_array, spec_of, type_of
 from functad.places import call_of, here, name_of, warn
 from functad.primitives.operands import foreign_rules, is_of_jax
 from functad.primitives.safe import CAREFUL, ELEMENTWISE, PASS, QUICK, STRICT
 from functad.settings import setting
-from functad.tracing.traces.base import LIVE, WATCHER, Recorded
+from functad.tracing.traces.base import LIVE, Recorded
 from functad.tracing.views import in_c_order
 from functad.transforms.abstract import input_names
 from functad.transforms.calling.arguments import value_of
@@ -96,7 +97,7 @@ class Compiler(Programs):
         The function itself also runs if a Python integer grows beyond the dtypes of NumPy, as Python integers may.
         """
         try:
-            if WATCHER.get() is not None:  # observers of operations see them in the function itself
+            if OBSERVERS.get() and checker() is not None:  # observers of operations see them in the function itself
                 args, kwargs = self._of_numpy(args, kwargs)
                 return self.f(*args, **kwargs)
             if modes() is not CHECKED[0] and self.backend.plain is None and are_heard():

@@ -27,13 +27,14 @@ from functad.diagnostics.nan_origins import count_offending, origin_of_derivativ
 from functad.diagnostics.operation_log import DERIVATIVE_OF, NAN, NOT_FINITE, Offence, Operation, OperationLog, moves_elements
 from functad.errors import NotFiniteError
 from functad.expressions.expressions import Expressions, evaluate
+from functad.expressions.observers import Observer, checker
 from functad.expressions.spec import ArraySpec, dtype_of, spec_of
 from functad.places import here, is_own, line_of, name_of, user_frame
 from functad.primitives import vocabulary
 from functad.primitives.entry import ENTRIES, Composite, Primitive
 from functad.primitives.operands import innermost
 from functad.settings import context_variable, setting
-from functad.tracing.traces.base import WATCHER, Recorded, Recorder
+from functad.tracing.traces.base import Recorded, Recorder
 from functad.tracing.traces.batch import Batched, BatchRecorder
 from functad.tracing.traces.concrete import ReverseRecorder
 from functad.transforms.calling.arguments import traced
@@ -52,21 +53,32 @@ def is_inside() -> bool:
     return _INSIDE.get()
 
 
-def watcher(*, infinities: bool) -> Callable[[Recorder], Watch]:
-    """Return the function that makes the watch of a recorder."""
-    return functools.partial(Watch, offence=NOT_FINITE if infinities else NAN)
+class NanObserver(Observer):
+    """The observer of `debug_nans`, which makes a watch for each trace on values.
 
+    Attributes:
+        offence: the definition of a bad element.
+    """
 
-def called(expressions: Expressions, leaves: Sequence[Any]) -> list[Any]:
-    """Evaluate an expression list that the user calls, and check its results."""
-    if is_inside() or any(isinstance(leaf, Recorded) for leaf in leaves):
-        return evaluate(expressions, leaves)  # the outer trace checks
-    recorder = ReverseRecorder("a call", expressions)
-    tensors = [recorder.enter(leaf) if dtype_of(leaf).kind in "fc" else leaf for leaf in leaves]
-    outs = traced(recorder, functools.partial(evaluate, expressions), (tensors,), {})
-    own = [isinstance(out, Recorded) and out.recorder is recorder for out in outs]
-    recorder.watch.check_values([out.slot for out, mine in zip(outs, own, strict=True) if mine])
-    return [out.below if mine else out for out, mine in zip(outs, own, strict=True)]
+    checks = True
+
+    def __init__(self, *, infinities: bool) -> None:
+        self.offence = NOT_FINITE if infinities else NAN
+
+    def opened(self, recorder: Recorder) -> Watch:
+        """Return the watch of a new trace."""
+        return Watch(recorder, offence=self.offence)
+
+    def called(self, expressions: Expressions, leaves: Sequence[Any]) -> list[Any]:
+        """Evaluate an expression list that the user calls, and check its results."""
+        if is_inside() or any(isinstance(leaf, Recorded) for leaf in leaves):
+            return evaluate(expressions, leaves)  # the outer trace checks
+        recorder = ReverseRecorder("a call", expressions)
+        tensors = [recorder.enter(leaf) if dtype_of(leaf).kind in "fc" else leaf for leaf in leaves]
+        outs = traced(recorder, functools.partial(evaluate, expressions), (tensors,), {})
+        own = [isinstance(out, Recorded) and out.recorder is recorder for out in outs]
+        recorder.watch.check_values([out.slot for out, mine in zip(outs, own, strict=True) if mine])
+        return [out.below if mine else out for out, mine in zip(outs, own, strict=True)]
 
 
 class Watch:
@@ -278,9 +290,9 @@ def watch_batch(recorder: BatchRecorder, inputs: Sequence[Recorded], first: int)
         inputs: the Tensors of its inputs.
         first: the number, within the user's call, of the first example of this batch.
     """
-    watcher = WATCHER.get()
-    if watcher is not None and not is_inside():
-        recorder.watch = BatchWatch(recorder, offence=watcher(recorder).offence, first=first)
+    observer = checker()
+    if observer is not None and not is_inside():
+        recorder.watch = BatchWatch(recorder, offence=observer.offence, first=first)
         for tensor in inputs:
             recorder.watch.number(tensor)
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from functad.expressions.expressions import CALLED
-from functad.settings import setting
-from functad.tracing.traces.base import WATCHER
+from functad.expressions.observers import observing
 
 
 @contextmanager
@@ -41,7 +39,7 @@ def debug_nans(infinities: bool = False) -> Iterator[None]:
         Traceback (most recent call last):
         functad.errors.NotFiniteError: The derivative, in grad of <lambda>, called at ..., is nan. It is a sum of infinities ...
     """
-    from functad.diagnostics.nan_watch import called, watcher  # noqa: PLC0415 - only `debug_nans` needs it
+    from functad.diagnostics.nan_watch import NanObserver  # noqa: PLC0415 - only `debug_nans` needs it
 
-    with setting(WATCHER, watcher(infinities=infinities)), setting(CALLED, called):
+    with observing(NanObserver(infinities=infinities)):
         yield

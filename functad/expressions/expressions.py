@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextvars import ContextVar
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -16,14 +15,13 @@ import numpy as np
 
 from functad.errors import CheckError
 from functad.expressions.inputs import fitting
-from functad.expressions.observers import OBSERVERS, begun, ended, observed_run
+from functad.expressions.observers import OBSERVERS, begun, checker, ended, observed_run
 from functad.expressions.place import FORWARD, Place
 from functad.expressions.records import inputs_of, last_readers
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, spec_of, spec_or_none
 from functad.immutable import Immutable, assign
 from functad.places import here
 from functad.primitives.entry import Primitive
-from functad.settings import context_variable
 from functad.trees.structure import Structure
 
 if TYPE_CHECKING:
@@ -160,7 +158,8 @@ class Expressions(Immutable):
         leaves = fitting(args, kwargs, self.input_structure, self.specs, self.inputs, self._dtypes)
         constants = [source.value for source in self.outputs if isinstance(source, Constant)]
         known = {id(root_of(value)) for value in (*leaves, *constants) if type(value) is np.ndarray}
-        results = unshared((CALLED.get() or evaluate)(self, leaves), known)
+        observer = checker()
+        results = unshared(evaluate(self, leaves) if observer is None else observer.called(self, leaves), known)
         return self.output_structure.unflatten(results)
 
     def _dtypes(self) -> set[np.dtype[Any]]:
@@ -295,10 +294,6 @@ class Expressions(Immutable):
                 lines += [f"    {line}" for line in f"{name}: {inner!r}".splitlines()]
         result = ", ".join(_name(source, names) for source in self.outputs)
         return "\n".join([*lines, f"  return {result} }}"])
-
-
-CALLED: ContextVar[Callable[[Expressions, Sequence[Any]], list[Any]] | None] = context_variable("called", default=None)
-"""The evaluator of called lists; `None` for `evaluate`. `debug_nans` sets another evaluator."""
 
 
 def evaluate(expressions: Expressions, inputs: Sequence[Any]) -> list[Any]:

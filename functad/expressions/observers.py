@@ -23,12 +23,20 @@ class Observer:
     """The base class of observers, which sees the records of derivative passes.
 
     It does not see passes that run within a pass that it sees.
+
+    Attributes:
+        checks: the observer checks values: it makes a watch for each trace, and needs the operations inside compiled functions.
     """
 
+    checks = False
     _sees = False
 
-    def opened(self, recorder: Any) -> None:
-        """Handle a new trace on values."""
+    def opened(self, recorder: Any) -> Any:
+        """Handle a new trace on values; return its watch, which is notified of its operations, or `None`."""
+
+    def called(self, expressions: Any, leaves: Sequence[Any]) -> list[Any]:
+        """Return the output leaves of a list that the user calls. Only the newest observer that `checks` is asked."""
+        raise NotImplementedError
 
     def place(self) -> Place | None:
         """Return the place of an operation that a trace without values records now; `None` if the observer does not know it."""
@@ -72,6 +80,17 @@ def observing(observer: Observer) -> Iterator[None]:
     """Return a context with one more active observer."""
     with setting(OBSERVERS, (*OBSERVERS.get(), observer)):
         yield
+
+
+def checker() -> Any:
+    """Return the newest observer that checks values, or `None`."""
+    return next((observer for observer in reversed(OBSERVERS.get()) if observer.checks), None)
+
+
+def watch_of(recorder: Any) -> Any:
+    """Notify the observers of a new trace on values; return the watch from the newest observer that makes one, or `None`."""
+    found = [watch for observer in OBSERVERS.get() if (watch := observer.opened(recorder)) is not None]
+    return found[-1] if found else None
 
 
 def place_now(observers: Sequence[Observer]) -> Place | None:

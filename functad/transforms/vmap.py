@@ -10,6 +10,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from functad.errors import InputError, StructureError
+from functad.expressions.observers import checker
 from functad.expressions.spec import PYTHON_SCALARS, shape_of, spec_of
 from functad.places import call_of, name_of
 from functad.primitives.indexing.indexable import WITHIN_BATCH, indexable
@@ -17,7 +18,7 @@ from functad.primitives.operands import foreign_rules
 from functad.settings import setting
 from functad.tracing.constants import held_input
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import WATCHER, Recorded
+from functad.tracing.traces.base import Recorded
 from functad.tracing.traces.batch import BatchRecorder
 from functad.transforms.calling.arguments import check_result, traced, value_of
 from functad.transforms.calling.results import foreign_to, own_results
@@ -162,7 +163,7 @@ class _Batch:
             recorder.batch(_held(leaf if whole else leaf[part], recorder)) if own else indexable(leaf)
             for leaf, own in zip(self.leaves, self.batched, strict=True)
         ]
-        if WATCHER.get() is not None:
+        if checker() is not None:
             from functad.diagnostics.nan_watch import watch_batch  # noqa: PLC0415 - few programs look for NaN
 
             watch_batch(recorder, [tensor for tensor, own in zip(given, self.batched, strict=True) if own], part.start or 0)

@@ -15,9 +15,10 @@ import numpy as np
 from functad.eager.tape.request import Answer, checked_conj, finished, gradients_of, leaves_of, zero_wanted
 from functad.eager.tape.slice import TapeSlice
 from functad.errors import AbstractValueError, LoopWarning, SourceError
+from functad.expressions.observers import checker
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of
 from functad.places import here, warn
-from functad.tracing.traces.base import WATCHER, Recorded, resolve
+from functad.tracing.traces.base import Recorded, resolve
 from functad.tracing.traces.batch import lowest
 from functad.tracing.traces.concrete import ReverseRecorder
 from functad.transforms.calling.seeds import chunks, identity_rows, in_batch, joined, size_of, widest
@@ -114,7 +115,7 @@ class _Rows:
     def transposable(self) -> bool:
         """Return `True` if `columns` is possible: all values are real, and no rule or watch needs single cotangents."""
         real = all(dtype_of(value).kind == "f" for value in (self.target[0], *self.sources))
-        return real and not (self.fallible or self.debugs) and WATCHER.get() is None
+        return real and not (self.fallible or self.debugs) and checker() is None
 
     def columns(self) -> list[Any]:
         """Return the Jacobian for each source, computed column by column; `None` without a path.

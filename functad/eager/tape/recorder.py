@@ -27,7 +27,7 @@ from functad.eager.models.tensor_like import refuse_array_api, refuse_foreign_ru
 from functad.eager.models.variable import Variable
 from functad.eager.tape.equations import TapeEquations
 from functad.eager.tape.inner_traces import has_value, refuse_within
-from functad.expressions.observers import OBSERVERS
+from functad.expressions.observers import checker, watch_of
 from functad.expressions.spec import is_float_array
 from functad.forks import renewed
 from functad.places import here, user_frame
@@ -37,7 +37,7 @@ from functad.primitives.entry import Primitive
 from functad.tracing.constants import apart_from
 from functad.tracing.conversions import depends_on_inputs
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import LIVE, OPEN, TAPING, WATCHER, Recorded, Recorder, resolve
+from functad.tracing.traces.base import LIVE, OPEN, TAPING, Recorded, Recorder, resolve
 from functad.tracing.traces.concrete import ForwardRecorder, ReverseRecorder
 from functad.tracing.traces.idle import IDLE, idle, process_constants, tensor_of
 from functad.tracing.views import clone
@@ -89,9 +89,7 @@ class EagerRecorder(ReverseRecorder):
         self.shared = False
         self.around: Any = None
         self.scope: Any = None
-        for observer in OBSERVERS.get():
-            observer.opened(self)
-        self.debugs = WATCHER.get() is not None
+        self.debugs = watch_of(self) is not None
         self.short = not self.debugs
         self.listed = TapeEquations()
 
@@ -292,7 +290,7 @@ def shared_recorder(transform: str) -> EagerRecorder:
     active, running = ACTIVE.get(), OPEN.get()
     if active:
         newest: EagerRecorder = active[-1]
-        alike = newest.debugs == (WATCHER.get() is not None)  # records made without `debug_nans` have no log
+        alike = newest.debugs == (checker() is not None)  # records made without `debug_nans` have no log
         if alike and newest.pulls and (running is None or running.closed or running.serial < newest.serial):
             return newest
     return EagerRecorder(transform)

@@ -15,10 +15,10 @@ from functad.eager.models.variable import Variable
 from functad.eager.tape.recorder import EagerRecorder
 from functad.eager.tape.walk import cotangents_at, raised
 from functad.expressions.expressions import Constant
-from functad.expressions.observers import copied
+from functad.expressions.observers import checker, copied
 from functad.expressions.records import mark_reached, marks_at, results_of
 from functad.primitives.operands import read
-from functad.tracing.traces.base import WATCHER, Recorded
+from functad.tracing.traces.base import Recorded
 from functad.tracing.traces.batch import lowest
 
 _NEVER_ENTERED = "this tape was never entered, so nothing is recorded: compute inside `with tape:`"
@@ -27,11 +27,11 @@ _SPENT = "this tape has given its gradient already, and what it recorded is gone
 
 def watch_if_debugging(recorder: EagerRecorder) -> None:
     """Set the watch of a recorder that was made under `debug_nans`."""
-    watcher = WATCHER.get()
-    if recorder.debugs and recorder.watch is None and watcher is not None:
+    observer = checker()
+    if recorder.debugs and recorder.watch is None and observer is not None:
         from functad.eager.tape.watched import TapeWatch  # noqa: PLC0415 - only `debug_nans` needs it
 
-        recorder.watch = TapeWatch(recorder, offence=watcher(recorder).offence)
+        recorder.watch = TapeWatch(recorder, offence=observer.offence)
 
 
 class TapeSlice:

@@ -30,9 +30,6 @@ from functad.settings import context_variable, setting
 _serials = itertools.count()
 _getframe = sys._getframe
 
-WATCHER: ContextVar[Callable[[Recorder], Any] | None] = context_variable("watcher", default=None)
-"""Creates the `watch` of a new concrete trace, which observes each record; set by `debug_nans`."""
-
 ONLOOKER: ContextVar[Callable[[Sequence[Recorded]], bool] | None] = context_variable("onlooker", default=None)
 """Called with the Tensors of inactive recorders that an operation takes; returns `True` if a `graph` records them now."""
 
@@ -81,7 +78,7 @@ class Recorder:
         equations: the records, by slot; inputs come first.
         inputs: the number of inputs.
         transform, function: the transform and its function, for messages.
-        watch: the observer that `WATCHER` created; usually `None`.
+        watch: the watch that an observer made, which is notified of each operation; usually `None`.
     """
 
     # No `__slots__`: class attributes hold the rare defaults, since making a recorder is a third of the fixed cost of a trace.

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from functad.errors import ConversionError, UnsupportedError
-from functad.expressions.observers import OBSERVERS
+from functad.expressions.observers import OBSERVERS, watch_of
 from functad.expressions.spec import PLAIN, PYTHON_SCALARS, dtype_of, shape_of
 from functad.places import here
 from functad.primitives.entry import Primitive, UnknownRule
@@ -29,7 +29,7 @@ from functad.primitives.plan import Plan
 from functad.tracing.constants import held_call, held_params
 from functad.tracing.conversions import depends_on_inputs
 from functad.tracing.engines import computed
-from functad.tracing.traces.base import WATCHER, Recorded, Recorder, record, user_place
+from functad.tracing.traces.base import Recorded, Recorder, record, user_place
 from functad.tracing.views import clone, make_stale, may_be_view, memory_of, note_if_view
 
 _ndarray = np.ndarray
@@ -53,12 +53,9 @@ class ConcreteRecorder(Recorder):
     def __init__(self, transform: str, function: object) -> None:
         Recorder.__init__(self, transform, function)
         self.eager = True
-        for observer in OBSERVERS.get():
-            observer.opened(self)
-        watcher = WATCHER.get()
-        if watcher is not None:
-            self.watch = watcher(self)
-            self.eager = False  # the fast paths do not call the watch
+        if OBSERVERS.get():
+            self.watch = watch_of(self)
+            self.eager = self.watch is None  # the fast paths do not call the watch
 
     def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """Compute a call one level lower, and record it."""

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from functad.errors import InputError
+from functad.expressions.observers import checker
 from functad.expressions.spec import inexact, shape_of
 from functad.places import here, name_of
-from functad.tracing.traces.base import WATCHER, Recorded, Recorder
+from functad.tracing.traces.base import Recorded, Recorder
 from functad.tracing.traces.batch import BatchRecorder, lowest
 
 MEMORY = 1 << 22
@@ -67,7 +68,7 @@ def in_batch(transform: str, function: object, seeds: Any, walk: Callable[[Any],
         walk: the pass: a function of one seed that returns arrays, or `None` for zero.
     """
     size = shape_of(seeds)[0]
-    if 0 < size <= FEW or (size and WATCHER.get() is not None):  # `debug_nans` checks the values of each seed
+    if 0 < size <= FEW or (size and checker() is not None):  # `debug_nans` checks the values of each seed
         rows = [walk(seed) for seed in seeds]
         return [None if all(row is None for row in column) else _stacked(column) for column in zip(*rows, strict=True)]
     recorder = BatchRecorder(transform, function, size)
