@@ -137,10 +137,7 @@ class StructureError(FunctadError, ValueError):
         "A cotangent or tangent differs from its value in containers, shapes or dtypes. Or an argument of an expression list "
         "differs from the argument that the list was made for."
     )
-    cure = (
-        "Build the cotangent or tangent from the value: functad.tree_map(np.ones_like, value). Make one expression list for "
-        "each shape and dtype."
-    )
+    cure = "Build it from the value: functad.tree_map(np.ones_like, value). Make one expression list for each shape and dtype."
 
 
 class RegistrationError(FunctadError, TypeError):
@@ -176,10 +173,7 @@ class ConstantError(FunctadError, ValueError):
     """An array was overwritten although a derivative needs its old values."""
 
     code = "constant"
-    cause = (
-        "A function wrote to an array that was passed to it, or that it had used as a constant. The derivative needs the old "
-        "values."
-    )
+    cause = "A function wrote to an array that it was given or had used as a constant. The derivative needs the old values."
     cure = "Write to a copy, a = a.copy(), or to a new array."
 
 
@@ -267,10 +261,7 @@ class CustomGradientError(FunctadError, ValueError):
         "The gradient function passed to custom_gradient must return one gradient for each argument, with the shape of the "
         "argument. A traced Tensor that the function uses without receiving it as an argument would have no gradient."
     )
-    cure = (
-        "Return one gradient for each argument, and None for an argument without a path. Pass all differentiated values as "
-        "arguments."
-    )
+    cure = "Return one gradient for each argument, or None without a path. Pass all differentiated values as arguments."
 
 
 class CustomRuleError(FunctadError, ValueError):
@@ -282,10 +273,7 @@ class CustomRuleError(FunctadError, ValueError):
         "linear in the tangents. Structure, shapes and dtypes must match. A traced Tensor that is used without being an "
         "argument would have no derivative."
     )
-    cure = (
-        "The message names the place. Return None for a derivative that is zero, and pass all differentiated values as "
-        "arguments."
-    )
+    cure = "The message names the place. Return None for a zero derivative, and pass all differentiated values as arguments."
 
 
 class ImplicitError(FunctadError, ArithmeticError):
@@ -327,10 +315,7 @@ class NotFiniteError(FunctadError, FloatingPointError):
     """
 
     code = "not-finite"
-    cause = (
-        "Inside functad.debug_nans(), a result of a transform or tape is NaN. With infinities=True, the result may also be "
-        "infinite."
-    )
+    cause = "Inside functad.debug_nans(), a result of a transform or tape is NaN, or infinite with infinities=True."
     cure = (
         "The message names the operation and the line where the value first appears. Keep the argument of the operation away "
         "from this point with np.where."
@@ -408,10 +393,7 @@ class MissingGradientError(FunctadError, ValueError):
         "Every gradient passed to apply_gradients is None. The loss does not depend on any variable through recorded "
         "operations, or it was computed outside the tape."
     )
-    cure = (
-        "Compute the loss from the variables inside the tape. tape.explain(loss, variable) shows where the path from a "
-        "variable ends."
-    )
+    cure = "Compute the loss from the variables inside the tape. tape.explain(loss, variable) shows where the path ends."
 
 
 class NotLinearError(FunctadError, ValueError):
