@@ -18,10 +18,10 @@ from functad.profiling.call import Call
 from functad.profiling.compiled import gradient_of
 from functad.profiling.recording import Place, place_of_frame
 from functad.tracing.conversions import asked
-from functad.tracing.traces.abstract import AbstractRecorder
 from functad.tracing.traces.base import Recorded
-from functad.transforms.abstract import listed
+from functad.tracing.traces.equations import AbstractRecorder
 from functad.transforms.leaves import replaced
+from functad.transforms.lists import make_list
 from functad.trees.structure import flatten
 
 
@@ -72,7 +72,7 @@ def places_asked(call: Call) -> dict[Place, str]:
     recorder = AnsweringRecorder(call.function, [leaves[i] for i in places])
     # An error here is reported already by `compiling`; the lines before it are still found.
     with suppress(Exception), call.undisturbed():
-        listed(recorder, of_leaves, tuple([leaves[i] for i in places]), {})
+        make_list(recorder, of_leaves, [leaves[i] for i in places])
     return recorder.asked
 
 

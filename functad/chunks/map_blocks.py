@@ -13,9 +13,9 @@ from functad.errors import AbstractValueError, ConversionError, InputError, Outp
 from functad.expressions.spec import ArraySpec, dtype_of, is_array, shape_of, spec_of, stand_in
 from functad.places import here, name_of
 from functad.tracing.traces.batch import lowest
-from functad.transforms.abstract import trace
 from functad.transforms.calling.arguments import value_of
 from functad.transforms.leaves import replaced
+from functad.transforms.lists import trace
 from functad.trees.structure import Structure, flatten
 
 
@@ -236,7 +236,7 @@ class _Output:
                 shape = tuple([1 if own == (1,) else sizes[i] for i, own in zip(form.indices, form.sizes, strict=True)])
             specs.append(ArraySpec(shape, dtype_of(a)))
         try:
-            (result,) = trace("map_blocks", self.flat, tuple(specs), {}).results
+            (result,) = trace("map_blocks", self.flat, specs).results
         except (AbstractValueError, ConversionError, UnsupportedError):
             with np.errstate(all="ignore"):
                 (found,) = self.flat(*map(stand_in, specs))

@@ -28,9 +28,7 @@ from functad.expressions.expressions import Constant, Equation, Expressions, inn
 from functad.expressions.spec import ArraySpec, is_array, shape_of, spec_of
 from functad.primitives.arranging.broadcast import BROADCAST_TO
 from functad.primitives.entry import Primitive
-from functad.tracing.traces.abstract import AbstractRecorder
-from functad.transforms.abstract import listed
-from functad.transforms.closed_lists import positional_structures
+from functad.transforms.lists import positional_structures, trace
 
 LARGE = 1 << 26
 """Size limit in bytes: results of functions over chunked arrays up to this size are gathered into one whole value."""
@@ -154,8 +152,7 @@ class Partition:
         def of_array(a: Any) -> Any:
             return body(a, **params)
 
-        inner = listed(AbstractRecorder("jit", of_array), of_array, (known[0],), {})[0]
-        return self.inline(inner, given)
+        return self.inline(trace("jit", of_array, (known[0],)), given)
 
     def _by_rows(
         self, primitive: Primitive, given: Sequence[Source], params: Mapping[str, Any], specs: Sequence[ArraySpec], found: Found

@@ -18,10 +18,9 @@ from functad.chunks.partition import is_chunked
 from functad.chunks.plan import Chunks, Plan
 from functad.errors import UnsupportedError
 from functad.expressions.digest import digest
-from functad.expressions.expressions import Constant, Equation, Expressions
-from functad.expressions.spec import spec_of
+from functad.expressions.expressions import Constant, Expressions
 from functad.places import here
-from functad.transforms.closed_lists import positional_structures
+from functad.transforms.lists import close
 
 
 def chunks_of(leaf: Any) -> Chunks | None:
@@ -90,7 +89,7 @@ class ChunkedProgram:
     def __init__(self, expressions: Expressions, backend: Backend, known: Sequence[Chunks | None] | None = None) -> None:
         self.backend = backend
         self.exact = backend.exact
-        self.expressions, self.captured = _with_inputs(expressions)
+        self.expressions, self.captured = close(expressions, captured=is_chunked, name="captured")
         try:
             self._key = digest(self.expressions)
         except UnsupportedError:
@@ -123,29 +122,3 @@ class ChunkedProgram:
         """The source of each task, and the functions over chunked arrays."""
         given = next(iter(self._plans), None) if self._known is None else (*self._known, *self._captured)
         return "# Not called yet." if given is None else self._plan(given).source()
-
-
-def _with_inputs(expressions: Expressions) -> tuple[Expressions, list[Any]]:
-    """Return a list with the Dask arrays among its constants as further inputs, and these arrays."""
-    found: dict[int, Any] = {id(value): value for value in _constants(expressions) if is_chunked(value)}
-    if not found:
-        return expressions, []
-    count = len(expressions.inputs)
-    order = {key: i for i, key in enumerate(found)}
-
-    def moved(source: Any) -> Any:
-        if isinstance(source, Constant):
-            return count + order[id(source.value)] if id(source.value) in order else source
-        return source if source < count else source + len(found)
-
-    equations = tuple(
-        [
-            Equation(e.primitive, tuple(map(moved, e.inputs)), e.params, tuple(map(moved, e.outputs)))
-            for e in expressions.equations
-        ]
-    )
-    specs = (*expressions.specs[:count], *map(spec_of, found.values()), *expressions.specs[count:])
-    outputs = tuple(map(moved, expressions.outputs))
-    names = (*expressions.inputs, *[f"captured[{i}]" for i in range(len(found))])
-    ins, outs = positional_structures(len(names), len(outputs))
-    return Expressions(names, equations, outputs, specs, ins, outs), list(found.values())

@@ -13,8 +13,7 @@ import numpy as np
 from functad.expressions.expressions import Constant, Expressions
 from functad.expressions.spec import ArraySpec
 from functad.immutable import Immutable, assign
-from functad.tracing.traces.abstract import AbstractRecorder
-from functad.transforms.abstract import listed
+from functad.transforms.lists import trace
 
 
 class Along(NamedTuple):
@@ -89,8 +88,7 @@ class Template(NamedTuple):
                 values.update(zip(equation.outputs, out if equation.primitive.multiple else (out,), strict=True))
             return tuple(map(value_of, own.outputs))
 
-        found = listed(AbstractRecorder("jit", chunk), chunk, tuple(specs), {})[0]
-        return found.replace(inputs=own.inputs)
+        return trace("jit", chunk, specs).replace(inputs=own.inputs)
 
 
 def cut_spec(spec: ArraySpec, along: Along | None, rows: int) -> ArraySpec:

@@ -20,7 +20,7 @@ from functad.primitives.entry import ENTRIES
 from functad.primitives.indexing.read import SCATTER
 from functad.primitives.linalg.decompositions import CHOLESKY
 from functad.primitives.linalg.solve import lower_half
-from functad.transforms.abstract import trace
+from functad.transforms.lists import trace
 
 _ADD, _SUBTRACT, _NEGATIVE, _MULTIPLY = (ENTRIES[f] for f in (np.add, np.subtract, np.negative, np.multiply))
 _MATMUL, _TRIL = ENTRIES[np.matmul], ENTRIES[np.tril]
@@ -121,4 +121,4 @@ def _product(specs: tuple[ArraySpec, ...], terms: Sequence[_Term]) -> Expression
             total = one if total is None else total - one if term.negative else total + one
         return lower_half(total)
 
-    return trace("simplify", product, specs, {})
+    return trace("simplify", product, specs)

@@ -44,10 +44,10 @@ from functad.primitives.safe import CAREFUL, ELEMENTWISE, PASS, QUICK, STRICT
 from functad.settings import setting
 from functad.tracing.traces.base import LIVE, Recorded
 from functad.tracing.views import in_c_order
-from functad.transforms.abstract import input_names
 from functad.transforms.calling.arguments import value_of
 from functad.transforms.calling.results import own_results
 from functad.transforms.calling.transform import Transformed, transform
+from functad.transforms.lists import input_names
 from functad.transforms.outside import Outside
 from functad.transforms.random_states import refuse_generator
 from functad.trees.structure import Structure, flatten, structure_of_call

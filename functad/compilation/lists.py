@@ -32,11 +32,10 @@ from functad.primitives.safe import CAREFUL, ELEMENTWISE, PASS, QUICK
 from functad.rules.call import apply
 from functad.rules.rules import Rules
 from functad.settings import setting
-from functad.tracing.traces.abstract import DERIVATIVES, AbstractRecorder
 from functad.tracing.traces.base import Recorded
-from functad.transforms.abstract import listed
-from functad.transforms.closed_lists import extract
+from functad.tracing.traces.equations import DERIVATIVES
 from functad.transforms.leaves import pull_leaves, pulled_with_results, pushed, replaced
+from functad.transforms.lists import extract, trace
 from functad.transforms.walks.zero_wins import has_nan_below
 from functad.trees.builder import builder
 from functad.trees.structure import LEAF, Structure
@@ -146,7 +145,7 @@ class CompiledList:
         else:
             return self.forms.fitted((self._program or self.compiled())(arrays), arrays)
         newest = max((a for a in arrays if isinstance(a, Recorded)), key=lambda a: a.recorder.serial)
-        if isinstance(newest.recorder, AbstractRecorder) or not self.expressions.outputs:  # a record has results
+        if not newest.recorder.has_values or not self.expressions.outputs:  # a record has results
             return self._recorded(arrays)
         active = tuple([i for i, a in enumerate(arrays) if isinstance(a, Recorded) and is_inexact(a)])
         return apply(self.rules(active), arrays)
@@ -278,8 +277,8 @@ class CompiledList:
         """Return the list of a function of leaves, and the lists within it that have derivatives."""
         noted: list[tuple[Expressions, list[int]]] = []
         with setting(DERIVATIVES, noted):
-            found = listed(AbstractRecorder("jit", self.function), lambda *own: tuple(f(*own)), tuple(specs), {})[0]
-        return _flat(found), [(inner, slots) for inner, slots in noted if inner is not found]
+            found = trace("jit", lambda *own: tuple(f(*own)), specs, function=self.function)
+        return extract(found), [(inner, slots) for inner, slots in noted if inner is not found]
 
     def _list(
         self,
@@ -400,11 +399,6 @@ class CompiledList:
             careful = None if self._careful is None else lambda: every()[0]
             self._others[key] = self._list(found, None, inner, careful=careful, checked=self._checked, checks=self._checks)
         return tuple(self.backend.handed_on(self._others[key](values)))
-
-
-def _flat(expressions: Expressions) -> Expressions:
-    """Return a list with positional inputs and a tuple as its result."""
-    return extract(expressions, range(len(expressions.inputs)), expressions.outputs, expressions.inputs)
 
 
 def by_slot(expressions: Expressions) -> list[Any]:

@@ -18,7 +18,7 @@ from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.spec import ArraySpec
 from functad.primitives.entry import ENTRIES, Primitive
 from functad.primitives.safe import PRODUCT
-from functad.transforms.abstract import trace
+from functad.transforms.lists import trace
 
 _FLOAT = np.dtype(np.float64)
 
@@ -111,7 +111,7 @@ def patterns_of(row: Row) -> Iterator[Pattern]:
     wants = tuple([name for name in inspect.signature(row.after).parameters if name in ("out", "params")])
     checks_out = row.where is not None and "out" in inspect.signature(row.where).parameters
     specs = [ArraySpec(() if n.startswith("c") else row.shapes.get(n, (2, 3)), _FLOAT) for n in names]
-    expressions = trace("simplify", row.before, tuple(specs), {})
+    expressions = trace("simplify", row.before, specs)
     for root in _trees(expressions, expressions.outputs[0], names, row.free):
         yield Pattern(row, root, names, wants, checks_out)
 

@@ -15,7 +15,7 @@ from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.records import inputs_of
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, spec_of
 from functad.primitives.entry import Primitive
-from functad.transforms.abstract import trace
+from functad.transforms.lists import trace
 
 LARGEST_FOLDED = 2**16
 """Bytes of a result that is computed while compiling; a larger one is if what it is computed from is as large."""
@@ -293,7 +293,7 @@ def _second(pattern: Pattern, known: tuple[tuple[str, Any], ...], out: ArraySpec
             with np.errstate(all="ignore"):
                 return pattern.row.after(**values)
 
-        made = trace("simplify", second, tuple([given[name] for name in arrays]), {})
+        made = trace("simplify", second, [given[name] for name in arrays])
         _SECONDS[key] = made, pattern
     made = _SECONDS[key][0]
     return made if made.results == [out] else None

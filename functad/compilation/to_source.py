@@ -12,7 +12,7 @@ from typing import Any
 
 from functad.backends.numpy_source import Form, module_text
 from functad.backends.source import Definitions, NoTextError, identifier
-from functad.compilation.simplify import simplified, without_dead
+from functad.compilation.simplify import simplified
 from functad.compilation.trace import without_idle
 from functad.errors import UnsupportedError
 from functad.expressions.expressions import Equation, Expressions
@@ -21,8 +21,8 @@ from functad.primitives.elementwise.arithmetic import POSITIVE
 from functad.primitives.elementwise.conversion import COPY
 from functad.primitives.safe import PASS, SINGULAR
 from functad.settings import setting
-from functad.transforms.abstract import trace
 from functad.transforms.calling.selection import parameters_of
+from functad.transforms.lists import extract, trace
 from functad.transforms.random_states import frozen_in
 from functad.trees.structure import MAPPINGS, Structure, _steps
 
@@ -68,7 +68,7 @@ def to_source(f: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
     """
     with frozen_in("to_source", f, [f]), setting(PASS, SINGULAR):
         traced = without_idle(trace("to_source", f, args, kwargs))
-    expressions = _with_copies(simplified(without_dead(traced)), traced.outputs)
+    expressions = _with_copies(simplified(extract(traced)), traced.outputs)
     name = name_of(f).rpartition(".")[2]
     name = name if name.isidentifier() and not keyword.iskeyword(name) else "function"
     try:

@@ -20,13 +20,12 @@ from functad.expressions.spec import ArraySpec, is_inexact, spec_of
 from functad.primitives.operands import innermost, read
 from functad.settings import setting
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.abstract import DERIVATIVES, AbstractRecorder
 from functad.tracing.traces.base import Recorded, resolve
+from functad.tracing.traces.equations import DERIVATIVES, AbstractRecorder
 from functad.tracing.traces.idle import idle, is_plain
 from functad.tracing.views import in_c_order
-from functad.transforms.abstract import listed
-from functad.transforms.closed_lists import close, extract
 from functad.transforms.leaves import replaced
+from functad.transforms.lists import close, extract, make_list
 from functad.transforms.random_states import frozen_in
 from functad.trees.structure import Structure, flatten
 
@@ -149,7 +148,7 @@ class Trace:
 
         derivatives: list[tuple[Expressions, list[int]]] = []
         with frozen_in("jit", function, [function, *static]), setting(MAKER, cells), setting(DERIVATIVES, derivatives):
-            found, _ = listed(recorder, noted, tuple(leaves), {})
+            found, _ = make_list(recorder, noted, leaves)
         self.derives = bool(derivatives)
         self.hides = any(hides_nan(expressions, slots) for expressions, slots in derivatives)
         self.structure: Structure = found.output_structure
@@ -169,7 +168,8 @@ class Trace:
         inputs = [*range(len(leaves)), *[cell.slot for cell in self.cells]]
         every = [*names, *[_name_of_cell(cell, i) for i, cell in enumerate(self.cells)]]
         whole = extract(found.replace(specs=tuple(recorder.specs)), inputs, outputs, every, _plain)
-        [self.expressions], self.captured = close(whole)
+        self.expressions: Expressions
+        self.expressions, self.captured = close(whole)
 
 
 class Again:

@@ -17,13 +17,12 @@ from functad.compilation.placing import put
 from functad.compilation.rewrites import index
 from functad.compilation.rewriting import Rewriter
 from functad.compilation.scans.shorter import with_shorter_loops
-from functad.compilation.simplify import without_dead
 from functad.control.scan import SCAN
 from functad.expressions.expressions import Equation, Expressions
 from functad.expressions.records import inputs_of, marks_at
 from functad.expressions.spec import ArraySpec, is_inexact, spec_of
 from functad.primitives.indexing.choose import DROPPED, KEPT
-from functad.transforms.abstract import trace
+from functad.transforms.lists import extract, trace
 
 
 class Unguarded(NamedTuple):
@@ -46,7 +45,7 @@ def unguarded(expressions: Expressions) -> Unguarded | None:
     if not taken:
         return None
     combined, changed = with_coefficients(own)
-    shorter = with_shorter_loops(without_dead(combined), without_dead) if changed else own  # which leaves signs where they are
+    shorter = with_shorter_loops(extract(combined), extract) if changed else own  # which leaves signs where they are
     if has_factors(shorter):
         shorter, changed = own, []
     reached = {*taken, *changed}
@@ -58,7 +57,7 @@ def unguarded(expressions: Expressions) -> Unguarded | None:
 
 
 def _simplified(expressions: Expressions) -> Expressions:
-    return without_dead(Rewriter(expressions, index(False, False)).run())
+    return extract(Rewriter(expressions, index(False, False)).run())
 
 
 def _without_guards(expressions: Expressions, hidden: Sequence[bool]) -> tuple[Expressions, list[int]]:
@@ -102,7 +101,7 @@ def _spec(source: Any, specs: Sequence[ArraySpec]) -> ArraySpec:
 @functools.lru_cache(maxsize=4096)
 def _plain(primitive: Any, specs: Sequence[ArraySpec]) -> Expressions:
     """List what a guarded function computes where no NaN arises."""
-    return trace("jit", primitive.plain, tuple(specs), {})
+    return trace("jit", primitive.plain, specs)
 
 
 def hides_nan(expressions: Expressions, slots: Sequence[int]) -> bool:

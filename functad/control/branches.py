@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from functad.control.agreement import BOOLS, Agreement, number
-from functad.control.equation import Control, is_batched, over_examples, selected, unknown
+from functad.control.equation import Control, close_bodies, is_batched, over_examples, selected, unknown
 from functad.errors import ControlFlowError
 from functad.expressions.expressions import evaluate
 from functad.expressions.spec import dtype_of, spec_of
@@ -18,8 +18,8 @@ from functad.primitives.indexing.indexable import handed
 from functad.tracing.traces.batch import lowest
 from functad.transforms.calling.arguments import operand_of, shown
 from functad.transforms.calling.results import owned, unaliased_tree
-from functad.transforms.closed_lists import Closed, close_bodies
 from functad.transforms.leaves import pull_leaves, pushed_tangents
+from functad.transforms.lists import Closed
 from functad.trees.structure import flatten
 
 

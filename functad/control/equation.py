@@ -12,13 +12,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from functad.expressions.expressions import Expressions
 from functad.expressions.spec import ArraySpec, dtype_of, is_inexact, shape_of, strong_spec
 from functad.primitives.operands import absent
 from functad.primitives.solver_primitive import SolverPrimitive
-from functad.tracing.traces.abstract import AbstractRecorder
 from functad.tracing.traces.base import OPEN, Recorded, record
 from functad.tracing.traces.batch import lowest
+from functad.tracing.traces.equations import AbstractRecorder
+from functad.tracing.views import in_c_order
 from functad.transforms.leaves import LeafFunction, pull_leaves, pushed, replaced
+from functad.transforms.lists import close, trace
 from functad.transforms.vmap import vmap
 
 
@@ -216,6 +219,24 @@ def unknown(value: Any) -> bool:
 def listing(leaves: Sequence[Any]) -> bool:
     """Return `True` if control flow on these values is recorded as an equation of an expression list."""
     return any(map(unknown, leaves)) or type(OPEN.get()) is AbstractRecorder
+
+
+def close_bodies(
+    transform: str, *bodies: tuple[Callable[..., Any], Sequence[Any]], operands: Sequence[Any] = ()
+) -> tuple[list[Expressions], list[Any]]:
+    """Return closed lists of `bodies`, traced without values, and the captured Tensors.
+
+    Args:
+        transform: the name of the transform, for messages.
+        bodies: pairs of a function and its arguments or their specs.
+        operands: the sources of these arguments. Unless all are in C order, the memory order of the arguments is unknown.
+    """
+    from functad.transforms.random_states import frozen_in_bodies  # noqa: PLC0415 - `import functad` needs no lists
+
+    ordered = all(map(in_c_order, operands))
+    with frozen_in_bodies(transform, [f for f, _ in bodies]):
+        *lists, captured = close(*[trace(transform, f, args, ordered=ordered) for f, args in bodies])
+    return lists, captured
 
 
 def any_example(predicate: Any) -> bool:

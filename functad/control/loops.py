@@ -13,6 +13,7 @@ from functad.control.equation import (
     Control,
     Derivatives,
     any_example,
+    close_bodies,
     is_batched,
     listing,
     part,
@@ -28,8 +29,8 @@ from functad.primitives.batching import spread_out
 from functad.tracing.traces.base import Recorded, resolve
 from functad.tracing.traces.batch import BatchRecorder, lowest
 from functad.transforms.calling.results import guarded, owned, taken, unaliased
-from functad.transforms.closed_lists import Closed, close_bodies
 from functad.transforms.leaves import pushed, replaced
+from functad.transforms.lists import Closed
 from functad.transforms.vmap import vmap
 from functad.transforms.walks.cotangents import zero_tangent
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from functad.control.agreement import Agreement, carry_of, in_forms
-from functad.control.equation import Control, listing, over_examples, part, unknown
+from functad.control.equation import Control, close_bodies, listing, over_examples, part, unknown
 from functad.control.step_derivative import StepDerivative
 from functad.errors import AbstractValueError, ControlFlowError, ConversionError, FunctadError, UnsupportedError
 from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, is_inexact, shape_of, spec_of
@@ -20,8 +20,8 @@ from functad.primitives.indexing.indexable import handed
 from functad.primitives.operands import foreign_rules, is_absent
 from functad.transforms.calling.arguments import value_of
 from functad.transforms.calling.results import owned, taken, unaliased
-from functad.transforms.closed_lists import Closed, close_bodies
 from functad.transforms.leaves import pushed
+from functad.transforms.lists import Closed
 from functad.transforms.random_states import trial
 from functad.transforms.walks.cotangents import zero_tangent
 from functad.trees.structure import Structure, flatten

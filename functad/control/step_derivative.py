@@ -15,9 +15,8 @@ from functad.errors import FunctadError
 from functad.expressions.expressions import Equation, Expressions
 from functad.expressions.records import inputs_of, mark_needed, mark_reached, marks_at
 from functad.expressions.spec import is_inexact, strong_spec
-from functad.transforms.abstract import trace
-from functad.transforms.closed_lists import Closed, closed_anywhere, extract
 from functad.transforms.leaves import pulled_with_results
+from functad.transforms.lists import Closed, close, extract, trace
 from functad.transforms.walks.forward import with_zeros
 
 SHARED, FORWARD, BACKWARD = range(3)
@@ -47,7 +46,7 @@ class StepDerivative:
             outs, found = pulled_with_results(Closed(body), primals, moving, gs)
             return outs, with_zeros(found, [primals[i] for i in moving])
 
-        whole = trace("scan", both, (list(specs), gs), {})
+        whole = trace("scan", both, (list(specs), gs))
         count = len(specs)
         levels = _levels(whole, range(carries + rows), range(count, len(whole.inputs)))
         cotangents = whole.outputs[len(results) :]
@@ -103,11 +102,11 @@ def loop_derivative(body: Expressions, carries: int, by: Sequence[int]) -> LoopD
         return [*found, *[a + b for a, b in zip(totals, more, strict=True)]]
 
     specs = [*map(strong_spec, (*gs, *sums)), *kept, *body.specs[carries : len(body.inputs)]]
-    backward = closed_anywhere("while_loop", back, back, specs)
-    if backward.captured:
+    backward, captured = close(trace("while_loop", back, specs))
+    if captured:
         return None
     places = [*split.leaves, *split.outer]
-    return LoopDerivative(split.forward, backward.expressions, len(gs), tuple([places.index(i) for i in by]))
+    return LoopDerivative(split.forward, backward, len(gs), tuple([places.index(i) for i in by]))
 
 
 def _levels(whole: Expressions, moving: range, cotangents: range) -> list[int]:

@@ -24,10 +24,10 @@ from functad.primitives.solver_primitive import SolverPrimitive
 from functad.tracing.traces.base import Recorded
 from functad.transforms.calling.arguments import value_of
 from functad.transforms.calling.results import owned
-from functad.transforms.closed_lists import Closed, close
 from functad.transforms.grad import vjp
 from functad.transforms.leaves import Linearized, pull_leaves, push_leaves
 from functad.transforms.linearity import linear_list
+from functad.transforms.lists import Closed, close
 from functad.transforms.walks.forward import with_zeros
 from functad.trees.structure import Structure, flatten
 
@@ -395,9 +395,8 @@ def custom_linear_solve(
     elif transpose_solve is not None:
         raise InputError(f"custom_linear_solve with transpose_solve= needs solve= to be a function too, at {here()}.")
     points = [np.zeros(spec.shape, spec.dtype)[()] for spec in specs]
-    lists, captured = close(linear_list("custom_linear_solve", matvec, f, specs))
-    closed = Closed(lists[0], captured)
-    _check_no_constant(matvec, closed, [*points, *map(innermost, captured)])
+    closed = Closed(*close(linear_list("custom_linear_solve", matvec, f, specs)))
+    _check_no_constant(matvec, closed, [*points, *map(innermost, closed.captured)])
     common = [np.result_type(spec.dtype, out.dtype) for spec, out in zip(specs, closed.expressions.results, strict=True)]
     if common != [spec.dtype for spec in specs]:  # for example a complex matrix and a real right-hand side
         cast = structure.unflatten([leaf.astype(dtype) for leaf, dtype in zip(bs, common, strict=True)])

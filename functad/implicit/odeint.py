@@ -17,8 +17,8 @@ from functad.primitives.operands import as_operand, innermost
 from functad.tracing.traces.base import Recorded
 from functad.transforms.calling.arguments import value_of
 from functad.transforms.calling.results import guarded, owned
-from functad.transforms.closed_lists import closed_anywhere
 from functad.transforms.leaves import replaced
+from functad.transforms.lists import Closed, close, trace
 from functad.trees.structure import LEAF, Structure, flatten
 
 
@@ -135,7 +135,7 @@ def _captures(f: Callable[..., Any], flat: Callable[..., list[Any]], leaves: Lea
 
     try:
         of_numbers = lambda *given: flat(*replaced(values, numeric, given))  # noqa: E731
-        closed = closed_anywhere("odeint", f, of_numbers, [strong_spec(values[i]) for i in numeric])
+        closed = Closed(*close(trace("odeint", of_numbers, [strong_spec(values[i]) for i in numeric], function=f)))
     except AbstractValueError as error:
         if not known:
             return flat, ()  # the trace of a captured Tensor has ended when `f` runs, which raises

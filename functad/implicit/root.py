@@ -23,13 +23,14 @@ from functad.places import here, name_of, warn
 from functad.primitives.operands import innermost
 from functad.primitives.solver_primitive import SolverPrimitive
 from functad.tracing.traces.base import Recorded
+from functad.tracing.traces.equations import PointRecorder
 from functad.transforms.calling.arguments import value_of
 from functad.transforms.calling.results import owned
 from functad.transforms.calling.selection import Selection
 from functad.transforms.calling.transform import Transformed
-from functad.transforms.closed_lists import Closed, closed_at
 from functad.transforms.grad import gradient_function
 from functad.transforms.leaves import pull_leaves, push_leaves, replaced
+from functad.transforms.lists import Closed, close, make_list
 from functad.trees.functions import tree_map
 from functad.trees.structure import Structure, flatten
 
@@ -131,7 +132,10 @@ class Call:
 
         if not self.live and not any(isinstance(leaf, Recorded) for leaf in f(*solution)):
             return Solved(equation, solution, structure, None), []
-        closed = closed_at(equation.transform, equation.residual, f, [*solution, *values])
+        recorder = PointRecorder(equation.transform, equation.residual)
+        expressions, residuals = make_list(recorder, f, [*solution, *values])
+        expressions, captured = close(expressions)
+        closed = Closed(expressions, captured, list(map(recorder.value_of, residuals)))
         return Solved(equation, solution, structure, closed, values), [*self.live, *closed.captured]
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from functad.expressions.spec import ArraySpec, is_float_array, strong_spec
 from functad.tracing.traces.base import Recorded
-from functad.transforms.closed_lists import closed_anywhere
 from functad.transforms.leaves import replaced
+from functad.transforms.lists import Closed, close, trace
 from functad.transforms.random_states import RandomStates
 
 
@@ -51,7 +51,7 @@ class TracedOnce:
         of_arrays.__qualname__ = self.name
         states = RandomStates([self.f])
         try:
-            closed = closed_anywhere("odeint", of_arrays, of_arrays, [strong_spec(leaves[i]) for i in places])
+            closed = Closed(*close(trace("odeint", of_arrays, [strong_spec(leaves[i]) for i in places])))
         except Exception:  # noqa: BLE001 - any library may fail on abstract values; the call below raises the user's errors
             return self.f
         if closed.captured or states.drawn():

@@ -28,15 +28,15 @@ from functad.primitives.operands import zeros_for
 from functad.primitives.plan import Plan, Plans
 from functad.rules.rules import Rules
 from functad.tracing.constants import held
-from functad.tracing.traces.abstract import AbstractRecorder
 from functad.tracing.traces.base import Recorded, Recorder, escaped, making, making_plain, record, resolve
 from functad.tracing.traces.batch import BatchRecorder
+from functad.tracing.traces.equations import AbstractRecorder
 from functad.tracing.traces.idle import tensor_of
 from functad.tracing.views import in_c_order
-from functad.transforms.abstract import listed
 from functad.transforms.calling.arguments import shown
 from functad.transforms.calling.results import guarded, unaliased
 from functad.transforms.leaves import pulled, replaced
+from functad.transforms.lists import make_list
 from functad.trees.functions import tree_map
 from functad.trees.structure import flatten
 
@@ -271,7 +271,7 @@ class CallWithRules(OneCall):
         recorder = AbstractRecorder("the shapes", rules.function)
         try:
             of_specs = lambda *own: rules.value(*replaced(own, fixed, values))  # noqa: E731
-            found, outs = listed(recorder, of_specs, specs, {}, ordered=self.in_order)
+            found, outs = make_list(recorder, of_specs, specs, ordered=self.in_order)
             self.inner = self.inner or found
         except (AbstractValueError, ConversionError, UnsupportedError):
             with np.errstate(all="ignore"):

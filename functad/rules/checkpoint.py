@@ -18,13 +18,12 @@ from functad.primitives.operands import absent, innermost
 from functad.rules.call import OneCall, apply
 from functad.rules.rules import Rules
 from functad.tracing.constants import held
-from functad.tracing.traces.abstract import AbstractRecorder
-from functad.tracing.traces.base import OPEN, Recorded, Recorder, sees_inside
-from functad.transforms.abstract import listed
+from functad.tracing.traces.base import OPEN, Recorded, sees_inside
+from functad.tracing.traces.equations import AbstractRecorder, EquationRecorder, NoValueError, PointRecorder
 from functad.transforms.calling.arguments import operand_of, value_of
 from functad.transforms.calling.transform import transform
-from functad.transforms.closed_lists import Closed, Noting, NoValueError, close
 from functad.transforms.leaves import copied, pulled, pushed, replaced
+from functad.transforms.lists import Closed, close, make_list
 from functad.trees.functions import tree_map
 from functad.trees.structure import Structure, flatten
 
@@ -165,21 +164,21 @@ def _segment(
     def kept_by(equation: Equation) -> list[int]:
         return _kept_slots(equation) if keeps(equation) else []
 
-    noting = Noting("checkpoint", f, lambda a: held(a, keeper), kept_by)
+    at_point = PointRecorder("checkpoint", f, lambda a: held(a, keeper), kept_by)
     try:
-        recorder: Recorder = noting
-        expressions, results = listed(noting, of_leaves, tuple(map(noting.value_of, given)), {})
-        known = noting.kept
+        recorder: EquationRecorder = at_point
+        expressions, results = make_list(at_point, of_leaves, list(map(at_point.value_of, given)))
+        known = at_point.kept
     except NoValueError:
         recorder = AbstractRecorder("checkpoint", f)
-        expressions, results = listed(recorder, of_leaves, tuple(given), {})  # Tensors, because their memory layout is known
+        expressions, results = make_list(recorder, of_leaves, given)  # Tensors, because their memory layout is known
         known = dict.fromkeys([slot for e in expressions.equations for slot in kept_by(e)])
     own = [isinstance(leaf, Recorded) and leaf.recorder is recorder for leaf in results]
     outputs = [source for source, mine in zip(expressions.outputs, own, strict=True) if mine]
     kept = [slot for slot in known if slot >= len(given)]
-    (closed,), captured = close(expressions.replace(outputs=(*outputs, *kept)))
+    closed, captured = close(expressions.replace(outputs=(*outputs, *kept)))
     segment, inputs = Segment(f, closed, len(outputs)), [*given, *captured]
-    if recorder is noting:
+    if recorder is at_point:
         values = [leaf.below for leaf, mine in zip(results, own, strict=True) if mine]
         segment.first = list(map(innermost, inputs)), (*values, *[known[slot] for slot in kept])
     rest = [_OWN if mine else leaf for leaf, mine in zip(results, own, strict=True)]

@@ -26,7 +26,7 @@ from functad.sparse.sets import Array, Sets
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import Recorded, Recorder, alike, bare
 from functad.tracing.views import note_if_view
-from functad.transforms.closed_lists import Closed
+from functad.transforms.lists import Closed
 
 _STEPS = 64
 """The largest number of traced steps of a loop. If sets still grow, the results depend on all inputs of the loop."""

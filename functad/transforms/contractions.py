@@ -10,15 +10,15 @@ import numpy as np
 from functad.expressions.expressions import evaluate
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.primitives.entry import Primitive
-from functad.transforms.abstract import trace
 from functad.transforms.leaves import pull_leaves
+from functad.transforms.lists import trace
 from functad.transforms.walks.zero_wins import Contraction, record_with, without_zero_terms
 
 
 def _listed(contraction: Contraction, arrays: Sequence[Any]) -> Any:
     """Return a contraction as an expression list."""
     specs = [ArraySpec(shape_of(a), dtype_of(a)) for a in arrays]
-    return trace("zero_wins", contraction, tuple(specs), {})
+    return trace("zero_wins", contraction, specs)
 
 
 def _evaluated(body: Any) -> Contraction:

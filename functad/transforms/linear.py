@@ -16,9 +16,9 @@ from functad.tracing.traces.concrete import ReverseRecorder
 from functad.transforms.calling.arguments import check_tangents, enter, traced, undifferentiable
 from functad.transforms.calling.results import own_results
 from functad.transforms.calling.selection import Selection
-from functad.transforms.closed_lists import extract
 from functad.transforms.grad import lasting_pullback
 from functad.transforms.linearity import linear_list
+from functad.transforms.lists import extract
 from functad.transforms.pullbacks import Pullback, refuse_pickling
 from functad.transforms.walks.forward import transposed_seeds, with_zeros
 from functad.transforms.walks.reverse import pull_back
@@ -214,5 +214,5 @@ def _linear_list(f: Callable[..., Any], args: tuple[Any, ...]) -> Expressions:
     """
     expressions = linear_list("linear_transpose", f, f, args)
     inputs, outputs = expressions.input_structure, expressions.output_structure
-    kept = extract(expressions, range(len(expressions.inputs)), expressions.outputs, expressions.inputs)
+    kept = extract(expressions)
     return kept.replace(input_structure=inputs, output_structure=outputs)

@@ -12,11 +12,10 @@ from typing import Any, NamedTuple
 
 from functad.errors import AbstractValueError, NotLinearError
 from functad.expressions.expressions import Constant, Equation, Expressions
-from functad.places import call_of, line_of
+from functad.places import call_of, here
 from functad.primitives.entry import Primitive
 from functad.primitives.plan import Plan
-from functad.tracing.traces.abstract import AbstractRecorder
-from functad.transforms.abstract import listed
+from functad.transforms.lists import trace
 
 FIXED, LINEAR = "fixed", "linear"
 """The states of a value: independent of the arguments, or linear in them. The state of a nonlinear value is a `Bend`."""
@@ -37,26 +36,7 @@ class Bend(NamedTuple):
 State = str | Bend
 
 
-class Placed(AbstractRecorder):
-    """An abstract trace that records the line of user code of each value."""
-
-    def __init__(self, transform: str, function: object) -> None:
-        super().__init__(transform, function)
-        self.places: dict[int, Any] = {}
-
-    def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        """Record a call and its line."""
-        made = super().process(primitive, arrays, params)
-        for tensor in made if primitive.multiple else (made,):
-            self.places[tensor.slot] = tensor.code, tensor.instruction
-        return made
-
-    def line(self, bend: Bend) -> str:
-        """Return `file:line` of an operation."""
-        return line_of(*self.places.get(bend.slot, (None, 0)))
-
-
-def linear_list(transform: str, function: Callable[..., Any], f: Callable[..., Any], args: tuple[Any, ...]) -> Expressions:
+def linear_list(transform: str, function: Callable[..., Any], f: Callable[..., Any], args: Sequence[Any]) -> Expressions:
     """Return the expression list of a function that is jointly linear in all its arguments.
 
     Args:
@@ -68,10 +48,9 @@ def linear_list(transform: str, function: Callable[..., Any], f: Callable[..., A
     Raises:
         NotLinearError: `f` is not linear.
     """
-    recorder = Placed(transform, function)
     asked = f"{call_of(transform, function)}:"
     try:
-        expressions = listed(recorder, f, args, {})[0]
+        expressions = trace(transform, f, args, function=function)
     except AbstractValueError as error:
         what = str(error).removesuffix(f" [{error.code}]")
         raise NotLinearError(f"{asked} what it gives depends on a value of its arguments. {what}") from error
@@ -80,9 +59,19 @@ def linear_list(transform: str, function: Callable[..., Any], f: Callable[..., A
     if bend is None:
         return expressions
     raise NotLinearError(
-        f"{asked} {bend.name} is not linear in what it is given, at {recorder.line(bend)}. Use vjp(f, x) for the transpose of "
-        f"the derivative at a point."
+        f"{asked} {bend.name} is not linear in what it is given, at {_line(transform, f, args, bend)}. Use vjp(f, x) for the "
+        f"transpose of the derivative at a point."
     )
+
+
+def _line(transform: str, f: Callable[..., Any], args: Sequence[Any], bend: Bend) -> str:
+    """Return `file:line` of an operation, from a second trace with lines."""
+    from functad.transforms.source_lines import noted_lines  # noqa: PLC0415 - only errors need it
+
+    with noted_lines():
+        equations = trace(transform, f, args).equations
+    found = [e.place.where for e in equations if e.place is not None and bend.slot in e.outputs]
+    return "".join(found) or here()  # without a line of the user if `f` itself is a function of NumPy
 
 
 def _results_of(expressions: Expressions, inputs: Sequence[State], slot: int | None) -> list[State]:

@@ -13,7 +13,7 @@ from functad.compilation.rewrites import TABLE, index
 from functad.compilation.rewriting import Rewriter
 from functad.expressions.expressions import evaluate
 from functad.expressions.spec import spec_of
-from functad.transforms.abstract import trace
+from functad.transforms.lists import trace
 
 DTYPES = {"f": ("float64", "float32", "float16"), "i": ("int64", "int8"), "u": ("uint8",), "c": ("complex128",), "b": ("bool",)}
 NUMBERS = (2.0, -3.0, 0.1, 7, np.float64(0.3), np.float32(0.3), -0.25, 2.0**16, 2.0**17, 2.0**-24, -(2.0**-16), 1e300, 1e-300)

@@ -7,15 +7,28 @@ import functad
 from functad.errors import AbstractValueError
 from functad.expressions.spec import spec_of
 from functad.tracing.traces.base import Recorded
-from functad.transforms.closed_lists import NoValueError, closed_anywhere, closed_at
+from functad.tracing.traces.equations import NoValueError, PointRecorder
 from functad.transforms.leaves import Linearized, pull_leaves, push_leaves
+from functad.transforms.lists import Closed, close, make_list, trace
 
 X = np.array([0.5, -1.5])
 
 
+def closed_at(f, values):
+    """Return a function as a closed list made at a point."""
+    recorder = PointRecorder("test", f)
+    expressions, results = make_list(recorder, f, values)
+    return Closed(*close(expressions), list(map(recorder.value_of, results)))
+
+
+def closed_anywhere(f, specs):
+    """Return a function as a closed list made without values."""
+    return Closed(*close(trace("test", f, specs)))
+
+
 def both(f, values):
     """Return a function as a list made at a point, and as one made without values."""
-    return closed_at("test", f, f, values), closed_anywhere("test", f, f, [spec_of(value) for value in values])
+    return closed_at(f, values), closed_anywhere(f, [spec_of(value) for value in values])
 
 
 def test_lists_compute_what_the_function_does():
@@ -60,14 +73,14 @@ def test_only_lists_made_at_a_point_may_branch_on_values():
     def f(x):
         return [x * 2 if x[0] > 0 else x * 3]
 
-    np.testing.assert_array_equal(closed_at("test", f, f, [X])(X)[0], 2 * X)
+    np.testing.assert_array_equal(closed_at(f, [X])(X)[0], 2 * X)
     with pytest.raises(AbstractValueError):
-        closed_anywhere("test", f, f, [spec_of(X)])
+        closed_anywhere(f, [spec_of(X)])
 
 
 def test_captured_tensors_without_values_cannot_be_in_a_list_made_at_a_point():
     def outer(c):
-        return closed_at("test", outer, lambda x: [x * c], [X]).values[0]
+        return closed_at(lambda x: [x * c], [X]).values[0]
 
     with pytest.raises(NoValueError, match="without a value"):
         functad.make_expressions(outer)(1.0)

@@ -20,9 +20,9 @@ from functad.control.branches import COND, SWITCH
 from functad.control.loops import WHILE
 from functad.control.scan import SCAN
 from functad.expressions.expressions import Constant, Equation, Expressions
-from functad.expressions.spec import ArraySpec, spec_of
+from functad.expressions.spec import ArraySpec
 from functad.primitives.linalg.decompositions import CHOLESKY
-from functad.transforms.closed_lists import extract
+from functad.transforms.lists import close
 
 LARGE = 1_024
 """Constants of so many bytes are handed to the bodies of loops."""
@@ -100,35 +100,14 @@ def _with_bodies(equation: Equation) -> Equation:
     """Return an equation whose lists are expanded, and take their large constants from outside."""
     params: dict[str, Any] = dict(equation.params)
     lists = params.get("branches") or tuple([params[key] for key in ("body", "cond") if key in params])
-    lists = tuple(map(expanded, lists))
-    large: dict[int, Any] = {}
-    for each in lists:
-        for sources in (*[e.inputs for e in each.equations], each.outputs):
-            large |= {id(s.value): s.value for s in sources if isinstance(s, Constant) and _is_large(s.value)}
-    lists = tuple([_with_inputs(each, large) for each in lists])
+    *lists, large = close(*map(expanded, lists), captured=_is_large, name="constant")
     if "branches" in params:
-        params["branches"] = lists
+        params["branches"] = tuple(lists)
     else:
         params |= dict(zip([key for key in ("body", "cond") if key in params], lists, strict=True))
-    inputs = (*equation.inputs, *map(Constant, large.values()))
+    inputs = (*equation.inputs, *map(Constant, large))
     return Equation(equation.primitive, inputs, params, equation.outputs)
 
 
 def _is_large(value: Any) -> bool:
     return issubclass(type(value), np.ndarray) and value.nbytes >= LARGE
-
-
-def _with_inputs(expressions: Expressions, large: dict[int, Any]) -> Expressions:
-    """Return a list with further inputs in place of constants."""
-    if not large:
-        return expressions
-    count, first = len(expressions.inputs), len(expressions.specs)
-    places = {key: first + i for i, key in enumerate(large)}
-
-    def placed(source: Any) -> Any:
-        return places.get(id(source.value), source) if type(source) is Constant else source
-
-    specs = (*expressions.specs, *map(spec_of, large.values()))
-    names = (*expressions.inputs, *[f"constant[{i}]" for i in range(len(large))])
-    inputs = [*range(count), *places.values()]
-    return extract(expressions.replace(specs=specs), inputs, expressions.outputs, names, placed)

@@ -12,7 +12,7 @@ from functad.primitives.elementwise.bessel import BESSEL_I
 from functad.primitives.elementwise.special import SINC_DERIVATIVE
 from functad.primitives.linalg import degenerate, determinants
 from functad.primitives.linalg.least_squares import singular
-from functad.transforms.abstract import trace
+from functad.transforms.lists import trace
 
 
 @row(
@@ -20,7 +20,7 @@ from functad.transforms.abstract import trace
     *(degenerate.misfit, singular),
 )
 def _traced(call: Call, *values: Any, **params: Any) -> Any:
-    expressions = trace("jit", functools.partial(call.primitive.compute, **params), tuple(call.given), {})
+    expressions = trace("jit", functools.partial(call.primitive.compute, **params), call.given)
     found = replay(expressions, values)
     return found if call.primitive.multiple else found[0]
 

@@ -20,7 +20,7 @@ from functad.primitives.entry import ENTRIES, Primitive
 from functad.primitives.indexing.index_parts import indexed_shape
 from functad.primitives.indexing.read import GETITEM
 from functad.primitives.indexing.write import WRITE
-from functad.transforms.closed_lists import extract
+from functad.transforms.lists import extract
 
 ADD: Primitive = ENTRIES[np.add]  # type: ignore[assignment]
 

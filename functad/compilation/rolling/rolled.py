@@ -18,7 +18,7 @@ from functad.compilation.rolling.writer import Source, Writer
 from functad.expressions.expressions import Expressions
 from functad.primitives.arranging.join import STACK
 from functad.primitives.indexing.read import SCATTER
-from functad.transforms.closed_lists import extract
+from functad.transforms.lists import extract
 
 FEWEST = 256
 """A loop replaces so many equations at least."""
@@ -30,7 +30,7 @@ def rolled(expressions: Expressions) -> Expressions:
         return expressions
     own = elements_read(expressions)
     if own is not expressions or not _in_order(own):
-        own = _without_dead(own)
+        own = extract(own)
     labelled = Labelled(own)
     candidates = [run for run in runs(labelled.labels, LEAST) if run.stop - run.start >= FEWEST]
     refused: set[int] = set()
@@ -43,7 +43,7 @@ def rolled(expressions: Expressions) -> Expressions:
         if not places.blocks:
             break
         try:
-            found = _without_dead(_Rolling(places).written())
+            found = extract(_Rolling(places).written())
         except NotRegularError as error:
             refused.add(error.block.start)
             continue
@@ -55,11 +55,6 @@ def _in_order(expressions: Expressions) -> bool:
     """Say whether the slots are numbered in the order of the equations, as they are where nothing is dead."""
     slots = [slot for equation in expressions.equations for slot in equation.outputs]
     return slots == list(range(len(expressions.inputs), len(expressions.specs)))
-
-
-def _without_dead(expressions: Expressions) -> Expressions:
-    """Return a list without the equations whose results nothing needs, the slots of which are numbered in order."""
-    return extract(expressions, range(len(expressions.inputs)), expressions.outputs, expressions.inputs)
 
 
 def _chosen(labelled: Labelled, candidates: list[Run], refused: set[int]) -> list[Block]:

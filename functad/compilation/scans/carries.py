@@ -9,7 +9,7 @@ from functad.expressions.expressions import Constant, Equation
 from functad.expressions.spec import ArraySpec, spec_of
 from functad.primitives.arranging.join import STACK
 from functad.primitives.indexing.read import GETITEM, SCATTER
-from functad.transforms.closed_lists import extract
+from functad.transforms.lists import extract
 
 _MOST = 16
 """So many carries take the place of one at most."""

@@ -20,8 +20,7 @@ from functad.primitives.arranging.reshape import TRANSPOSE
 from functad.primitives.batching import one_by_one
 from functad.primitives.entry import ENTRIES, Primitive
 from functad.primitives.linalg.products import MATMUL, OUTER
-from functad.transforms.abstract import trace
-from functad.transforms.closed_lists import extract
+from functad.transforms.lists import extract, trace
 from functad.transforms.vmap import vmap
 
 _LARGEST = 2**22
@@ -72,7 +71,7 @@ class Writer:
     def call(self, f: Callable[..., Any], sources: Sequence[Any], expected: Sequence[ArraySpec]) -> list[Any] | None:
         """Write what a function computes of some sources; return those of its results, or `None` if these are other ones."""
         given = [self.specs[s] if type(s) is int else spec_of(s.value) for s in sources]
-        made = trace("simplify", f, tuple(given), {})
+        made = trace("simplify", f, given)
         if made.results != list(expected):
             return None
         places = dict(enumerate(sources))
@@ -115,7 +114,7 @@ def fixed_terms_first(step: Step) -> Step:
     if len(specs) == len(body.specs):
         return step
     inner = body.replace(equations=tuple(equations), specs=tuple(specs))
-    return step._replace(body=extract(inner, range(len(body.inputs)), body.outputs, body.inputs))
+    return step._replace(body=extract(inner))
 
 
 def rows_at_once(step: Step, length: int, before: Writer, moved: dict[int, Any]) -> Step:

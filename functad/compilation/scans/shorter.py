@@ -22,7 +22,7 @@ from functad.control.scan import SCAN
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.records import mark_needed, mark_reached, marks_at
 from functad.expressions.spec import spec_of
-from functad.transforms.closed_lists import extract
+from functad.transforms.lists import extract
 
 _LARGEST_COMPARED = 2**20
 """Bytes of constants up to which rows are compared."""

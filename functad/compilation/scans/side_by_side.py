@@ -15,7 +15,7 @@ from functad.compilation.scans.scan_rows import Step, Writer
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.spec import ArraySpec
 from functad.primitives.indexing.read import GETITEM
-from functad.transforms.closed_lists import extract
+from functad.transforms.lists import extract
 
 _LARGEST = 2**14
 """Bytes of the arrays whose rows are looked at."""
@@ -56,7 +56,7 @@ def _joined(body: Expressions) -> Expressions | None:
         return None
     order = [new for e in body.equations for new in heads.get(e.outputs[0], [] if e.outputs[0] in gone else [e])]
     moved = body.replace(equations=tuple(order), specs=tuple(specs))
-    return extract(moved, range(len(body.inputs)), body.outputs, body.inputs)
+    return extract(moved)
 
 
 def _is_row(e: Equation, specs: Sequence[ArraySpec]) -> bool:

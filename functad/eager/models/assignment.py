@@ -10,7 +10,6 @@ import numpy as np
 from functad.errors import AbstractValueError
 from functad.expressions.spec import ArraySpec
 from functad.places import here, name_of
-from functad.tracing.traces.abstract import AbstractRecorder
 from functad.tracing.traces.base import Recorded, resolve
 from functad.tracing.traces.batch import Batched
 from functad.tracing.traces.concrete import ConcreteRecorder
@@ -28,7 +27,8 @@ def followers(value: Any) -> Any:
     found = []
     while isinstance(value, Recorded):
         recorder = value.recorder
-        if isinstance(recorder, (ConcreteRecorder, AbstractRecorder)) and not (recorder.closed or recorder.inactive):
+        follows = isinstance(recorder, ConcreteRecorder) or not recorder.has_values
+        if follows and not (recorder.closed or recorder.inactive):
             found.append(ref(recorder))
         value = value.below
     return (found, here()) if found else None

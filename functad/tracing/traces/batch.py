@@ -17,6 +17,7 @@ from functad.errors import AbstractValueError
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.places import here, name_of, place_of, user_frame
 from functad.primitives.batching import batch_call, elementwise, rule_of
+from functad.primitives.elementwise.conversion import COPY
 from functad.primitives.entry import Primitive
 from functad.primitives.indexing.write import ADD_TO, batched_write, is_alone, put
 from functad.primitives.operands import known_array
@@ -24,8 +25,7 @@ from functad.primitives.zero_d import form_by_entry, with_forms
 from functad.tracing.conversions import asked, batch_cure, snippet_shown
 from functad.tracing.layouts import examples_in_c_order, note_result
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.abstract import AbstractRecorder
-from functad.tracing.traces.base import Recorded, _getframe, alike, bare
+from functad.tracing.traces.base import Recorded, Recorder, _getframe, alike, bare
 from functad.tracing.views import clone, make_stale, may_be_view, memory_of, origin_of
 
 
@@ -86,19 +86,20 @@ def _asked_by_scipy() -> bool:
     return frame is not None and str(frame.f_globals.get("__name__", "")).startswith("scipy.")
 
 
-class BatchRecorder(AbstractRecorder):
+class BatchRecorder(Recorder):
     """The trace of one batch.
 
     Attributes:
         size: the number of examples.
     """
 
+    has_values = False
+
     place: tuple[CodeType | None, int] | None = None
     """During a backward pass, the user's line that started it: the line of all Tensors of the pass."""
 
     def __init__(self, transform: str, function: object, size: int) -> None:
         super().__init__(transform, function)
-        self.singular = None  # the trace of the array has this information
         self.size = size
 
     def batch(self, array: Any) -> Tensor:
@@ -200,6 +201,10 @@ class BatchRecorder(AbstractRecorder):
         if a.ndim > 2:
             note_result(tensor, primitive, (other, x) if flipped else (x, other), {})
         return tensor
+
+    def buffer(self, value: Any) -> Any:
+        """Return a Tensor with a copy of a constant for each example, as a buffer for writes of Tensors."""
+        return self.process(COPY, (value,), {})
 
     def write(self, primitive: Primitive, root: Any, v: Any, params: dict[str, Any]) -> Any:
         """Write for all examples, in place if the array has no other reference, so that a loop of writes takes linear time."""

@@ -20,9 +20,9 @@ from functad.tracing.conversions import refusal_behind
 from functad.tracing.float_errors import LAST, float_errors, get_state, leave_float_errors, set_state
 from functad.tracing.graphs import InGraphError, check_graph, check_wrapped
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.abstract import AbstractRecorder
 from functad.tracing.traces.base import LIVE, ONLOOKER, OPEN, Recorded, Recorder, resolve
 from functad.tracing.traces.batch import lowest
+from functad.tracing.traces.equations import AbstractRecorder
 from functad.tracing.views import clone
 from functad.transforms.calling.results import foreign_to, own_results
 from functad.transforms.calling.selection import Selection

@@ -1,0 +1,229 @@
+"""Traces whose records are complete equations, for expression lists.
+
+`AbstractRecorder` has no values: a Tensor has a shape and a dtype only, so the list is valid for all values. `PointRecorder`
+computes the values at one point. Functions may branch on them, so the list holds the taken branch only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from typing import Any
+
+import numpy as np
+
+from functad.errors import AbstractValueError, UnsupportedError
+from functad.expressions.expressions import Constant, Equation
+from functad.expressions.observers import OBSERVERS, place_now
+from functad.expressions.spec import ArraySpec, dtype_of, in_native_order, is_inexact, spec_of
+from functad.places import here, name_of
+from functad.primitives.elementwise.arithmetic import ADD
+from functad.primitives.elementwise.conversion import COPY
+from functad.primitives.entry import Primitive
+from functad.primitives.operands import innermost
+from functad.primitives.safe import SINGULAR, current_pass
+from functad.primitives.zero_d import with_forms
+from functad.settings import context_variable
+from functad.tracing.constants import with_arrays
+from functad.tracing.conversions import abstract_cure, asked, snippet_shown
+from functad.tracing.layouts import note_result
+from functad.tracing.traces.base import OPEN, Recorded, Recorder, resolve, user_place
+from functad.tracing.views import clone, note_if_view
+
+_ndarray = np.ndarray
+
+_COUNTING = frozenset({np.add, np.subtract, np.multiply, np.negative, np.positive, np.absolute, np.invert})
+"""Operations that treat Python's truth values as integers, `True + True == 2`, but not NumPy's."""
+
+
+def _is_pythons(value: Any) -> bool:
+    """Return `True` if a value is a Python `bool` or a Tensor of one."""
+    spec = spec_of(value)
+    return spec.weak and spec.dtype == np.bool_
+
+
+DERIVATIVES: ContextVar[list[tuple[Any, list[int]]] | None] = context_variable("derivatives", default=None)
+"""Collects each traced list with the slots of its derivatives; `None` if they are not needed."""
+
+
+def may_be_infinite(value: Any) -> bool:
+    """Return `True` if a value may be infinite or NaN although all inputs of its list are finite."""
+    while isinstance(value, Recorded):
+        singular, slot = getattr(value.recorder, "singular", None), value.slot
+        if singular is not None:
+            return bool(singular[slot])
+        value = getattr(value.below, "array", value.below)
+    if value is None or type(value) is ArraySpec:
+        return False
+    return is_inexact(value) and not bool(np.all(np.isfinite(value)))
+
+
+class EquationRecorder(Recorder):
+    """A trace with an `Equation` for each call. Tensors of other traces are constants in the equations.
+
+    Attributes:
+        specs: the spec of each slot.
+        hold: `hold(array)` returns the array, or the copy, that an equation keeps of an array of the user.
+        observers: the active observers, which find the user's line of each equation.
+    """
+
+    observers: Sequence[Any] = ()
+
+    def __init__(self, transform: str, function: object, hold: Callable[[Any], Any] = np.copy) -> None:
+        super().__init__(transform, function)
+        self.specs: list[ArraySpec] = []
+        self.hold = hold
+
+    def enter(self, value: Any) -> Any:
+        """Append an input and return its Tensor."""
+        self.specs.append(spec_of(value))
+        return super().enter(value)
+
+    def equation(self, primitive: Primitive, arrays: Sequence[Any], params: dict[str, Any], results: Sequence[Any]) -> Equation:
+        """Return the equation of a call with all of its inputs, and add the specs of its results."""
+        inputs = tuple(map(self._source, arrays))
+        kept = {name: with_arrays(value, self.hold) for name, value in params.items()} if params else params
+        first = len(self.equations)
+        place = place_now(self.observers) if self.observers else None
+        self.specs.extend(map(spec_of, results))
+        return Equation(primitive, inputs, kept, tuple(range(first, first + len(results))), place)
+
+    def _source(self, a: Any) -> int | Constant:
+        if isinstance(a, Recorded):
+            return a.slot if a.recorder is self else Constant(clone(a))
+        return Constant(self.hold(a) if issubclass(type(a), _ndarray) else a)
+
+
+class AbstractRecorder(EquationRecorder):
+    """A trace without values; shape rules give the results.
+
+    Attributes:
+        derivatives: slots of the derivatives from a quick pass; a NaN among them requires a careful pass.
+        singular: by slot, `True` if the value may be infinite or NaN for finite inputs; `None` outside `SINGULAR` passes.
+        inner: the trace of a body within another trace; its inputs may be infinite or NaN.
+    """
+
+    has_values = False
+
+    def __init__(self, transform: str, function: object) -> None:
+        super().__init__(transform, function)
+        self.derivatives: list[int] = []
+        self.singular: list[bool] | None = [] if current_pass() == SINGULAR else None
+        self.inner = OPEN.get() is not None
+        self.observers = OBSERVERS.get()
+
+    def enter(self, value: Any) -> Any:
+        """Append an input in native byte order and return its Tensor; compiled code converts byte-swapped arguments."""
+        if self.singular is not None:
+            self.singular.append(self.inner)
+        return super().enter(in_native_order(spec_of(value)))
+
+    def enter_later(self, spec: ArraySpec) -> Any:
+        """Return the Tensor of an input that appears while the function runs; its slot is not among the first."""
+        tensor = self.enter(spec)
+        self.inputs -= 1
+        return tensor
+
+    def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        """Record a call with all of its inputs; the shape rule gives the specs of the results."""
+        function = primitive.function  # functions of C libraries are not hashable
+        if type(function) is np.ufunc and function in _COUNTING and all(map(_is_pythons, arrays)):
+            arrays = (ADD(arrays[0], 0), *arrays[1:])
+        known = [a if not isinstance(a, Recorded) else a.below if a.recorder is self else spec_of(a) for a in arrays]
+        out = with_forms(primitive, primitive.spec(*known, **params), known, params)
+        results = out if primitive.multiple else (out,)
+        equation = self.equation(primitive, arrays, params, results)
+        if self.singular is not None:
+            may_be = not primitive.finite or any(map(may_be_infinite, arrays))
+            self.singular.extend([may_be] * len(results))
+        if primitive.multiple:
+            made = self.append_results(equation, out, *user_place())
+            for tensor in made:
+                note_result(tensor, primitive, arrays, params)
+            return made
+        tensor = self.append(equation, out, *user_place())
+        if primitive.views or len(out.shape) > 1:  # with one axis there is one order only
+            note_result(tensor, primitive, arrays, params)
+        return tensor
+
+    def buffer(self, value: Any) -> Any:
+        """Record a copy of a constant, as a buffer for writes of Tensors."""
+        return self.process(COPY, (value,), {})
+
+    def described(self, owner: str) -> str:
+        """Return a sentence about the Tensors of the trace, for displays."""
+        return f"Of {owner}: without a value, only dtype and shape are known."
+
+    def concrete_value(self, tensor: Recorded, wanted: str) -> Any:
+        """Raise `AbstractValueError`: there are no values."""
+        cure = abstract_cure(wanted, mask=dtype_of(tensor).kind == "b", transform=self.transform)
+        raise AbstractValueError(
+            f"{asked(wanted)} of a Tensor, {spec_of(tensor)}, {snippet_shown()}at {here()}: {self.transform} of "
+            f"{name_of(self.function)} traces without values. {cure}"
+        )
+
+
+class NoValueError(UnsupportedError):
+    """The error for a function recorded at a point that uses a Tensor without a value."""
+
+
+class PointRecorder(EquationRecorder):
+    """A trace at a point: it computes values like a concrete trace, and keeps those only that `choose` selects.
+
+    Attributes:
+        choose: `choose(equation)` returns the slots of a new equation with values to keep.
+        kept: the kept values by slot.
+    """
+
+    pulls = True
+    sees_inside = True
+
+    def __init__(
+        self,
+        transform: str,
+        function: object,
+        hold: Callable[[Any], Any] = np.copy,
+        choose: Callable[[Equation], Sequence[int]] = lambda equation: (),
+    ) -> None:
+        super().__init__(transform, function, hold)
+        self.choose = choose
+        self.kept: dict[int, Any] = {}
+
+    def value_of(self, a: Any) -> Any:
+        """Return the innermost value of a Tensor.
+
+        Raises:
+            NoValueError: the Tensor has no value.
+        """
+        value = innermost(a)
+        if isinstance(value, ArraySpec):
+            raise NoValueError(
+                f"{self.transform}: {name_of(self.function)} uses a Tensor without a value that is no argument, at {here()}, "
+                f"and a solver cannot be run without it. Pass it as a parameter."
+            )
+        return value
+
+    def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        """Compute a call of a primitive, and record the equation if a derivative can flow through it."""
+        given = [resolve(a) if isinstance(a, Recorded) else a for a in arrays]
+        values = [self.value_of(a) if isinstance(a, Recorded) else a for a in given]
+        out = primitive.compute(*values, **params)
+        alive = any(isinstance(a, Recorded) and (primitive.joint or primitive.differentiable(i)) for i, a in enumerate(given))
+        if out is NotImplemented or not alive:
+            return out
+        made = self._made(primitive, given, params, out)
+        if primitive.views:
+            note_if_view(arrays[0], made, values[0], out, primitive, params)
+        return made
+
+    def _made(self, primitive: Primitive, given: Sequence[Any], params: dict[str, Any], out: Any) -> Any:
+        results = out if primitive.multiple else (out,)
+        equation = self.equation(primitive, given, params, results)
+        values = dict(zip(equation.outputs, results, strict=True))
+        self.kept |= {slot: values.get(slot, results[0]) for slot in self.choose(equation)}
+        return (self.append_results if primitive.multiple else self.append)(equation, out, *user_place())
+
+    def buffer(self, value: Any) -> Any:
+        """Return a Tensor with a copy of an array, for writes in place."""
+        own = self.value_of(value) if isinstance(value, Recorded) else value
+        return self._made(COPY, (value,), {}, np.copy(own) if own is not value else own)

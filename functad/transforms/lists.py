@@ -1,0 +1,243 @@
+"""Makers of expression lists: from a function, closed over captured Tensors, and as a part of another list.
+
+`trace` makes a list without values, which is valid for all values. `make_list` makes a list in any trace that keeps equations.
+Tensors of other traces are constants in these lists.
+
+Equations hold sub-functions as closed lists: the body of a loop, the function of a solver, the function of a checkpoint. A
+closed list refers to no trace. The equation that holds the list takes the captured Tensors as arguments, so derivatives flow to
+them.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from functad.errors import InputError
+from functad.expressions.expressions import Constant, Equation, Expressions, evaluator
+from functad.expressions.records import marks_at
+from functad.expressions.spec import PLAIN, ArraySpec, spec_of, spec_or_none
+from functad.places import call_of
+from functad.primitives.operands import foreign_rules
+from functad.tracing.traces.base import Recorded
+from functad.tracing.traces.equations import DERIVATIVES, AbstractRecorder, EquationRecorder
+from functad.tracing.views import in_c_order, memory_of
+from functad.transforms.calling.arguments import check_result, traced
+from functad.transforms.calling.selection import parameters_of
+from functad.trees.structure import Structure, flatten
+
+
+def trace(
+    transform: str,
+    f: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: dict[str, Any] | None = None,
+    *,
+    function: object = None,
+    ordered: bool = True,
+) -> Expressions:
+    """Return the expression list of a function, traced without values.
+
+    Args:
+        transform: the name of the transform, for messages.
+        f: the function.
+        args, kwargs: the arguments, or their specs.
+        function: the function of the user that `f` calls, for messages; by default `f`.
+        ordered: arguments that are given as specs are in C order.
+
+    Raises:
+        InputError: an argument is not a pytree of arrays.
+        OutputError: the result is not a pytree of arrays.
+        AbstractValueError: `f` needs the value of a Tensor.
+    """
+    return make_list(AbstractRecorder(transform, f if function is None else function), f, args, kwargs, ordered=ordered)[0]
+
+
+def make_list(
+    recorder: EquationRecorder,
+    f: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: dict[str, Any] | None = None,
+    *,
+    ordered: bool = True,
+) -> tuple[Expressions, list[Any]]:
+    """Return the expression list of a function, traced by `recorder`, and the leaves of its result.
+
+    The other arguments and the errors are those of `trace`. A trace with values needs the arguments, not their specs.
+    """
+    transform, function, shows = recorder.transform, recorder.function, not recorder.has_values
+    leaves, structure = flatten((tuple(args), kwargs or {}))
+    # The search for parameter names takes longer than recording some operations.
+    names = input_names(f, structure, len(args)) if shows else [f"args[{i}]" for i in range(len(leaves))]
+    tensors = []
+    for leaf, name in zip(leaves, names, strict=True):
+        spec = _spec_of_input(leaf, name, transform, function)
+        tensors.append(recorder.enter(spec if shows else leaf))
+        if shows and not (ordered and in_c_order(leaf)):
+            memory_of(tensors[-1]).ordered = False
+    inputs, keywords = structure.unflatten(tensors)
+    out = traced(recorder, f, inputs, keywords)
+    results, output_structure = flatten(out)
+    outputs: list[int | Constant] = []
+    for result, path in zip(results, output_structure.paths("result"), strict=True):
+        check_result(result, path, transform, function)
+        own = isinstance(result, Recorded) and result.recorder is recorder
+        outputs.append(result.slot if own else Constant(result))
+    equations = tuple(equation for equation in recorder.equations if equation is not None)
+    expressions = Expressions(tuple(names), equations, tuple(outputs), tuple(recorder.specs), structure, output_structure)
+    if isinstance(recorder, AbstractRecorder) and recorder.derivatives and (noted := DERIVATIVES.get()) is not None:
+        noted.append((expressions, recorder.derivatives))
+    return expressions, results
+
+
+def _spec_of_input(leaf: Any, name: str, transform: str, f: object) -> ArraySpec:
+    spec = spec_or_none(leaf)
+    looks = spec is not None and type(leaf) not in PLAIN and transform != "jit"  # `jit` has checked
+    if looks and (reason := foreign_rules(leaf)) is not None:
+        raise InputError(f"{call_of(transform, f)}: {name} is a {type(leaf).__name__}. {reason}")
+    if spec is None or spec.dtype.kind not in "biufc":
+        raise InputError(
+            f"{call_of(transform, f)}: {name} is a {type(leaf).__name__}, not an array or a number. Bind it first: "
+            f"functools.partial, or a lambda around the function."
+        )
+    return spec
+
+
+def input_names(f: Callable[..., Any], structure: Structure, count: int) -> list[str]:
+    """Return, for each leaf of `(args, kwargs)`, the parameter name and the path of the leaf in the argument."""
+    parameters = parameters_of(f) or {}
+    positional = [p.name for p in parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    roots = [positional[i] if i < len(positional) else f"args[{i}]" for i in range(count)]
+    arguments, keywords = structure.children
+    names = [path for child, root in zip(arguments.children, roots, strict=True) for path in child.paths(root)]
+    for child, key in zip(keywords.children, keywords.data[0], strict=True):
+        names.extend(child.paths(key))
+    return names
+
+
+class Closed:
+    """A function of leaves as a closed expression list; a call evaluates the list.
+
+    Attributes:
+        expressions: the list. Its inputs are the leaves, then the captured Tensors.
+        captured: the captured Tensors of outer traces.
+        values: the results at the point where the function was recorded; empty if it was recorded without values.
+    """
+
+    def __init__(self, expressions: Expressions, captured: Sequence[Any] = (), values: Sequence[Any] = ()) -> None:
+        self.expressions = expressions
+        self.captured = tuple(captured)
+        self.values = tuple(values)
+        self._run = evaluator(expressions)
+
+    def __reduce__(self) -> Any:
+        return Closed, (self.expressions, self.captured, self.values)
+
+    def __call__(self, *leaves: Any) -> list[Any]:
+        """Return the results of the list; Tensor arguments record the evaluation."""
+        return self._run(leaves)
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, Recorded)
+
+
+def close(*lists: Expressions, captured: Callable[[Any], bool] = _is_tensor, name: str = "outer") -> tuple[Any, ...]:
+    """Return the lists with their captured constants as further inputs, followed by a list of these constants.
+
+    Each list gets inputs for the constants of all lists. Equations that no output needs are removed.
+
+    Args:
+        lists: the lists.
+        captured: returns `True` for constants that become inputs. Default: Tensors of other traces.
+        name: the name of the new inputs, before their number.
+    """
+    values: dict[Any, Any] = {}
+    for expressions in lists:
+        for sources in (*[equation.inputs for equation in expressions.equations], expressions.outputs):
+            for source in sources:
+                if type(source) is Constant and captured(source.value):
+                    values.setdefault(_key(source.value), source.value)
+    specs, names = tuple(map(spec_of, values.values())), [f"{name}[{i}]" for i in range(len(values))]
+
+    def closed(expressions: Expressions) -> Expressions:
+        first = len(expressions.specs)
+        slots = dict(zip(values, range(first, first + len(values)), strict=True))
+
+        def placed(source: Any) -> Any:
+            return slots.get(_key(source.value), source) if type(source) is Constant else source
+
+        whole = expressions.replace(specs=(*expressions.specs, *specs))
+        inputs = [*range(len(expressions.inputs)), *slots.values()]
+        return extract(whole, inputs, names=[*expressions.inputs, *names], placed=placed if values else None)
+
+    return *map(closed, lists), list(values.values())
+
+
+def _key(value: Any) -> Any:
+    """Return a key of a constant. Two Tensors of one slot have one key, unless they are Tensors of a batch, without slots."""
+    return (value.recorder.serial, value.slot, id(value.below)) if isinstance(value, Recorded) else id(value)
+
+
+def extract(
+    expressions: Expressions,
+    inputs: Sequence[int] | None = None,
+    outputs: Sequence[Any] | None = None,
+    names: Sequence[str] | None = None,
+    placed: Callable[[Any], Any] | None = None,
+) -> Expressions:
+    """Return the part of a list that computes `outputs` from `inputs`, without equations that no output needs.
+
+    The inputs become positional arguments, and the result is a tuple.
+
+    Args:
+        expressions: the list.
+        inputs: the slots of the inputs. Default: the inputs of the list.
+        outputs: the sources of the results. Default: the outputs of the list.
+        names: the names of the inputs. Default: the names in the list.
+        placed: a function that replaces each source, or `None`.
+    """
+    specs, names = expressions.specs, expressions.inputs if names is None else names
+    inputs = range(len(expressions.inputs)) if inputs is None else inputs
+    ends = expressions.outputs if outputs is None else outputs
+    ends = ends if placed is None else list(map(placed, ends))
+    given = marks_at(inputs, len(specs))
+    needed = marks_at([s for s in ends if type(s) is int and not given[s]], len(specs))
+    kept: list[tuple[Equation, tuple[Any, ...]]] = []
+    for e in reversed(expressions.equations):  # inlined: a list may have 100,000 equations, and is cut several times
+        for slot in e.outputs:
+            if needed[slot]:
+                break
+        else:
+            continue
+        sources = e.inputs if placed is None else tuple(map(placed, e.inputs))
+        kept.append((e, sources))
+        for s in sources:
+            if type(s) is int and not given[s]:
+                needed[s] = 1
+    kept.reverse()
+    number = {slot: i for i, slot in enumerate([*inputs, *[slot for e, _ in kept for slot in e.outputs]])}
+
+    def moved(sources: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple([source if type(source) is Constant else number[source] for source in sources])
+
+    if placed is None and all(map(operator.eq, number, number.values())):  # the common case: nothing changes
+        own = [e for e, _ in kept]
+    else:
+        own = [Equation(e.primitive, moved(sources), e.params, moved(e.outputs), e.place) for e, sources in kept]
+    ins, outs = positional_structures(len(names), len(ends))
+    return Expressions(tuple(names), tuple(own), moved(ends), tuple([specs[slot] for slot in number]), ins, outs)
+
+
+def positional_structures(inputs: int, outputs: int) -> tuple[Structure, Structure]:
+    """Return the structures of `inputs` positional arguments and of a tuple of `outputs` results."""
+    return _structures(inputs)[1], _structures(outputs)[0]
+
+
+@functools.lru_cache
+def _structures(count: int) -> tuple[Structure, Structure]:
+    """Return the structure of a tuple of `count` leaves, and the structure of `count` positional arguments."""
+    leaves = (0.0,) * count
+    return flatten(leaves)[1], flatten((leaves, {}))[1]
