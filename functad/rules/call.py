@@ -29,14 +29,13 @@ from functad.primitives.plan import Plan, Plans
 from functad.rules.rules import Rules
 from functad.tracing.constants import held
 from functad.tracing.traces.base import Recorded, Recorder, escaped, making, making_plain, record, resolve
-from functad.tracing.traces.batch import BatchRecorder
 from functad.tracing.traces.equations import AbstractRecorder
 from functad.tracing.traces.idle import tensor_of
 from functad.tracing.views import in_c_order
 from functad.transforms.calling.arguments import shown
 from functad.transforms.calling.results import guarded, unaliased
 from functad.transforms.leaves import pulled, replaced
-from functad.transforms.lists import make_list
+from functad.transforms.lists import trace
 from functad.trees.functions import tree_map
 from functad.trees.structure import flatten
 
@@ -56,7 +55,7 @@ def apply(rules: Rules, arrays: Sequence[Any]) -> tuple[Any, ...]:
     if recorder.closed:
         raise escaped(newest, rules.name)
     outs: tuple[Any, ...]
-    if rules.inlines and isinstance(recorder, AbstractRecorder) and not isinstance(recorder, BatchRecorder):
+    if rules.inlines and isinstance(recorder, AbstractRecorder):
         outs = rules.value(*given)
     else:
         outs = record(CallWithRules(rules, given, recorder if recorder.has_values else None, recorder.serial), given, {})
@@ -268,19 +267,18 @@ class CallWithRules(OneCall):
         if rules.spec is not None:
             return rules.spec(*map(spec_of, specs))
         values = [specs[i] for i in fixed]
-        recorder = AbstractRecorder("the shapes", rules.function)
         try:
             of_specs = lambda *own: rules.value(*replaced(own, fixed, values))  # noqa: E731
-            found, outs = make_list(recorder, of_specs, specs, ordered=self.in_order)
-            self.inner = self.inner or found
+            found = trace("the shapes", of_specs, specs, function=rules.function, ordered=self.in_order)
         except (AbstractValueError, ConversionError, UnsupportedError):
             with np.errstate(all="ignore"):
-                outs = list(rules.value(*map(stand_in, specs)))
-        sources = [source for equation in recorder.equations if equation is not None for source in equation.inputs]
-        constants = [source.value for source in sources if isinstance(source, Constant)]
-        others = [out for out in outs if not (isinstance(out, Recorded) and out.recorder is recorder)]
-        refuse_followed((*constants, *others), self.serial, rules.function)
-        return tuple(map(spec_of, outs))
+                outs = rules.value(*map(stand_in, specs))
+            refuse_followed(outs, self.serial, rules.function)
+            return tuple(map(spec_of, outs))
+        self.inner = self.inner or found
+        sources = [*found.outputs, *[source for equation in found.equations for source in equation.inputs]]
+        refuse_followed([s.value for s in sources if isinstance(s, Constant)], self.serial, rules.function)
+        return tuple(found.results)
 
     def _batch(self, primitive: Any, size: int, values: Sequence[Any], batched: Sequence[bool], params: Any) -> Any:
         """Return the results with the batch axis in front, by a call of the batched function."""

@@ -19,11 +19,11 @@ from functad.rules.call import OneCall, apply
 from functad.rules.rules import Rules
 from functad.tracing.constants import held
 from functad.tracing.traces.base import OPEN, Recorded, sees_inside
-from functad.tracing.traces.equations import AbstractRecorder, EquationRecorder, NoValueError, PointRecorder
+from functad.tracing.traces.equations import NoValueError, PointRecorder
 from functad.transforms.calling.arguments import operand_of, value_of
 from functad.transforms.calling.transform import transform
 from functad.transforms.leaves import copied, pulled, pushed, replaced
-from functad.transforms.lists import Closed, close, make_list
+from functad.transforms.lists import Closed, close, make_list, trace
 from functad.trees.functions import tree_map
 from functad.trees.structure import Structure, flatten
 
@@ -165,23 +165,21 @@ def _segment(
         return _kept_slots(equation) if keeps(equation) else []
 
     at_point = PointRecorder("checkpoint", f, lambda a: held(a, keeper), kept_by)
+    values: list[Any] | None = None
     try:
-        recorder: EquationRecorder = at_point
         expressions, results = make_list(at_point, of_leaves, list(map(at_point.value_of, given)))
         known = at_point.kept
+        values = [leaf.below for leaf in results if isinstance(leaf, Recorded) and leaf.recorder is at_point]
     except NoValueError:
-        recorder = AbstractRecorder("checkpoint", f)
-        expressions, results = make_list(recorder, of_leaves, given)  # Tensors, because their memory layout is known
+        expressions = trace("checkpoint", of_leaves, given, function=f)  # of Tensors, because their memory layout is known
         known = dict.fromkeys([slot for e in expressions.equations for slot in kept_by(e)])
-    own = [isinstance(leaf, Recorded) and leaf.recorder is recorder for leaf in results]
-    outputs = [source for source, mine in zip(expressions.outputs, own, strict=True) if mine]
+    outputs = [source for source in expressions.outputs if type(source) is int]
     kept = [slot for slot in known if slot >= len(given)]
     closed, captured = close(expressions.replace(outputs=(*outputs, *kept)))
     segment, inputs = Segment(f, closed, len(outputs)), [*given, *captured]
-    if recorder is at_point:
-        values = [leaf.below for leaf, mine in zip(results, own, strict=True) if mine]
+    if values is not None:
         segment.first = list(map(innermost, inputs)), (*values, *[known[slot] for slot in kept])
-    rest = [_OWN if mine else leaf for leaf, mine in zip(results, own, strict=True)]
+    rest = [source.value if isinstance(source, Constant) else _OWN for source in expressions.outputs]
     return segment, inputs, rest, expressions.output_structure
 
 
