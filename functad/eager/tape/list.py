@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from functad.eager.models.variable import Variable
@@ -10,11 +11,11 @@ from functad.eager.tape import request as requests
 from functad.eager.tape.equations import TapeEquations, as_constant
 from functad.eager.tape.slice import TapeSlice
 from functad.errors import TapeError
-from functad.expressions.expressions import Constant, Equation, Expressions
-from functad.expressions.records import inputs_of
-from functad.expressions.spec import ArraySpec, spec_of
+from functad.expressions.expressions import Constant, Expressions
+from functad.expressions.spec import spec_of
 from functad.places import here
 from functad.primitives.operands import read
+from functad.transforms.lists import extract
 from functad.trees.structure import LEAF, flatten
 
 
@@ -58,85 +59,61 @@ def expressions(tape: TapeSlice, target: Any, sources: Any) -> Expressions:
     requests.leaves_of(sources, "sources")
     arguments = tuple(sources) if type(sources) in (list, tuple) else (sources,)
     inputs, taken = flatten((arguments, {}))
-    listing = _Listing(recorder.listed, tape.makers())
-    for source in inputs:
-        listing.enter(tape.slots_of(source), spec_of(read(source)))
-    wanted = [recorder.slot_of(read(leaf)) for leaf in targets]
-    listing.add([slot for slot in wanted if slot is not None])
-    outputs = [
-        listing.place(slot) if slot in recorder.listed or slot in listing.number else as_constant(read(leaf))
-        for leaf, slot in zip(targets, wanted, strict=True)
+    noted, count = recorder.listed, len(recorder.equations)
+    every = _every(noted, [None] * count + [spec_of(read(source)) for source in inputs])
+    places = {slot: count + i for i, source in enumerate(inputs) for slot in tape.slots_of(source)}
+    wanted = [
+        slot if slot in noted or slot in places else as_constant(read(leaf))
+        for leaf, slot in zip(targets, [recorder.slot_of(read(leaf)) for leaf in targets], strict=True)
     ]
-    return Expressions(
-        tuple(_names(inputs)),
-        tuple(listing.equations),
-        tuple(outputs),
-        tuple(listing.specs),
-        taken,
-        given,
-    )
+    part = _part(every, noted, tape.makers(), wanted, places, range(count, count + len(inputs)), _names(inputs))
+    return part.replace(input_structure=taken, output_structure=given)
 
 
-class _Listing:
-    """Build an expression list from the equations of tapes.
+def _every(noted: TapeEquations, specs: list[Any]) -> Expressions:
+    """Return all equations of tapes as a list without inputs and outputs; `specs` receives the specs of their results."""
+    equations = {}
+    for entry in noted.values():
+        if not isinstance(entry, Constant):
+            equations[entry[0].outputs[-1]] = entry[0]
+            for slot, spec in zip(entry[0].outputs, entry[1], strict=True):
+                specs[slot] = spec
+    return Expressions((), tuple([equations[slot] for slot in sorted(equations)]), (), tuple(specs), LEAF, LEAF)
+
+
+def _part(
+    every: Expressions,
+    noted: TapeEquations,
+    own: Container[int],
+    wanted: Sequence[int | Constant],
+    places: Mapping[int, int] = MappingProxyType({}),
+    inputs: Sequence[int] = (),
+    names: Sequence[str] = (),
+) -> Expressions:
+    """Return the equations between the inputs and the wanted slots, in recording order.
 
     Args:
-        noted: the equations, by slot of the tape.
+        every: the equations of all tapes of a recorder.
+        noted: these equations, and the constants, by slot.
         own: the slots of the tape itself. The values of other slots become constants.
-
-    Attributes:
-        specs: the specs of the variables of the new list.
-        equations: the equations of the new list.
-        number: a slot of the tape to its variable in the new list.
+        wanted: the sources of the results.
+        places: the slot of an input for each slot that the input replaces.
+        inputs: the slots of the inputs.
+        names: the names of the inputs.
     """
 
-    def __init__(self, noted: TapeEquations, own: Container[int]) -> None:
-        self.specs: list[ArraySpec] = []
-        self.equations: list[Equation] = []
-        self.number: dict[int, int] = {}
-        self._noted = noted
-        self._own = own
-
-    def enter(self, slots: Sequence[int], spec: ArraySpec) -> None:
-        """Add an input, which the given slots read."""
-        self.number.update(dict.fromkeys(slots, len(self.specs)))
-        self.specs.append(spec)
-
-    def add(self, wanted: Sequence[int]) -> None:
-        """Add the equations between the inputs and the wanted slots, in recording order."""
-        found: dict[int, Any] = {}
-        waiting = list(wanted)
-        while waiting:
-            slot = waiting.pop()
-            entry = self._noted.get(slot)
-            if slot in self.number or slot not in self._own or type(entry) is not tuple:
-                continue
-            last = entry[0].outputs[-1]
-            if last not in found:
-                found[last] = entry
-                waiting += inputs_of(entry[0])
-        for last in sorted(found):
-            equation, specs = found[last]
-            inputs = tuple([self.place(source) for source in equation.inputs])
-            outputs = tuple(range(len(self.specs), len(self.specs) + len(specs)))
-            self.number.update(zip(equation.outputs, outputs, strict=True))
-            self.specs.extend(specs)
-            self.equations.append(Equation(equation.primitive, inputs, equation.params, outputs))
-
-    def place(self, source: Any) -> int | Constant:
-        """Return the variable of a slot; a `Constant` if the slot is neither an input nor a result of the tape."""
+    def placed(source: int | Constant) -> int | Constant:
         if isinstance(source, Constant):
             return source
-        if source in self.number:
-            return self.number[source]
-        entry = self._noted[source]
+        if source in places:
+            return places[source]
+        entry = noted[source]
         if isinstance(entry, Constant):
             return entry
-        before = _Listing(self._noted, self._noted)  # another tape recorded the slot while this one did not record
-        before.add([source])
-        structure = flatten(((), {}))[1]
-        whole = Expressions((), tuple(before.equations), (before.place(source),), tuple(before.specs), structure, LEAF)
-        return Constant(whole())
+        # Another tape may have recorded the slot while this one did not record.
+        return source if source in own else Constant(_part(every, noted, noted, [source])()[0])
+
+    return extract(every, inputs, wanted, names, placed)
 
 
 def _names(sources: Sequence[Any]) -> list[str]:
