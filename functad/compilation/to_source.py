@@ -67,8 +67,8 @@ def to_source(f: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
         <BLANKLINE>
     """
     with frozen_in("to_source", f, [f]), setting(PASS, SINGULAR):
-        traced = without_idle(trace("to_source", f, args, kwargs))
-    expressions = _with_copies(simplified(extract(traced)), traced.outputs)
+        traced = trace("to_source", f, args, kwargs)
+    expressions = _with_copies(simplified(extract(traced, placed=without_idle)), traced.outputs)
     name = name_of(f).rpartition(".")[2]
     name = name if name.isidentifier() and not keyword.iskeyword(name) else "function"
     try:

@@ -167,7 +167,7 @@ class Trace:
         outputs += kept
         inputs = [*range(len(leaves)), *[cell.slot for cell in self.cells]]
         every = [*names, *[_name_of_cell(cell, i) for i, cell in enumerate(self.cells)]]
-        whole = extract(found.replace(specs=tuple(recorder.specs)), inputs, outputs, every, _plain)
+        whole = extract(found.replace(specs=tuple(recorder.specs)), inputs, outputs, every, without_idle)
         self.expressions: Expressions
         self.expressions, self.captured = close(whole)
 
@@ -291,13 +291,7 @@ def _raises_anyway(equation: Equation, given: Sequence[ArraySpec]) -> bool:
     return False
 
 
-def without_idle(expressions: Expressions) -> Expressions:
-    """Return a list in which Tensors that no trace follows are plain constants."""
-    equations = [Equation(e.primitive, tuple(map(_plain, e.inputs)), e.params, e.outputs) for e in expressions.equations]
-    return expressions.replace(equations=tuple(equations), outputs=tuple(map(_plain, expressions.outputs)))
-
-
-def _plain(source: int | Constant) -> int | Constant:
+def without_idle(source: int | Constant) -> int | Constant:
     """Return a constant that no trace follows as a plain value."""
     if isinstance(source, Constant) and isinstance(source.value, Recorded):
         value = resolve(source.value)
