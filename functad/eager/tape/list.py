@@ -85,7 +85,7 @@ def _part(
     every: Expressions,
     noted: TapeEquations,
     own: Container[int],
-    wanted: Sequence[int | Constant],
+    wanted: Sequence[Any],
     places: Mapping[int, int] = MappingProxyType({}),
     inputs: Sequence[int] = (),
     names: Sequence[str] = (),
