@@ -450,6 +450,7 @@ backward return push(x)
 == jit
 forward return x * x
 backward return np.sum(np.sin(y))
+backward return x * x
 forward return functad.jit(functad.grad(waves))(x)
 == list
 forward return x * x
