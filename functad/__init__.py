@@ -70,7 +70,7 @@ if _TYPE_CHECKING:
     from functad.sparse.derivatives import sparse_hessian, sparse_jacobian
     from functad.sparse.pattern import SparsityPattern
     from functad.sparse.patterns import hessian_sparsity, jacobian_sparsity
-    from functad.tracing.constants import trust_constants
+    from functad.tracing.ownership import trust_constants
     from functad.transforms.elementwise_grad import elementwise_grad
     from functad.transforms.jacobian import jacfwd, jacobian, jacrev, value_and_jacobian
     from functad.transforms.linear import linear_transpose, linearize
@@ -137,7 +137,7 @@ _HOLDERS = {
     "sparse.derivatives": "sparse_hessian sparse_jacobian",
     "sparse.pattern": "SparsityPattern",
     "sparse.patterns": "hessian_sparsity jacobian_sparsity",
-    "tracing.constants": "trust_constants",
+    "tracing.ownership": "trust_constants",
     "transforms.elementwise_grad": "elementwise_grad",
     "transforms.jacobian": "jacfwd jacobian jacrev value_and_jacobian",
     "transforms.linear": "linear_transpose linearize",

@@ -23,9 +23,9 @@ from typing import Any
 
 import numpy as np
 
-from functad.expressions.spec import ArraySpec, shape_of
+from functad.expressions.spec import shape_of
 from functad.importable import optional
-from functad.primitives.operands import concrete, innermost, is_traced
+from functad.primitives.operands import concrete, innermost, is_traced, known_values
 from functad.tracing.tensor import AskedError, asks_first
 
 _NUMBERS = frozenset({float, int, np.float64, bool})
@@ -35,11 +35,6 @@ _ABSENT: Any = object()
 Function = Callable[..., Any]
 
 
-def _value(x: Any) -> Any:
-    """Return an argument for `math`: the value of a Tensor, anything else unchanged."""
-    return innermost(x) if is_traced(x) else x
-
-
 def _as_number(x: Any) -> Any:
     """Return a Tensor of one element with shape (); anything else unchanged."""
     return x.reshape(()) if is_traced(x) and shape_of(x) else x
@@ -47,8 +42,8 @@ def _as_number(x: Any) -> Any:
 
 def _differentiated(plain: Function, on_tensors: Function, args: Sequence[Any]) -> Any:
     """Call a function of Tensors. If their values are known, call `math` first, to raise its errors."""
-    values = list(map(_value, args))
-    if not any(isinstance(value, ArraySpec) for value in values):
+    values = known_values(*args)
+    if values is not None:
         plain(*values)
     return on_tensors(*map(_as_number, args))
 
@@ -142,8 +137,8 @@ def _frexp(x: Any) -> tuple[Any, int]:
 
 def _fsum(values: Sequence[Any]) -> Any:
     """Return the sum with the value of `math.fsum`. The difference to NumPy's sum is a constant."""
-    total, known = np.sum(np.stack(list(values))), list(map(_value, values))
-    if any(isinstance(value, ArraySpec) for value in known):
+    total, known = np.sum(np.stack(list(values))), known_values(*values)
+    if known is None:
         return total
     return total + (_math.fsum(known) - innermost(total))
 

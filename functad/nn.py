@@ -18,8 +18,7 @@ from functad.expressions.spec import dtype_of, shape_of
 from functad.importable import optional
 from functad.places import here, name_of
 from functad.primitives.elementwise.special import softmax_first
-from functad.primitives.operands import as_operand, read
-from functad.tracing.traces.batch import lowest
+from functad.primitives.operands import all_examples, as_operand, read
 from functad.transforms.stop import stop_gradient
 
 __all__ = [
@@ -240,7 +239,7 @@ def softmax_cross_entropy(logits: Any, labels: Any) -> Any:
             f"softmax_cross_entropy of logits of shape {shape} with labels of shape {shape_of(labels)}, at {here()}: there "
             f"must be one label for each row of logits."
         )
-    numbers = lowest(labels)  # of all examples of a batch; a spec in an abstract trace
+    numbers = all_examples(labels)  # of all examples of a batch; a spec in an abstract trace
     known = issubclass(type(numbers), (np.ndarray, np.generic)) and numbers.size
     if known and not (numbers.min() >= 0 and numbers.max() < classes[0]):
         raise ValueError(

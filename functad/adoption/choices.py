@@ -11,21 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from functad.expressions.spec import ArraySpec, shape_of
-from functad.primitives.operands import innermost, is_traced
-
-
-def are_known(*values: Any) -> bool:
-    """Return `True` if values are known and the same for all examples of a batch."""
-    found = [(value, innermost(value)) for value in values if is_traced(value)]
-    return not any(isinstance(value, ArraySpec) or np.shape(value) != shape_of(given) for given, value in found)
+from functad.primitives.operands import known_values
 
 
 def where_unknown(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a method for `of_methods`: SciPy's own if its arguments are known, otherwise `function`."""
 
     def called(original: Any, *args: Any, **kwargs: Any) -> Any:
-        if are_known(*args, *kwargs.values()):
+        if known_values(*args, *kwargs.values()) is not None:
             return original(*args, **kwargs)
         return function(*args, **kwargs)
 
@@ -57,7 +50,7 @@ def _where(original: Callable[..., Any]) -> Callable[..., Any]:
 
     def chosen(cond: Any, arrays: Any, f: Any, *rest: Any, **options: Any) -> Any:
         arrays = _tuple(arrays)
-        if are_known(cond, *arrays):
+        if known_values(cond, *arrays) is not None:
             return original(cond, arrays, f, *rest, **options)
         named = [value for key, value in options.items() if key != "xp" and value is not None]
         other = next(value for value in (*rest, *named) if value is not None)
@@ -70,7 +63,7 @@ def _select(original: Callable[..., Any]) -> Callable[..., Any]:
     """Replace `_lazyselect(condlist, choicelist, arrays, default)`."""
 
     def chosen(condlist: Any, choicelist: Any, arrays: Any, default: Any = 0) -> Any:
-        if are_known(*condlist, *arrays):
+        if known_values(*condlist, *arrays) is not None:
             return original(condlist, choicelist, arrays, default)
         found = default
         for cond, choice in reversed(list(zip(condlist, choicelist, strict=True))):

@@ -17,7 +17,7 @@ from functad.adoption.standing import ABSENT
 from functad.expressions.spec import dtype_of, shape_of
 from functad.primitives import vocabulary
 from functad.primitives.operands import LISTS, PLAIN_TYPES, as_array, has_tensors, innermost, is_traced, read
-from functad.tracing.constants import apart_from
+from functad.tracing.ownership import copy_if_shared
 from functad.tracing.tensor import AskedError, asks_first
 from functad.tracing.traces.base import making
 from functad.trees.structure import flatten
@@ -66,7 +66,7 @@ def _made(function: Function, *, converts: bool = False) -> Function:
                 return out.reshape(())  # an array, which can be written to
             if recorder is None or type(out) is tuple or is_traced(out) or dtype_of(out).kind not in "fc":
                 return out
-        return recorder.buffer(apart_from(given, out))
+        return recorder.buffer(copy_if_shared(out, given))
 
     return made
 

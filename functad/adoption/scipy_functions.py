@@ -261,7 +261,7 @@ def plain_value(a: Any) -> Any:
     """Return the known value of a Tensor, a list or tuple of such values, or any other object unchanged."""
     if type(a) in (list, tuple):
         return type(a)(map(plain_value, a))
-    return concrete(a, "A function of SciPy") if is_traced(a) else a
+    return concrete(a, "A function of SciPy")
 
 
 VALUE_OBSERVERS: list[Callable[[Any, Any], None]] = []

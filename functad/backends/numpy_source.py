@@ -28,7 +28,7 @@ from functad.backends.short_text import placed_lines, short_text
 from functad.backends.source import Definitions, NoTextError, identifier
 from functad.backends.ties import with_rare_ties
 from functad.backends.ufuncs import is_fresh, is_power, makes_numbers, ufunc_of
-from functad.expressions.expressions import Constant, Equation, Expressions, root_of, unshared
+from functad.expressions.expressions import Constant, Equation, Expressions, own_arrays, roots_of
 from functad.expressions.records import inputs_of, last_readers
 from functad.primitives.elementwise.complex_numbers import IMAG
 
@@ -102,15 +102,14 @@ class NumpyProgram:
         exec(compile(self.source, f"<functad.jit {name}>", "exec"), space)  # noqa: S102 - the text was made above
         self._run: Callable[..., tuple[Any, ...]] = space[name]
         self.function = self._run if self._owned else None
-        self._foreign = set() if self._owned else {id(root_of(value)) for value in _constants(own)}
+        self._foreign = set() if self._owned else roots_of(_constants(own))
 
     def __call__(self, leaves: Sequence[Any]) -> Sequence[Any]:
         """Return the output leaves for input leaves; arrays among them are nobody else's."""
         out = self._run(*leaves)
         if self._owned:
             return out
-        known = {id(root_of(value)) for value in leaves if type(value) is np.ndarray}
-        return unshared(list(out), known | self._foreign)
+        return own_arrays(out, roots_of(leaves) | self._foreign)
 
 
 def _constants(expressions: Expressions) -> list[Any]:

@@ -19,7 +19,7 @@ from functad.places import here, name_of
 from functad.rules.call import apply
 from functad.rules.rules import Rules
 from functad.tracing.traces.base import Recorded
-from functad.transforms.calling.arguments import value_of
+from functad.tracing.values import value_of
 from functad.transforms.leaves import replaced
 from functad.trees.structure import Structure, flatten
 

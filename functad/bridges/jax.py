@@ -13,7 +13,7 @@ from functad.expressions.spec import ArraySpec, is_array, is_inexact
 from functad.importable import optional
 from functad.rules.call import CallWithRules
 from functad.rules.rules import Rules
-from functad.transforms.calling.arguments import value_of
+from functad.tracing.values import value_of
 from functad.transforms.leaves import pull_leaves, replaced
 from functad.transforms.vmap import vmap
 

@@ -14,7 +14,7 @@ from functad.places import user_frame
 from functad.profiling.call import Call, quiet
 from functad.tracing.traces.base import Recorder
 from functad.tracing.traces.concrete import ReverseRecorder
-from functad.transforms.calling.arguments import traced
+from functad.transforms.calling.boundary import traced
 from functad.transforms.walks.degenerate import random_like
 from functad.transforms.walks.reverse import pull_back
 from functad.trees.structure import flatten

@@ -19,7 +19,7 @@ from functad.primitives.safe import product
 from functad.rules.call import apply
 from functad.rules.rules import Rules
 from functad.settings import setting
-from functad.tracing.constants import TRUST
+from functad.tracing.ownership import TRUST
 from functad.tracing.traces.base import Recorded
 from functad.transforms.leaves import pulled, pulled_with_results, push_leaves, replaced
 from functad.transforms.vmap import vmap

@@ -12,8 +12,8 @@ from functad.chunks.compute import is_lazy
 from functad.errors import AbstractValueError, ConversionError, InputError, OutputError, UnsupportedError
 from functad.expressions.spec import ArraySpec, dtype_of, is_array, shape_of, spec_of, stand_in
 from functad.places import here, name_of
-from functad.tracing.traces.batch import lowest
-from functad.transforms.calling.arguments import value_of
+from functad.primitives.operands import all_examples
+from functad.tracing.values import value_of
 from functad.transforms.leaves import replaced
 from functad.transforms.lists import trace
 from functad.trees.structure import Structure, flatten
@@ -117,7 +117,7 @@ def _taken(arguments: tuple[tuple[Any, ...], dict[str, Any]]) -> tuple[list[Any]
     in_blocks, position = set(), 0
     for arg in arguments[0]:
         own, _ = flatten(arg)
-        if len(own) == 1 and own[0] is arg and is_lazy(lowest(value_of(arg))) and shape_of(value_of(arg)):
+        if len(own) == 1 and own[0] is arg and is_lazy(all_examples(value_of(arg))) and shape_of(value_of(arg)):
             in_blocks.add(position)
         position += len(own)
     return list(map(value_of, given)), structure, in_blocks
@@ -143,7 +143,7 @@ def _grid(
             forms.append(None)
             continue
         own = len(shape_of(a))
-        sizes = tuple(lowest(a).chunks[-own:])  # batch axes come first
+        sizes = tuple(all_examples(a).chunks[-own:])  # batch axes come first
         form = Form(tuple(range(ndim - own, ndim)), sizes, dtype_of(a))
         forms.append(form)
         for i, chunk in zip(form.indices, sizes, strict=True):

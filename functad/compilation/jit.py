@@ -42,10 +42,10 @@ from functad.places import call_of, here, name_of, warn
 from functad.primitives.operands import foreign_rules, is_of_jax
 from functad.primitives.safe import CAREFUL, ELEMENTWISE, PASS, QUICK, STRICT
 from functad.settings import setting
+from functad.tracing.ownership import own_results
 from functad.tracing.traces.base import LIVE, Recorded
+from functad.tracing.values import value_of
 from functad.tracing.views import in_c_order
-from functad.transforms.calling.arguments import value_of
-from functad.transforms.calling.results import own_results
 from functad.transforms.calling.transform import Transformed, transform
 from functad.transforms.lists import input_names
 from functad.transforms.outside import Outside

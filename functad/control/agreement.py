@@ -19,7 +19,7 @@ from functad.primitives.elementwise.conversion import array_of_number
 from functad.primitives.indexing.indexable import handed
 from functad.primitives.operands import foreign_rules, is_number, numpy_values
 from functad.tracing.traces.base import Recorded
-from functad.transforms.calling.arguments import value_of
+from functad.tracing.values import value_of
 from functad.trees.structure import Structure, difference, flatten
 
 BOOLS = frozenset({bool, np.bool_})

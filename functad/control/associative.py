@@ -12,8 +12,8 @@ from functad.control.agreement import Agreement
 from functad.errors import ControlFlowError
 from functad.expressions.spec import shape_of, spec_of
 from functad.places import here, name_of
-from functad.transforms.calling.arguments import value_of
-from functad.transforms.calling.results import own_results, owned
+from functad.tracing.ownership import lend, own_results
+from functad.tracing.values import value_of
 from functad.trees.structure import flatten
 
 
@@ -55,7 +55,7 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
         rule = "the function must return what it is given"
         agreement = Agreement("associative_scan", name_of(fn), "result", rule)
         agreement.start(structure.unflatten(second))
-        both = [structure.unflatten([owned(leaf) for leaf in each]) for each in (first, second)]
+        both = [structure.unflatten([lend(leaf) for leaf in each]) for each in (first, second)]
         return agreement.fit(fn(*both))
 
     if reverse:

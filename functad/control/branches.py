@@ -15,9 +15,9 @@ from functad.expressions.expressions import evaluate
 from functad.expressions.spec import dtype_of, spec_of
 from functad.places import here, name_of
 from functad.primitives.indexing.indexable import handed
-from functad.tracing.traces.batch import lowest
-from functad.transforms.calling.arguments import operand_of, shown
-from functad.transforms.calling.results import owned, unaliased_tree
+from functad.primitives.operands import innermost
+from functad.tracing.ownership import lend, own_state
+from functad.tracing.values import noted, operand_of
 from functad.transforms.leaves import pull_leaves, pushed_tangents
 from functad.transforms.lists import Closed
 from functad.trees.structure import flatten
@@ -89,7 +89,8 @@ def _among(primitive: Control, index: Any, branches: Sequence[Callable[..., Any]
     if unknown(index):
         return _listed(primitive, index, branches, operands)
     if not is_batched(index):
-        return unaliased_tree(branches[_within(lowest(index), branches)](*_handed(operands)))
+        results, structure = flatten(branches[_within(innermost(index), branches)](*_handed(operands)))
+        return structure.unflatten(own_state(results))
     agreement = _agreement(primitive, branches)
     with np.errstate(all="ignore"):  # results that are not selected may be invalid
         results = [agreement.fit(branch(*_handed(operands))) for branch in branches]
@@ -99,7 +100,7 @@ def _among(primitive: Control, index: Any, branches: Sequence[Callable[..., Any]
 def _handed(operands: tuple[Any, ...]) -> Any:
     """Return the operands to pass to a branch."""
     leaves, structure = flatten(operands)
-    return structure.unflatten(handed([owned(shown(leaf)) for leaf in leaves]))
+    return structure.unflatten(handed([lend(noted(leaf)) for leaf in leaves]))
 
 
 def _within(index: Any, branches: Sequence[Any]) -> int:
@@ -145,7 +146,7 @@ def _listed(primitive: Control, index: Any, branches: Sequence[Callable[..., Any
 
 def _compute(index: Any, *values: Any, branches: Any) -> Sequence[Any]:
     if not is_batched(index):
-        return evaluate(branches[_within(lowest(index), branches)], values)
+        return evaluate(branches[_within(innermost(index), branches)], values)
     with np.errstate(all="ignore"):
         return _select(index, [evaluate(branch, values) for branch in branches])
 

@@ -14,10 +14,9 @@ import numpy as np
 
 from functad.expressions.expressions import Expressions
 from functad.expressions.spec import ArraySpec, dtype_of, is_inexact, shape_of, strong_spec
-from functad.primitives.operands import absent
+from functad.primitives.operands import absent, all_examples
 from functad.primitives.solver_primitive import SolverPrimitive
 from functad.tracing.traces.base import OPEN, Recorded, record
-from functad.tracing.traces.batch import lowest
 from functad.tracing.traces.equations import AbstractRecorder
 from functad.tracing.views import in_c_order
 from functad.transforms.leaves import LeafFunction, pull_leaves, pushed, replaced
@@ -213,7 +212,7 @@ def part(values: Sequence[Any], *counts: int) -> list[list[Any]]:
 
 def unknown(value: Any) -> bool:
     """Return `True` if only shape and dtype of a value are known."""
-    return isinstance(value, Recorded) and isinstance(lowest(value), ArraySpec)
+    return isinstance(value, Recorded) and isinstance(all_examples(value), ArraySpec)
 
 
 def listing(leaves: Sequence[Any]) -> bool:
@@ -241,9 +240,9 @@ def close_bodies(
 
 def any_example(predicate: Any) -> bool:
     """Return `True` if a known predicate holds for some example."""
-    return bool(np.any(lowest(predicate)))
+    return bool(np.any(all_examples(predicate)))
 
 
 def is_batched(predicate: Any) -> bool:
     """Return `True` if a known predicate has several examples."""
-    return isinstance(predicate, Recorded) and np.ndim(lowest(predicate)) > 0
+    return isinstance(predicate, Recorded) and np.ndim(all_examples(predicate)) > 0

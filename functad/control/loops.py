@@ -26,9 +26,10 @@ from functad.errors import ControlFlowError
 from functad.expressions.spec import ArraySpec, dtype_of, is_inexact, shape_of
 from functad.places import here, name_of
 from functad.primitives.batching import spread_out
+from functad.primitives.operands import innermost, is_traced
+from functad.tracing.ownership import give_state, lend, lend_read_only, own_state
 from functad.tracing.traces.base import Recorded, resolve
-from functad.tracing.traces.batch import BatchRecorder, lowest
-from functad.transforms.calling.results import guarded, owned, taken, unaliased
+from functad.tracing.traces.batch import BatchRecorder
 from functad.transforms.leaves import pushed, replaced
 from functad.transforms.lists import Closed
 from functad.transforms.vmap import vmap
@@ -71,7 +72,7 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
 
     def test(leaves: list[Any]) -> Any:
         try:
-            return _predicate(cond_fun, carry.hand([guarded(leaf) for leaf in leaves]))
+            return _predicate(cond_fun, carry.hand([lend_read_only(leaf) for leaf in leaves]))
         except ValueError as error:
             if "read-only" not in str(error):
                 raise
@@ -81,9 +82,9 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
             ) from error
 
     def step(leaves: list[Any]) -> list[Any]:
-        return unaliased(carry.fit(body_fun(carry.hand(taken(leaves)))))
+        return own_state(carry.fit(body_fun(carry.hand(give_state(leaves)))))
 
-    leaves, finished = _run(test, step, [owned(leaf) for leaf in leaves])
+    leaves, finished = _run(test, step, [lend(leaf) for leaf in leaves])
     # The condition is unknown if the functions close over values of an abstract trace.
     return carry.build(leaves) if finished else _listed(cond_fun, body_fun, carry, leaves)
 
@@ -125,9 +126,9 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
     if not (type(first) is type(last) is int):
         return carry.build(while_loop(lambda state: state[0] < last, step, (first, leaves))[1])
     if first >= last or not listing(leaves):  # an empty loop needs no equation
-        leaves = [owned(leaf) for leaf in leaves]
+        leaves = [lend(leaf) for leaf in leaves]
         for i in range(first, last):
-            leaves = unaliased(carry.fit(body_fun(i, carry.hand(taken(leaves)))))
+            leaves = own_state(carry.fit(body_fun(i, carry.hand(give_state(leaves)))))
             if i == first and any(map(unknown, leaves)):  # the body closes over values of an abstract trace
                 return fori_loop(first + 1, last, body_fun, carry.build(leaves))
         return carry.build(leaves)
@@ -139,7 +140,7 @@ def _index(bound: Any) -> Any:
 
     The index of the loop begins as the first bound, and counts in its dtype. A narrower dtype may not hold the last bound.
     """
-    return bound.astype(np.int64, copy=False) if unknown(bound) or is_batched(bound) else int(lowest(bound))
+    return bound.astype(np.int64, copy=False) if unknown(bound) or is_batched(bound) else int(innermost(bound))
 
 
 def _predicate(cond_fun: Callable[[Any], Any], carry: Any) -> Any:
@@ -165,7 +166,7 @@ def _run(test: Callable[[list[Any]], Any], step: Callable[[list[Any]], list[Any]
             return leaves, True
         if is_batched(more):
             with np.errstate(all="ignore"):  # the steps of finished examples are not used
-                leaves = selected(more, step([owned(leaf) for leaf in leaves]), leaves)
+                leaves = selected(more, step([lend(leaf) for leaf in leaves]), leaves)
         else:
             leaves = step(leaves)
 
@@ -260,7 +261,7 @@ def _pulled_with_tangents(
     """
     count = params["carries"]
     # Copy directions that are the same Tensor as an argument; else their cotangents would be added to the argument's.
-    ts = [*ts[:count], *map(_apart, ts[count:])]
+    ts = [*ts[:count], *[np.copy(t) if is_traced(t) else t for t in ts[count:]]]
     given, lists, carry = _with_tangents(ts, arrays, params)
     first = len(carry.specs)
     outer = [i for i in by if i >= count]
@@ -282,12 +283,6 @@ def _pulled_with_tangents(
     found = dict(zip(wrt, _pulled(seeds, given, out, lists, wrt), strict=True))
     cts = [found[places[i]] for i in by]
     return cts, out[count : first - len(carried)]
-
-
-def _apart(t: Any) -> Any:
-    """Return a copy of a Tensor; anything else unchanged."""
-    followed = isinstance(t, Recorded)
-    return np.copy(t) if followed else t
 
 
 def _places(values: Sequence[Any], value: Any) -> list[int]:

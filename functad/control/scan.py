@@ -18,8 +18,8 @@ from functad.places import here, name_of
 from functad.primitives.batching import spread_out
 from functad.primitives.indexing.indexable import handed
 from functad.primitives.operands import foreign_rules, is_absent
-from functad.transforms.calling.arguments import value_of
-from functad.transforms.calling.results import owned, taken, unaliased
+from functad.tracing.ownership import give_state, lend, own_state
+from functad.tracing.values import value_of
 from functad.transforms.leaves import pushed
 from functad.transforms.lists import Closed
 from functad.transforms.random_states import trial
@@ -125,9 +125,9 @@ def over_rows(
         return carry.fit(pair[0]), result.fit(pair[1])
 
     def known(own: list[Any], row: Any) -> Any:
-        after, ys = step(carry.hand(taken(own)), structure.unflatten(handed(row)))
-        ys = [owned(leaf) for leaf in ys]
-        return unaliased(after), ys
+        after, ys = step(carry.hand(give_state(own)), structure.unflatten(handed(row)))
+        ys = [lend(leaf) for leaf in ys]
+        return own_state(after), ys
 
     if length and not lists and not listing([*leaves, *rows]):
         leaves, results = _run(known, leaves, rows, length, reverse)
@@ -137,10 +137,10 @@ def over_rows(
             leaves, more = part(_listed(step, carry, leaves, structure, rest, length - 1, reverse), len(leaves))
             ys = [np.concatenate((b, a) if reverse else (a, b)) for a, b in zip(ys, more, strict=True)]
     elif length or lists or listing([*leaves, *rows]):
-        found = _listed(step, carry, [owned(leaf) for leaf in leaves], structure, rows, length, reverse)
+        found = _listed(step, carry, [lend(leaf) for leaf in leaves], structure, rows, length, reverse)
         leaves, ys = part(found, len(leaves))
     else:
-        leaves = [owned(leaf) for leaf in leaves]
+        leaves = [lend(leaf) for leaf in leaves]
         try:
             leaves, ys = part(_listed(step, carry, leaves, structure, rows, length, reverse), len(leaves))
         except (AbstractValueError, ConversionError, UnsupportedError):  # the steps need values, such as a Python `if`
@@ -188,9 +188,9 @@ def _run(
     The loop stops after the first step if its results are unknown.
     """
     results = []
-    leaves = [owned(leaf) for leaf in leaves]
+    leaves = [lend(leaf) for leaf in leaves]
     for i in range(length - 1, -1, -1) if reverse else range(length):
-        leaves, result = step(leaves, [owned(row[i]) for row in rows])
+        leaves, result = step(leaves, [lend(row[i]) for row in rows])
         results.append(result)
         if len(results) == 1 and any(unknown(leaf) for leaf in (*leaves, *result)):
             break  # the function closes over values of an abstract trace
@@ -220,7 +220,7 @@ def _listed(
         lambda state: close_bodies(carry.transform, (step, (state, row)), operands=[*leaves, *rows])
     )
     if not length:  # the list is needed for the shapes of the results only
-        return [*[owned(leaf) for leaf in carry.cast(leaves)], *_no_rows(body.results[len(leaves) :])]
+        return [*[lend(leaf) for leaf in carry.cast(leaves)], *_no_rows(body.results[len(leaves) :])]
     return SCAN(
         *carry.cast(leaves), *rows, *captured, carries=len(leaves), rows=len(rows), length=length, reverse=reverse, body=body
     )
@@ -233,7 +233,7 @@ def _of_ones(
     ones = [np.ones(shape_of(row)[1:], dtype_of(row))[()] for row in rows]
     try:
         with trial(), np.errstate(all="ignore"):
-            return [spec_of(leaf) for leaf in step([owned(leaf) for leaf in leaves], ones)[1]]
+            return [spec_of(leaf) for leaf in step([lend(leaf) for leaf in leaves], ones)[1]]
     except ControlFlowError:
         raise
     except Exception as problem:

@@ -37,7 +37,7 @@ from functad.settings import context_variable, setting
 from functad.tracing.traces.base import Recorded, Recorder
 from functad.tracing.traces.batch import Batched, BatchRecorder
 from functad.tracing.traces.concrete import ReverseRecorder
-from functad.transforms.calling.arguments import traced
+from functad.transforms.calling.boundary import traced
 from functad.transforms.walks.forward import push_forward
 from functad.transforms.walks.reverse import pull_back
 

@@ -29,12 +29,13 @@ from functad.primitives.operands import innermost, read
 from functad.rules.call import OneCall, apply
 from functad.rules.rules import Rules
 from functad.settings import setting
+from functad.tracing.ownership import lend
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import ONLOOKER, Recorded, making_plain, resolve
 from functad.tracing.traces.idle import idle, tensor_of
 from functad.tracing.views import clone
 from functad.transforms.calling.transform import transform
-from functad.transforms.leaves import copied, replaced
+from functad.transforms.leaves import replaced
 from functad.trees.structure import Structure, flatten_as_inserted
 
 P = ParamSpec("P")
@@ -138,7 +139,7 @@ class _Call:
         """Return the value of the call, and record the call if a trace follows an argument."""
         arguments = [read(self.leaves[i]) for i in self.places]
         if not arguments:
-            self.leaves = copied(self.leaves)
+            self.leaves = [lend(leaf) for leaf in self.leaves]
         for i in self.places:
             self.leaves[i] = None  # the record holds this call, and must not keep Tensors alive
         if any(isinstance(resolve(a), Recorded) for a in arguments) or ACTIVE.get():

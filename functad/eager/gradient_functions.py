@@ -22,7 +22,7 @@ from functad.primitives.operands import read
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import Recorded
 from functad.tracing.traces.idle import idle, tensor_of
-from functad.transforms.calling.arguments import value_of
+from functad.tracing.values import value_of
 from functad.transforms.calling.transform import transform
 from functad.trees.structure import flatten
 

@@ -157,9 +157,9 @@ class Expressions(Immutable):
         """
         leaves = fitting(args, kwargs, self.input_structure, self.specs, self.inputs, self._dtypes)
         constants = [source.value for source in self.outputs if isinstance(source, Constant)]
-        known = {id(root_of(value)) for value in (*leaves, *constants) if type(value) is np.ndarray}
         observer = checker()
-        results = unshared(evaluate(self, leaves) if observer is None else observer.called(self, leaves), known)
+        found = evaluate(self, leaves) if observer is None else observer.called(self, leaves)
+        results = own_arrays(found, roots_of((*leaves, *constants)))
         return self.output_structure.unflatten(results)
 
     def _dtypes(self) -> set[np.dtype[Any]]:
@@ -404,21 +404,26 @@ def _fresh_names(taken: set[str]) -> Iterator[str]:
 
 def root_of(array: Any) -> Any:
     """Return the array at the end of the chain of bases, as far as the bases are NumPy arrays."""
-    while type(array.base) is np.ndarray:
+    while issubclass(type(array.base), np.ndarray):
         array = array.base
     return array
 
 
-def unshared(leaves: Iterable[Any], known: set[int]) -> list[Any]:
+def roots_of(values: Iterable[Any]) -> set[int]:
+    """Return the ids of the roots of the arrays among values."""
+    return {id(root_of(value)) for value in values if issubclass(type(value), np.ndarray)}
+
+
+def own_arrays(leaves: Iterable[Any], known: set[int]) -> list[Any]:
     """Return the leaves, with copies of read-only arrays and of arrays that share memory with known arrays.
 
     Args:
         leaves: the leaves; only NumPy arrays are copied.
-        known: ids of the roots (`root_of`) of arrays that results must not alias. The roots of the results are added.
+        known: the roots (`roots_of`) of arrays that results must not alias. The roots of the results are added.
     """
     result = []
     for leaf in leaves:
-        if type(leaf) is np.ndarray:
+        if issubclass(type(leaf), np.ndarray):
             root = id(leaf if leaf.base is None else root_of(leaf))
             if root in known or not leaf.flags.writeable:
                 leaf = leaf.copy("K")

@@ -11,7 +11,7 @@ from functad.errors import InputError, OutputError
 from functad.implicit.linear_solve import Method
 from functad.places import here, name_of
 from functad.tracing.traces.base import Recorded
-from functad.transforms.calling.arguments import value_of
+from functad.tracing.values import value_of
 from functad.trees.structure import flatten
 
 

@@ -21,9 +21,9 @@ from functad.primitives.batching import one_by_one
 from functad.primitives.entry import Primitive
 from functad.primitives.operands import innermost, numpy_values
 from functad.primitives.solver_primitive import SolverPrimitive
+from functad.tracing.ownership import lend
 from functad.tracing.traces.base import Recorded
-from functad.transforms.calling.arguments import value_of
-from functad.transforms.calling.results import owned
+from functad.tracing.values import value_of
 from functad.transforms.grad import vjp
 from functad.transforms.leaves import Linearized, pull_leaves, push_leaves
 from functad.transforms.linearity import linear_list
@@ -228,8 +228,8 @@ class System:
             return structure.unflatten(product(structure.flatten_like(v, "v")))
 
         params = self.method.params
-        rest = () if params is None else params.unflatten([owned(leaf) for leaf in leaves[len(leaves) - params.leaves :]])
-        found = structure.flatten_like(own(matvec, structure.unflatten([owned(b) for b in bs]), *rest), "the solution")
+        rest = () if params is None else params.unflatten([lend(leaf) for leaf in leaves[len(leaves) - params.leaves :]])
+        found = structure.flatten_like(own(matvec, structure.unflatten([lend(b) for b in bs]), *rest), "the solution")
         found = [known(leaf, own) for leaf in found]  # a solver may compute with captured Tensors, which are constants here
         for leaf, spec in zip(found, unknowns, strict=True):
             if spec_of(leaf).shape != spec.shape:

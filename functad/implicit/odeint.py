@@ -14,9 +14,9 @@ from functad.implicit.initial_value import METHODS, Problem
 from functad.implicit.linear_solve import Leaves, inexact
 from functad.places import here, name_of
 from functad.primitives.operands import as_operand, innermost
+from functad.tracing.ownership import lend, lend_read_only
 from functad.tracing.traces.base import Recorded
-from functad.transforms.calling.arguments import value_of
-from functad.transforms.calling.results import guarded, owned
+from functad.tracing.values import value_of
 from functad.transforms.leaves import replaced
 from functad.transforms.lists import Closed, close, trace
 from functad.trees.structure import LEAF, Structure, flatten
@@ -111,8 +111,8 @@ class _Slopes:
     def __call__(self, *values: Any) -> list[Any]:
         """Return the time derivatives of the state leaves."""
         count, structure = len(self.specs), self.structure
-        state = structure.unflatten([owned(value) for value in values[:count]])  # f may write to its state
-        slopes = self.f(state, values[count], *self.of_args.unflatten([guarded(value) for value in values[count + 1 :]]))
+        state = structure.unflatten([lend(value) for value in values[:count]])  # f may write to its state
+        slopes = self.f(state, values[count], *self.of_args.unflatten([lend_read_only(value) for value in values[count + 1 :]]))
         if structure is LEAF:
             slopes = as_operand(slopes)
         leaves = structure.flatten_like(slopes, "f(y, t)")

@@ -22,10 +22,10 @@ from functad.implicit.linear_solve import Leaves, Method, Solve, System, inexact
 from functad.places import here, name_of, warn
 from functad.primitives.operands import innermost
 from functad.primitives.solver_primitive import SolverPrimitive
+from functad.tracing.ownership import lend
 from functad.tracing.traces.base import Recorded
 from functad.tracing.traces.equations import PointRecorder
-from functad.transforms.calling.arguments import value_of
-from functad.transforms.calling.results import owned
+from functad.tracing.values import value_of
 from functad.transforms.calling.selection import Selection
 from functad.transforms.calling.transform import Transformed
 from functad.transforms.grad import gradient_function
@@ -100,7 +100,7 @@ class Call:
         """Return the leaves of the residual, given the leaves of the unknown and the live leaves of the arguments."""
         structure = structure or self.structure
         count = structure.leaves
-        leaves = tuple([owned(leaf) for leaf in leaves])  # the residual may write to its arguments
+        leaves = tuple([lend(leaf) for leaf in leaves])  # the residual may write to its arguments
         _, *params = self.filled(leaves[count:])
         out = self.equation.at(structure.unflatten(leaves[:count]), params)
         return [value_of(leaf) for leaf in flatten(out)[0]]
@@ -119,7 +119,7 @@ class Call:
     def solved(self) -> tuple[Solved, list[Any]]:
         """Run the solver. Return the solved call and the Tensors that the solution depends on."""
         equation, values = self.equation, [innermost(a) for a in self.live]
-        out = equation.solver(*tree_map(owned, self.filled(values)), **self.options)
+        out = equation.solver(*tree_map(lend, self.filled(values)), **self.options)
         out, aux = equation.parted(out)
         if equation.has_aux:
             self.aux = tree_map(lambda leaf: innermost(value_of(leaf)), aux)
@@ -401,7 +401,7 @@ def custom_fixed_point(
 
     @functools.wraps(T)
     def residual(x: Any, *params: Any) -> Any:
-        return tree_map(lambda after, before: after - before, T(tree_map(owned, x), *params), x)
+        return tree_map(lambda after, before: after - before, T(tree_map(lend, x), *params), x)
 
     return _decorator("custom_fixed_point", residual, has_aux, Method(solve, options or {}), check, tolerance)
 

@@ -12,7 +12,7 @@ from functad.expressions.spec import dtype_of, is_array, shape_of
 from functad.places import here, name_of
 from functad.primitives.operands import foreign_rules
 from functad.tracing.traces.base import Recorded
-from functad.transforms.calling.arguments import value_of
+from functad.tracing.values import value_of
 from functad.transforms.ravel import ravel
 from functad.trees.structure import LEAF, flatten
 

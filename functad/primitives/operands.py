@@ -299,19 +299,35 @@ def refuse_foreign(name: str, *operands: Any) -> None:
             raise UnsupportedError(f"{name} of a Tensor and a {kind.__name__}, at {here()}. {reason}")
 
 
-def known_array(value: Any) -> Any:
-    """Return the array of a value or a Tensor (with `vmap`, the array of the whole batch); `None` if there is none."""
-    while is_traced(value):
-        value = value.below
-        value = getattr(value, "array", value)
-    return value if type(value) is np.ndarray else None
-
-
 def innermost(value: Any) -> Any:
-    """Return the value of a Tensor below all traces: an array, a number, or the spec in an abstract trace."""
+    """Return the value of a Tensor below all traces: an array, a number, or the spec in a batch or a trace without values."""
     while is_traced(value):
         value = value.current()
     return value
+
+
+def all_examples(value: Any) -> Any:
+    """Return the value of a Tensor below all traces; for a batch the array of all examples, with the axes of batches in front.
+
+    A Tensor of a trace without values gives its spec.
+    """
+    while is_traced(value):
+        value = value.current()
+        if issubclass(type(value), ArraySpec):
+            value = getattr(value, "array", value)  # `Batched` has the array
+    return value
+
+
+def known_array(value: Any) -> Any:
+    """Return the result of `all_examples` if it is an array; otherwise `None`."""
+    found = all_examples(value)
+    return found if type(found) is np.ndarray else None
+
+
+def known_values(*values: Any) -> list[Any] | None:
+    """Return the values below all traces; `None` if one belongs to a batch or to a trace without values."""
+    found = [innermost(value) for value in values]
+    return None if any(issubclass(type(value), ArraySpec) for value in found) else found
 
 
 def is_number(value: Any) -> bool:

@@ -19,8 +19,10 @@ from functad.expressions.spec import PYTHON_SCALARS, dtype_of, is_array_or_numbe
 from functad.places import name_of
 from functad.primitives.operands import innermost
 from functad.settings import setting
+from functad.tracing.ownership import hold_input
 from functad.tracing.traces.base import Recorded, Recorder
-from functad.transforms.calling.arguments import checked_leaves, held_primal, split_aux, undifferentiable
+from functad.transforms.calling.boundary import split_aux
+from functad.transforms.calling.checks import checked_leaves, undifferentiable
 from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
 from functad.transforms.walks.reverse import seeded
 from functad.trees.structure import Structure, flatten
@@ -169,7 +171,7 @@ class Call:
 
     def entered(self, recorder: Recorder, values: Mapping[int, Any] | None = None) -> Callable[[], Any]:
         """Return the call for one run in a trace; the differentiated values, or `values`, become inputs of the trace."""
-        return self.bound(lambda value: recorder.enter(held_primal(value, recorder)), values)
+        return self.bound(lambda value: recorder.enter(hold_input(value, recorder)), values)
 
     def finished(self, recorder: Recorder, out: Any) -> tuple[list[Any], list[int | None]]:
         """Return the leaves of a result as plain values, with their slots in a trace (`None` for other values)."""

@@ -22,7 +22,7 @@ from functad.places import user_frame
 from functad.profiling.call import Call, quiet
 from functad.profiling.recording import Laps, Operation, TimedRecorder
 from functad.tracing.traces.concrete import ReverseRecorder
-from functad.transforms.calling.arguments import traced
+from functad.transforms.calling.boundary import traced
 from functad.transforms.walks.reverse import pull_back
 
 clock: Callable[[], float] = time.perf_counter

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from functad.errors import AbstractValueError, ConversionError, CustomRuleError, EscapedTensorError, UnsupportedError
-from functad.expressions.expressions import Constant, root_of
+from functad.expressions.expressions import Constant, root_of, roots_of
 from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, is_inexact, shape_of, spec_of, stand_in
 from functad.places import Named, here, name_of
 from functad.primitives.batching import loop
@@ -27,13 +27,12 @@ from functad.primitives.entry import Primitive
 from functad.primitives.operands import zeros_for
 from functad.primitives.plan import Plan, Plans
 from functad.rules.rules import Rules
-from functad.tracing.constants import held
+from functad.tracing.ownership import hold, lend_read_only, own_state
 from functad.tracing.traces.base import Recorded, Recorder, escaped, making, making_plain, record, resolve
 from functad.tracing.traces.equations import AbstractRecorder
 from functad.tracing.traces.idle import tensor_of
+from functad.tracing.values import noted
 from functad.tracing.views import in_c_order
-from functad.transforms.calling.arguments import shown
-from functad.transforms.calling.results import guarded, unaliased
 from functad.transforms.leaves import pulled, replaced
 from functad.transforms.lists import trace
 from functad.trees.functions import tree_map
@@ -158,23 +157,21 @@ class CallWithRules(OneCall):
         """Return the results, and store the residuals of the rule."""
         recorder, rules = self.recorder, self.rules
         if recorder is None:
-            return apply(rules, [shown(value) for value in values])  # a `graph` follows lists that are evaluated in it
+            return apply(rules, [noted(value) for value in values])  # a `graph` follows lists that are evaluated in it
         self.recorder = None  # a list that is evaluated later makes a new call
-        own = [held(v, recorder) if of_user else v for v, of_user in zip(values, self.held, strict=True)]
+        own = [hold(v, recorder) if of_user else v for v, of_user in zip(values, self.held, strict=True)]
         self.inputs = [(shape_of(v), dtype_of(v), v if type(v) not in PLAIN else None) for v in own]
         self.given = own
         self.by_push = rules.push is not None and (recorder.pushes or rules.backward is None)
         with running_below(own):
             outs, kept = self._run(own)
-        self.kept = self._held(kept, own, recorder) if rules.by_user else kept
+        if rules.by_user:
+            known = set(map(id, own))  # operands are held already
+            kept = tree_map(lambda a: hold(a, recorder) if type(a) is _ndarray and id(a) not in known else a, kept)
+        self.kept = kept
         refuse_followed((*outs, *flatten(self.kept)[0]), self.serial, rules.function)
         self.outputs = [(shape_of(out), dtype_of(out)) for out in outs]
         return outs
-
-    def _held(self, kept: Any, own: Sequence[Any], recorder: Recorder) -> Any:
-        """Return residuals in which user arrays are held. Operands are held already."""
-        known = set(map(id, own))
-        return tree_map(lambda a: held(a, recorder) if type(a) is _ndarray and id(a) not in known else a, kept)
 
     def _run(self, arrays: Sequence[Any]) -> tuple[tuple[Any, ...], Any]:
         """Return the results and the residuals."""
@@ -192,7 +189,7 @@ class CallWithRules(OneCall):
 
     def pull(self, g: tuple[Any, ...], arrays: Sequence[Any]) -> list[Any]:
         """Return the cotangents of all arrays."""
-        gs = [guarded(part) for part in g]
+        gs = [lend_read_only(part) for part in g]
         backward = self.rules.backward
         try:
             kept = self._kept(arrays)
@@ -200,9 +197,9 @@ class CallWithRules(OneCall):
         except EscapedTensorError as error:
             raise closed_over(self.rules.function) from error
         if self.rules.by_user:
-            found = unaliased(found)
+            found = own_state(found)
         arrays_there = any(type(ct) is _ndarray for ct in found)
-        owned = {id(root_of(leaf)) for leaf in flatten((kept, gs))[0] if type(leaf) is _ndarray} if arrays_there else set()
+        owned = roots_of(flatten((kept, gs))[0]) if arrays_there else set()
         return [self._full(ct, i, owned) for i, ct in enumerate(found)]
 
     def _full(self, ct: Any, position: int, owned: set[int]) -> Any:
@@ -245,11 +242,11 @@ class CallWithRules(OneCall):
         """Return the tangents of the results."""
         given = replaced([None] * len(self.inputs), self.positions, ts)
         try:
-            found = self._tangents(self._kept(arrays), [guarded(t) for t in given])
+            found = self._tangents(self._kept(arrays), [lend_read_only(t) for t in given])
         except EscapedTensorError as error:
             raise closed_over(self.rules.function) from error
         if self.rules.by_user:
-            found = unaliased(found)
+            found = own_state(found)
         return tuple(
             [
                 np.zeros(shape, dtype if dtype.kind in "fc" else float)[()] if t is None else t

@@ -17,12 +17,12 @@ from functad.primitives.kinds import elementwise
 from functad.primitives.operands import absent, innermost
 from functad.rules.call import OneCall, apply
 from functad.rules.rules import Rules
-from functad.tracing.constants import held
+from functad.tracing.ownership import hold, lend
 from functad.tracing.traces.base import OPEN, Recorded, sees_inside
 from functad.tracing.traces.equations import NoValueError, PointRecorder
-from functad.transforms.calling.arguments import operand_of, value_of
+from functad.tracing.values import operand_of, value_of
 from functad.transforms.calling.transform import transform
-from functad.transforms.leaves import copied, pulled, pushed, replaced
+from functad.transforms.leaves import pulled, pushed, replaced
 from functad.transforms.lists import Closed, close, make_list, trace
 from functad.trees.functions import tree_map
 from functad.trees.structure import Structure, flatten
@@ -109,7 +109,7 @@ def checkpoint(f: Callable[P, R], policy: Policy = None) -> Callable[P, R]:
         given, leaves = leaves, [value_of(leaf) for leaf in leaves]
         places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Recorded)]
         if not places:
-            args, kwargs = structure.unflatten(copied(given))
+            args, kwargs = structure.unflatten([lend(leaf) for leaf in given])
             return f(*args, **kwargs)
         if sees_inside(leaves):
             return f(*args, **kwargs)
@@ -164,7 +164,7 @@ def _segment(
     def kept_by(equation: Equation) -> list[int]:
         return _kept_slots(equation) if keeps(equation) else []
 
-    at_point = PointRecorder("checkpoint", f, lambda a: held(a, keeper), kept_by)
+    at_point = PointRecorder("checkpoint", f, lambda a: hold(a, keeper), kept_by)
     values: list[Any] | None = None
     try:
         expressions, results = make_list(at_point, of_leaves, list(map(at_point.value_of, given)))

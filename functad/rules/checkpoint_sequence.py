@@ -23,9 +23,9 @@ from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, dtype_of, shape_
 from functad.places import here, name_of
 from functad.rules.call import apply
 from functad.rules.rules import Rules
+from functad.tracing.ownership import lend, lend_read_only, own_results
 from functad.tracing.traces.base import Recorded, sees_inside
-from functad.transforms.calling.arguments import value_of
-from functad.transforms.calling.results import guarded, own_results, owned
+from functad.tracing.values import value_of
 from functad.transforms.calling.transform import Transformed
 from functad.transforms.leaves import pulled, pushed, replaced
 from functad.trees.structure import Structure, difference, flatten
@@ -163,9 +163,10 @@ class _Steps:
 
     def one(self, i: int, *arrays: Any) -> list[Any]:
         """Return the leaves of the state after step `i`."""
-        others = replaced(self.others, self.places, [guarded(a) for a in arrays[self.count :]])  # read-only: read again later
+        given = [lend_read_only(a) for a in arrays[self.count :]]  # read again later
+        others = replaced(self.others, self.places, given)
         before = arrays[: self.count]
-        state = self.structure.unflatten([owned(a) for a in before])  # a step may write into it
+        state = self.structure.unflatten([lend(a) for a in before])  # a step may write into it
         leaves, structure = flatten(self.step(i, state, *self.form.unflatten(others)))
         where = f"checkpoint_sequence of {name_of(self.step)}, called at {here()}: step {i}"
         if structure != self.structure:

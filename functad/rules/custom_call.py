@@ -14,9 +14,10 @@ from functad.errors import CustomRuleError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, is_array_or_number, is_inexact, shape_of, spec_of
 from functad.places import here, name_of
 from functad.rules.rules import Rules, of_all_examples
+from functad.tracing.ownership import lend_read_only, take_back
 from functad.tracing.traces.base import Recorded
-from functad.transforms.calling.arguments import as_dtype, check_result, operand_of, value_of
-from functad.transforms.calling.results import guarded
+from functad.tracing.values import operand_of, value_of
+from functad.transforms.calling.checks import as_dtype, check_result
 from functad.transforms.leaves import replaced
 from functad.transforms.walks.cotangents import zero_tangent
 from functad.transforms.walks.forward import with_zeros
@@ -107,17 +108,17 @@ class CustomCall:
 
     def value(self, *arrays: Any) -> tuple[Any, ...]:
         """Return the leaves of the value."""
-        args, keywords = self._tree([guarded(a) for a in arrays])
+        args, keywords = self._tree([lend_read_only(a) for a in arrays])
         return self._results(self.custom.function(*args, **keywords))
 
     def forward(self, *arrays: Any) -> tuple[tuple[Any, ...], Any]:
         """Return the leaves of the value, and the residuals of the backward rule."""
-        given = [guarded(a) for a in arrays]  # read-only: the backward rule reads them later
+        given = [lend_read_only(a) for a in arrays]  # read-only: the backward rule reads them later
         args, keywords = self._tree(given)
         pair = self.custom.fwd(*args, **keywords)
         check_pair(pair, f"the forward rule of {name_of(self.custom.function)}", "the residuals of the backward rule")
-        back = {id(own): (own, a) for own, a in zip(given, arrays, strict=True) if own is not a}
-        residuals = tree_map(lambda leaf: _unguarded(leaf, back), pair[1]) if back else pair[1]
+        lent = {id(copy): (copy, a) for copy, a in zip(given, arrays, strict=True) if copy is not a}
+        residuals = tree_map(lambda leaf: take_back(leaf, lent), pair[1]) if lent else pair[1]
         return self._results(pair[0]), (residuals, arrays)
 
     def backward(self, kept: Any, gs: Sequence[Any]) -> list[Any]:
@@ -126,7 +127,7 @@ class CustomCall:
         args, _ = self._tree(arrays)
         custom = self.custom
         g = self.result.unflatten(gs)
-        found = custom.bwd(*[args[i] for i in custom.nondiff], tree_map(guarded, residuals), g)
+        found = custom.bwd(*[args[i] for i in custom.nondiff], tree_map(lend_read_only, residuals), g)
         by_leaf = [*self._cotangents(found, args), *[None] * self.structure.children[1].leaves]
         return [by_leaf[i] for i in self.places]
 
@@ -168,7 +169,7 @@ class CustomCall:
             CustomRuleError: the result is not a pair, or a tangent does not match the value.
         """
         custom = self.custom
-        args, _ = self._tree([guarded(a) for a in arrays])
+        args, _ = self._tree([lend_read_only(a) for a in arrays])
         none = [zero_tangent(leaf) if type(leaf) in PYTHON_SCALARS else None for leaf in self.leaves]
         tangents = replaced(none, self.places, with_zeros(ts, arrays))
         trees = self.structure.unflatten(tangents)[0]
@@ -197,15 +198,6 @@ class CustomCall:
         own = self.result.flatten_like(pair[1], "the second result of the batch rule")
         gave = [f"{rule}: {path} has" for path in self.result.paths("value")]
         return of_all_examples(outs, own, size, gave)
-
-
-def _unguarded(leaf: Any, back: dict[int, tuple[Any, Any]]) -> Any:
-    """Return the argument in place of its guarded copy, unless a rule has written to the copy; other leaves unchanged."""
-    own, argument = back.get(id(leaf), (None, None))
-    if leaf is not own or leaf is None:
-        return leaf
-    changed = isinstance(leaf, Recorded) and not (leaf.below is argument.below and leaf.slot == argument.slot)
-    return leaf if changed else argument
 
 
 def _fits(ct: Any, arg: Any) -> bool:

@@ -21,9 +21,9 @@ from functad.primitives.operands import as_operand
 from functad.rules.array_arguments import caller, joint_rule, names_of_arrays, variadic
 from functad.rules.numerical import Differences, as_spec, is_pair, or_approximate, tried
 from functad.rules.rules import Rules, of_all_examples
+from functad.tracing.ownership import lend, lend_read_only
 from functad.tracing.traces.base import Recorded
-from functad.transforms.calling.arguments import value_of
-from functad.transforms.calling.results import guarded, owned
+from functad.tracing.values import value_of
 from functad.transforms.calling.selection import parameters_of
 from functad.transforms.random_states import trial
 from functad.trees.structure import flatten
@@ -267,7 +267,7 @@ def _on_copies(compute: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(compute)
     def call(*arrays: Any, **params: Any) -> Any:
-        return compute(*[owned(a) for a in arrays], **params)
+        return compute(*[lend(a) for a in arrays], **params)
 
     return call
 
@@ -276,7 +276,7 @@ def _batch(rule: Callable[..., Any]) -> Callable[..., Any]:
     """Return a user's batching rule as a batching rule of a primitive."""
 
     def batch(entry: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]) -> Any:
-        out, own = rule(size, tuple(batched), *map(guarded, values), **params)
+        out, own = rule(size, tuple(batched), *map(lend_read_only, values), **params)
         outs, flags = (out, own) if entry.multiple else ((out,), (own,))
         found = of_all_examples(outs, flags, size, [f"the batch rule of {entry.name} gave"] * len(outs))
         return found if entry.multiple else found[0]
@@ -335,7 +335,7 @@ def _guarded_rule(rule: Callable[..., Any] | None) -> Callable[..., Any] | None:
 
     @functools.wraps(rule)
     def call(*read: Any) -> Any:
-        return rule(*[tuple(map(guarded, value)) if type(value) is tuple else guarded(value) for value in read])
+        return rule(*[tuple(map(lend_read_only, value)) if type(value) is tuple else lend_read_only(value) for value in read])
 
     return call
 
@@ -442,7 +442,7 @@ def _numerical(
     single: list[bool] = []
 
     def value(*arrays: Any) -> tuple[Any, ...]:
-        out = compute(*[owned(a) for a in arrays], **params)
+        out = compute(*[lend(a) for a in arrays], **params)
         single[:] = [not isinstance(out, tuple)]
         return tuple([np.asarray(a)[()] for a in out]) if isinstance(out, tuple) else (np.asarray(out)[()],)
 
@@ -454,7 +454,7 @@ def _numerical(
         return (as_spec(found),) if single[0] else tuple(map(as_spec, found))
 
     def batched(size: int, values: Sequence[Any], flags: Sequence[bool]) -> tuple[Any, ...]:
-        out, own = batch(size, tuple(flags), *map(guarded, values), **params)
+        out, own = batch(size, tuple(flags), *map(lend_read_only, values), **params)
         single[:] = [not isinstance(out, tuple)]
         outs, marks = (out, own) if isinstance(out, tuple) else ((out,), (own,))
         return of_all_examples(outs, marks, size, [f"the batch rule of {shown} gave"] * len(outs))

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from functad.adoption.scipy_functions import VALUE_OBSERVERS, with_infinite_value
-from functad.expressions.spec import ArraySpec, shape_of
-from functad.primitives.operands import innermost
+from functad.primitives.operands import known_values
 from functad.tracing.traces.base import making_plain
 from functad.transforms.stop import stop_gradient
 
@@ -29,16 +28,6 @@ _FAR = np.exp(np.pi / 2 * np.sinh(_FAR_AWAY))
 _FAR_WEIGHTS = (np.pi / 2 * np.cosh(_FAR_AWAY)) * _FAR * (_FAR_AWAY[1] - _FAR_AWAY[0])
 
 
-def plain(*values: Any) -> list[Any] | None:
-    """Return the values below all traces; `None` if one is not known, or belongs to a batch."""
-    found = [innermost(value) for value in values]
-    if any(
-        isinstance(value, ArraySpec) or np.shape(value) != shape_of(given) for value, given in zip(found, values, strict=True)
-    ):
-        return None
-    return found
-
-
 @contextmanager
 def outside() -> Iterator[None]:
     """Return a context in which SciPy computes with plain values as it does outside of all traces."""
@@ -48,7 +37,7 @@ def outside() -> Iterator[None]:
 
 def valued(value: Any, formula: Any) -> Any:
     """Return a value with the derivatives of a formula."""
-    known, change = plain(formula), formula - stop_gradient(formula)
+    known, change = known_values(formula), formula - stop_gradient(formula)
     if known is None:
         return value + change
     for observe in VALUE_OBSERVERS:
@@ -111,7 +100,7 @@ def log_mixture(log_term: Callable[[Any], Any], mean: Any) -> Any:
     """
     from scipy import special  # noqa: PLC0415 - it is imported by then
 
-    known = plain(mean)
+    known = known_values(mean)
     most = 1000.0 if known is None else float(np.max(known[0], initial=0))
     j = np.arange(int(most * 2 + 20 * np.sqrt(most) + 60)) * 1.0
     m = np.expand_dims(mean, -1)

@@ -78,12 +78,9 @@ def _tuple(args: Any) -> tuple[Any, ...]:
 
 def _options(options: dict[str, Any]) -> dict[str, Any]:
     """Return SciPy's options, where those that are functions give plain values."""
-    return {key: plain(value) if key in _FUNCTIONS and callable(value) else _value(value) for key, value in options.items()}
-
-
-def _value(a: Any) -> Any:
-    """Return the plain value of an option, in a list or tuple too."""
-    return type(a)(map(_value, a)) if type(a) in (list, tuple) else plain_value(a)
+    return {
+        key: plain(value) if key in _FUNCTIONS and callable(value) else plain_value(value) for key, value in options.items()
+    }
 
 
 def _first(f: Callable[..., Any], pair: bool) -> Callable[..., Any]:
@@ -94,7 +91,7 @@ def _first(f: Callable[..., Any], pair: bool) -> Callable[..., Any]:
 @_enter("root")
 def root(fun: Callable[..., Any], x0: Any, args: Any = (), method: str = "hybr", jac: Any = None, **options: Any) -> Any:
     """A root of a system of equations."""
-    x0, f = asarray(_value(x0)), _first(fun, jac is True)
+    x0, f = asarray(plain_value(x0)), _first(fun, jac is True)
 
     def solve(*args: Any) -> tuple[Any, Any]:
         found = _original.root(plain(fun), x0, args, method, **_options({"jac": jac, **options}))
@@ -109,7 +106,7 @@ def fsolve(
     func: Callable[..., Any], x0: Any, args: Any = (), fprime: Any = None, full_output: bool = False, **options: Any
 ) -> Any:
     """A root of a system of equations, by MINPACK."""
-    x0 = _floats(_value(x0)).reshape(-1)
+    x0 = _floats(plain_value(x0)).reshape(-1)
 
     def solve(*args: Any) -> tuple[Any, Any]:
         found = _original.fsolve(plain(func), x0, args, fprime=fprime and plain(fprime), full_output=True, **options)
@@ -139,7 +136,7 @@ for _name in ("brentq", "brenth", "ridder", "bisect", "toms748"):
 @_enter("newton")
 def newton(func: Callable[..., Any], x0: Any, fprime: Any = None, args: Any = (), **options: Any) -> Any:
     """Roots of a function of one number, by the method of Newton, Halley or the secant."""
-    x0, full = _value(x0), options.pop("full_output", False)
+    x0, full = plain_value(x0), options.pop("full_output", False)
 
     def solve(*args: Any) -> tuple[Any, Any]:
         given = {**_options(options), "fprime": fprime and plain(fprime), "args": args, "full_output": True}
@@ -168,7 +165,7 @@ def root_scalar(f: Callable[..., Any], args: Any = (), method: Any = None, fprim
 @_enter("fixed_point")
 def fixed_point(func: Callable[..., Any], x0: Any, args: Any = (), **options: Any) -> Any:
     """A point that a function leaves where it is."""
-    x0 = _value(x0)
+    x0 = plain_value(x0)
 
     def solve(*args: Any) -> tuple[Any, Any]:
         found = _original.fixed_point(plain(func), x0, args, **options)
@@ -211,11 +208,11 @@ def minimize(
             f"scipy.optimize.minimize with constraints, at {here()}: which of them hold is not differentiated. Write those "
             f"that hold as equations with multipliers, for functad.custom_root."
         )
-    x0, f = np.atleast_1d(_floats(_value(x0))), _first(fun, jac is True)
+    x0, f = np.atleast_1d(_floats(plain_value(x0))), _first(fun, jac is True)
     given = {"jac": jac, "hess": hess, "hessp": hessp, **options}
 
     def solve(*args: Any) -> tuple[Any, Any]:
-        found = _original.minimize(plain(fun), x0, args, method, bounds=_value(bounds), **_options(given))
+        found = _original.minimize(plain(fun), x0, args, method, bounds=plain_value(bounds), **_options(given))
         return found.x, found
 
     x, result = _solution("minimize", _stationary(f, _limits(bounds)), solve, x0, _tuple(args))
@@ -274,7 +271,7 @@ def minimize_scalar(fun: Callable[..., Any], bracket: Any = None, bounds: Any = 
     """A minimum of a function of one number."""
 
     def solve(*args: Any) -> tuple[Any, Any]:
-        found = _original.minimize_scalar(plain(fun), _value(bracket), _value(bounds), args, **_options(options))
+        found = _original.minimize_scalar(plain(fun), plain_value(bracket), plain_value(bounds), args, **_options(options))
         return found.x, found
 
     limits = None if bounds is None else _between(*bounds)
@@ -326,7 +323,7 @@ def least_squares(
     """The minimum of a sum of squares, or of another loss."""
     if loss not in _RHO:
         raise UnsupportedError(f"least_squares with a loss of your own, at {here()}. Choose one of {', '.join(_RHO)}.")
-    x0, named = np.atleast_1d(_floats(_value(x0))), kwargs or {}
+    x0, named = np.atleast_1d(_floats(plain_value(x0))), kwargs or {}
 
     def residuals(x: Any, *args: Any) -> Any:
         return np.atleast_1d(asarray(fun(x, *args, **named)))
@@ -374,7 +371,7 @@ def curve_fit(
         return found[0], found
 
     data = (asarray(xdata) if type(xdata) is list else xdata, asarray(ydata), None if sigma is None else asarray(sigma))
-    best, found = _solution("curve_fit", grad(cost), solve, np.ones(1) if p0 is None else _floats(_value(p0)), data)
+    best, found = _solution("curve_fit", grad(cost), solve, np.ones(1) if p0 is None else _floats(plain_value(p0)), data)
     slopes = jacobian(residuals)(best, *data)
     inverse = np.linalg.inv(np.linalg.qr(slopes)[1])  # slopes.T @ slopes has the condition number squared
     covariances = inverse @ inverse.T
@@ -389,7 +386,7 @@ def curve_fit(
 @of_tensors("scipy.optimize")
 def nnls(A: Any, b: Any, *args: Any, **options: Any) -> Any:
     """The solution of least squares without negative numbers, as that of the columns with positive numbers."""
-    x, _ = outside_traces(_original.nnls, _value(A), _value(b), *args, **options)
+    x, _ = outside_traces(_original.nnls, plain_value(A), plain_value(b), *args, **options)
     columns = np.flatnonzero(x > 0)
     found = _minima.full_rank_solution("nnls", asarray(A)[:, columns], asarray(b))
     whole = with_value(np.eye(len(x))[:, columns] @ found, x)

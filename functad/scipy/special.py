@@ -12,8 +12,9 @@ from functad.adoption.scipy_functions import of_tensors, refuse
 from functad.errors import UnsupportedError
 from functad.expressions.spec import shape_of
 from functad.places import here
+from functad.primitives.operands import known_values
 from functad.rules.custom import custom_jvp
-from functad.scipy._integrals import outside, plain, valued
+from functad.scipy._integrals import outside, valued
 
 
 @of_tensors("scipy.special")
@@ -21,7 +22,7 @@ def multigammaln(a: Any, d: Any) -> Any:
     """The logarithm of the multivariate gamma function, a sum of `gammaln(a - i/2)` for i below d."""
     total = sum([special.gammaln(a - i / 2) for i in range(1, int(d))], special.gammaln(a))
     formula = total + d * (d - 1) / 4 * np.log(np.pi)
-    known = plain(a)
+    known = known_values(a)
     return formula if known is None else valued(special.multigammaln(known[0], d), formula)
 
 
@@ -39,7 +40,7 @@ def _followed(name: str, counts: tuple[Any, ...], z: Any, diff_n: int, **options
 
     @custom_jvp
     def known(z: Any) -> Any:
-        values = plain(z)
+        values = known_values(z)
         if values is None:
             raise UnsupportedError(
                 f"scipy.special.{name} needs values, which are not known in jit or vmap, at {here()}. Use special.lpmv or "
@@ -97,7 +98,7 @@ def _harmonic(name: str, counts: tuple[Any, Any], orders: Any, theta: Any, phi: 
             f"scipy.special.{name} with diff_n = {diff_n} has no derivatives, at {here()}. Use diff_n = 0 and functad's."
         )
     formula = _followed(name.replace("harm_y", "legendre_p"), counts, theta, 0)[0] * np.exp(1j * orders * phi)
-    known = plain(theta, phi)
+    known = known_values(theta, phi)
     if known is None:
         return formula
     with outside():
@@ -133,7 +134,7 @@ def _solutions(name: str, counts: tuple[Any, ...], x: Any, curvature: Callable[[
 
     @custom_jvp
     def known(x: Any) -> Any:
-        values = plain(x)
+        values = known_values(x)
         if values is None:
             raise UnsupportedError(
                 f"scipy.special.{name} needs values, which are not known in jit or vmap, at {here()}. Call it outside."

@@ -27,7 +27,9 @@ from functad.sparse.patterns import hessian_pattern, jacobian_pattern
 from functad.sparse.sets import Array
 from functad.tracing.traces.base import Recorder
 from functad.tracing.traces.concrete import ConcreteRecorder, ForwardRecorder, ReverseRecorder
-from functad.transforms.calling.arguments import check_result, check_slope, enter, own_aux, split_aux, traced, value_of
+from functad.tracing.values import value_of
+from functad.transforms.calling.boundary import own_aux, split_aux, traced, wrap_inputs
+from functad.transforms.calling.checks import check_result, check_slope
 from functad.transforms.calling.seeds import chunks, in_batch, joined, size_of
 from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
 from functad.transforms.calling.transform import Transformed, transform
@@ -132,7 +134,7 @@ class _Products:
 
     def _trace(self, kind: type[ConcreteRecorder]) -> tuple[Recorder, Any, Any]:
         recorder = kind(self.selection.transform, self.f)
-        inputs = enter(recorder, self.selection, self.args, self.kwargs)
+        inputs = wrap_inputs(recorder, self.selection, self.args, self.kwargs)
         out, aux = split_aux(traced(recorder, self.f, inputs.args, inputs.kwargs), self.has_aux, self.selection)
         self.aux = own_aux(aux, recorder, inputs.primals) if self.has_aux else None
         leaves, structure = flatten(out)

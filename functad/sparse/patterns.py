@@ -15,7 +15,9 @@ from functad.primitives.operands import foreign_rules, innermost
 from functad.sparse.curvature import multiplied
 from functad.sparse.pattern import SparsityPattern
 from functad.sparse.trace import Dependence
-from functad.transforms.calling.arguments import check_result, split_aux, traced, value_of
+from functad.tracing.values import value_of
+from functad.transforms.calling.boundary import split_aux, traced
+from functad.transforms.calling.checks import check_result
 from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
 from functad.transforms.lists import trace
 from functad.trees.structure import flatten

@@ -36,7 +36,7 @@ from functad.primitives.operands import TensorGivenError
 from functad.primitives.reductions import extremes, scans, statistics
 from functad.primitives.reductions import sums as reductions
 from functad.tracing.traces.base import record
-from functad.tracing.views import enter, origin_of
+from functad.tracing.views import add_view, origin_of
 from functad.tracing.writing import by_name, into
 
 Method = Callable[..., Any]
@@ -127,7 +127,7 @@ class ArrayMethods:
         params = {"shape": (self.size,)}
         out = record(RESHAPE, (self,), params)
         root, path = origin_of(self)
-        enter(root, (*path, Step(RESHAPE, params, copied=True)), out)
+        add_view(root, (*path, Step(RESHAPE, params, copied=True)), out)
         return out
 
     @flat.setter

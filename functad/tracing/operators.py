@@ -22,9 +22,9 @@ from functad.primitives.entry import Primitive
 from functad.primitives.linalg import products as contractions
 from functad.primitives.operands import as_operand, converted, goes_first, is_number, refuse_foreign, strong
 from functad.primitives.plan import Plan
-from functad.tracing.constants import SMALL, held
 from functad.tracing.conversions import unhashable
 from functad.tracing.foreign import OURS, answer_to_operator, decides, holds, overrides
+from functad.tracing.ownership import COPY_LIMIT, hold
 from functad.tracing.traces.base import ONLOOKER, Recorded, record
 from functad.tracing.traces.idle import IDLE, idle
 
@@ -182,7 +182,7 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
                             raise
                         return out
                 if holds_other and kind is _ndarray:
-                    y = y.copy() if y.nbytes <= SMALL else held(y, recorder)
+                    y = y.copy() if y.nbytes <= COPY_LIMIT else hold(y, recorder)
                 saved = y if reads_other else None if reads_nothing else save(value, y, out)
                 equation = (plan, x.slot, saved, specs)
             else:

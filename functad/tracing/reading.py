@@ -24,9 +24,9 @@ from functad.primitives.indexing.index_parts import (
     way_of_reading,
 )
 from functad.primitives.indexing.read import GATHER, GETITEM, taken_apart
-from functad.tracing.constants import held, with_arrays
 from functad.tracing.engines import check_shape
 from functad.tracing.layouts import note_view_at
+from functad.tracing.ownership import hold, map_arrays
 from functad.tracing.traces.base import record as recorded
 from functad.tracing.views import note_view, shares
 
@@ -84,7 +84,7 @@ class Reading:
         if type(out) is not _float64 and not is_view:  # the user may later overwrite a mask or an array of integers
             if type(out) is not _ndarray:
                 check_shape(out)
-            kept = held(index, recorder) if type(index) is _ndarray else with_arrays(index, lambda a: held(a, recorder))
+            kept = hold(index, recorder) if type(index) is _ndarray else map_arrays(lambda a: hold(a, recorder), index)
         record = (_PLAN, self.slot, (kept, value.shape, value.dtype), None)
         tensor = recorder.append(record, out, frame.f_code, frame.f_lasti, type(self))
         if is_view:

@@ -132,11 +132,11 @@ def note_view(base: Any, view: Any, primitive: Primitive, params: dict[str, Any]
     step = _new_step(Step, (primitive, params, number, True, False))
     origin = getattr(base, "origin", None)
     if origin is None:
-        enter(base, (step,), view)
+        add_view(base, (step,), view)
     elif origin[1] and (origin[1][-1].copied or _copies(origin[0], (*origin[1], step))):
         view.below = view.below if isinstance(view.below, ArraySpec) else np.copy(view.below)
     else:
-        enter(origin[0], (*origin[1], step), view)
+        add_view(origin[0], (*origin[1], step), view)
 
 
 def _copies(root: Any, path: Path) -> bool:
@@ -168,10 +168,10 @@ def may_be_view(root: Any) -> bool:
 def note_read_only(base: Any, view: Any, entry: Any, params: dict[str, Any]) -> None:
     """Register the result of a composite as a read-only view, as in NumPy, even if functad computed a copy."""
     root, path = origin_of(base)
-    enter(root, (*path, Step(entry, params, writeable=False)), view)
+    add_view(root, (*path, Step(entry, params, writeable=False)), view)
 
 
-def enter(root: Any, path: Path, view: Any) -> None:
+def add_view(root: Any, path: Path, view: Any) -> None:
     """Register a Tensor as the view of `root` at the end of a path."""
     view.origin = root, path
     memory = getattr(root, "memory", None) or memory_of(root)
@@ -240,4 +240,4 @@ def refresh(view: Any) -> None:
         new = step.read(new)
     view.below, view.recorder, view.slot = new.below, new.recorder, new.slot
     view.code, view.instruction = new.code, new.instruction
-    enter(root, path, view)
+    add_view(root, path, view)

@@ -11,27 +11,18 @@ import numpy as np
 from functad.errors import NonScalarError
 from functad.expressions.spec import dtype_of, is_array_or_number, shape_of, spec_of
 from functad.places import here, name_of
-from functad.primitives.elementwise.conversion import copy_alike
+from functad.tracing.ownership import lend_results
 from functad.tracing.traces.base import Recorded, Recorder
 from functad.tracing.traces.concrete import ReverseRecorder
-from functad.tracing.views import clone
-from functad.transforms.calling.arguments import (
-    OBJECTS,
-    derivatives,
-    enter,
-    lower,
-    own_aux,
-    shown,
-    split_aux,
-    traced,
-    without_slope,
-)
+from functad.tracing.values import unwrap
+from functad.transforms.calling.boundary import own_aux, own_derivatives, split_aux, traced, wrap_inputs
+from functad.transforms.calling.checks import OBJECTS, without_slope
 from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
 from functad.transforms.calling.transform import transform
 from functad.transforms.pullbacks import Pullback
 from functad.transforms.walks.cotangents import one_like
 from functad.transforms.walks.reverse import pull_back, pull_through
-from functad.trees.functions import tree_map
+from functad.trees.structure import flatten
 
 P = ParamSpec("P")
 _float64 = np.float64
@@ -129,12 +120,12 @@ def gradient_function(
     @functools.wraps(f)
     def gradient(*args: Any, **kwargs: Any) -> Any:
         recorder = ReverseRecorder(transform, f)
-        inputs = enter(recorder, selection, args, kwargs, holomorphic=holomorphic, allow_int=allow_int)
+        inputs = wrap_inputs(recorder, selection, args, kwargs, holomorphic=holomorphic, allow_int=allow_int)
         out, aux = traced(recorder, f, inputs.args, inputs.kwargs), None
         if has_aux:
             out, aux = split_aux(out, True, selection)
         value, found = _pull_scalar(recorder, out, selection, holomorphic, allow_int)
-        result = selection.pack(derivatives(inputs, found))
+        result = selection.pack(own_derivatives(inputs, found))
         if type(value) is np.ndarray:  # of shape (), and possibly an array of the user
             value = value.copy()
         if not has_aux:
@@ -240,20 +231,11 @@ def lasting_pullback(transform: str, f: Callable[..., Any], primals: tuple[Any, 
     selection = Selection(transform, f, range(len(primals)))
     recorder = ReverseRecorder(transform, f)
     recorder.lasting = True
-    inputs = enter(recorder, selection, tuple([tree_map(_copied_argument, primal) for primal in primals]), {})
+    inputs = wrap_inputs(recorder, selection, primals, {})
     out, aux = split_aux(traced(recorder, f, inputs.args, {}), has_aux, selection)
     pull = Pullback(recorder, inputs, out, selection)
-    found = pull, tree_map(_copied, pull.structure.unflatten(pull.values))
-    return (*found, tree_map(_copied, lower(aux, recorder))) if has_aux else found
-
-
-def _copied_argument(leaf: Any) -> Any:
-    """Return a copy of an argument, so that later writes to the original do not change the pullback."""
-    return copy_alike(leaf) if type(leaf) is np.ndarray else _copied(leaf)
-
-
-def _copied(leaf: Any) -> Any:
-    """Return a copy of a result, so that the user's writes to it do not change the pullback."""
-    if type(leaf) is np.ndarray:
-        return leaf.copy("K")
-    return clone(shown(leaf)) if isinstance(leaf, Recorded) else leaf
+    found = pull, pull.structure.unflatten(lend_results(pull.values))
+    if not has_aux:
+        return found
+    leaves, structure = flatten(unwrap(aux, recorder))
+    return *found, structure.unflatten(lend_results(leaves))

@@ -19,10 +19,11 @@ from functad.errors import InputError
 from functad.expressions.spec import PLAIN, dtype_of, inexact, shape_of, spec_of
 from functad.places import here, name_of
 from functad.primitives.operands import zeros_for
+from functad.tracing.ownership import own_results, unrecorded
 from functad.tracing.traces.base import Recorder
 from functad.tracing.traces.concrete import ForwardRecorder, ReverseRecorder
-from functad.transforms.calling.arguments import Inputs, by_argument, check_slope, enter, own_aux, split_aux, traced
-from functad.transforms.calling.results import foreign_to, own_results
+from functad.transforms.calling.boundary import Inputs, by_argument, own_aux, split_aux, traced, wrap_inputs
+from functad.transforms.calling.checks import check_slope
 from functad.transforms.calling.seeds import check_chunk_size, of_identity, size_of, widest
 from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
 from functad.transforms.calling.transform import transform
@@ -219,7 +220,7 @@ def jacobian_function(
         result = trace.pull.structure.unflatten([selection.pack(by_argument(trace.inputs, row)) for row in blocks])
         recorder, primals, values = trace.recorder, trace.inputs.primals, trace.pull.values
         if with_value:
-            values = own_results(values, [*primals, *foreign_to(recorder, trace.results)])
+            values = own_results(values, [*primals, *unrecorded(recorder, trace.results)])
         aux = own_aux(trace.aux, recorder, primals, values) if has_aux else None
         if with_value:
             value = trace.pull.structure.unflatten(values)
@@ -242,7 +243,7 @@ class _Trace:
         self.chunk_size = options.chunk_size
         self.recorder = (ForwardRecorder if mode == "forward" else ReverseRecorder)(selection.transform, f)
         holomorphic, allow_int = options.holomorphic, options.allow_int
-        self.inputs: Inputs = enter(self.recorder, selection, args, kwargs, holomorphic=holomorphic, allow_int=allow_int)
+        self.inputs: Inputs = wrap_inputs(self.recorder, selection, args, kwargs, holomorphic=holomorphic, allow_int=allow_int)
         out = traced(self.recorder, f, self.inputs.args, self.inputs.kwargs)
         out, self.aux = split_aux(out, options.has_aux, selection)
         self.pull = Pullback(self.recorder, self.inputs, out, selection)

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeVar, overload
 
-import numpy as np
-
 from functad.errors import InputError, StructureError
 from functad.expressions.spec import is_inexact
 from functad.places import call_of
-from functad.tracing.constants import held_input
+from functad.tracing.ownership import hold_input, own_results, unrecorded
 from functad.tracing.traces.concrete import ForwardRecorder
-from functad.transforms.calling.arguments import check_tangents, checked_leaves, enter, lower, number, split_aux, traced
-from functad.transforms.calling.results import foreign_to, own_results
+from functad.tracing.values import unwrap
+from functad.transforms.calling.boundary import check_tangents, split_aux, traced, wrap_inputs
+from functad.transforms.calling.checks import checked_leaves, scalar_derivative
 from functad.transforms.calling.selection import Selection
 from functad.transforms.walks.forward import push_through, with_zeros
 from functad.trees.structure import flatten
@@ -75,18 +74,18 @@ def pushed_along(
     check_counts(transform, f, primals, tangents)
     selection = Selection(transform, f, range(len(primals)))
     recorder = ForwardRecorder(transform, f)
-    inputs = enter(recorder, selection, tuple(primals), {})
-    given = [held_input(t, recorder) if type(t) is np.ndarray else t for t in check_tangents(inputs, tangents)]
+    inputs = wrap_inputs(recorder, selection, tuple(primals), {})
+    given = [hold_input(t, recorder) for t in check_tangents(inputs, tangents)]
     out, aux = split_aux(traced(recorder, f, inputs.args, {}), has_aux, selection)
     leaves, structure = checked_leaves(out, transform, f)
     found = push_through(recorder, given, leaves)
-    values = [lower(leaf, recorder) for leaf in leaves]
+    values = [unwrap(leaf, recorder) for leaf in leaves]
     found = [
         t if t is None or is_inexact(value) else None for t, value in zip(found, values, strict=True)
     ]  # some rules return zeros for integers
-    zeros = [number(t) for t in with_zeros(found, values)]
-    rest, form = flatten(lower(aux, recorder)) if has_aux else ([], structure)
-    known = [*inputs.primals, *given, *foreign_to(recorder, [*leaves, *flatten(aux)[0]] if has_aux else leaves)]
-    own, count = own_results([*values, *zeros, *rest], known), len(values)
-    result = structure.unflatten(own[:count]), structure.unflatten(own[count : 2 * count])
-    return (*result, form.unflatten(own[2 * count :])) if has_aux else result
+    zeros = [scalar_derivative(t) for t in with_zeros(found, values)]
+    rest, form = flatten(unwrap(aux, recorder)) if has_aux else ([], structure)
+    known = [*inputs.primals, *given, *unrecorded(recorder, [*leaves, *flatten(aux)[0]] if has_aux else leaves)]
+    owned, count = own_results([*values, *zeros, *rest], known), len(values)
+    result = structure.unflatten(owned[:count]), structure.unflatten(owned[count : 2 * count])
+    return (*result, form.unflatten(owned[2 * count :])) if has_aux else result

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from functad.expressions.spec import dtype_of, is_inexact
 from functad.primitives.operands import is_absent
 from functad.tracing.traces.base import Recorded
 from functad.tracing.traces.concrete import ForwardRecorder, ReverseRecorder
-from functad.transforms.calling.arguments import as_dtype, lower, traced
+from functad.tracing.values import unwrap
+from functad.transforms.calling.boundary import traced
+from functad.transforms.calling.checks import as_dtype
 from functad.transforms.jvp import jvp
 from functad.transforms.walks.forward import push_through, with_zeros
 from functad.transforms.walks.reverse import pull_through, seeded
@@ -30,11 +30,6 @@ def replaced(values: Sequence[Any], places: Sequence[int], given: Sequence[Any])
     for i, value in zip(places, given, strict=True):
         result[i] = value
     return result
-
-
-def copied(values: Sequence[Any]) -> list[Any]:
-    """Return a list of values with copies of writable arrays, so that a user's function may write to its arguments."""
-    return [v.copy(order="K") if issubclass(type(v), np.ndarray) and v.flags.writeable else v for v in values]
 
 
 def pulled(
@@ -81,7 +76,7 @@ def pulled_with_results(
     tensors = replaced(primals, wrt, [recorder.enter(primals[i]) for i in wrt])
     outs = list(traced(recorder, f, tensors, {}))
     del tensors
-    values = [lower(out, recorder) for out in outs] if results else []
+    values = [unwrap(out, recorder) for out in outs] if results else []
     floats = outs if len(gs) == len(outs) else [out for out in outs if is_inexact(out)]
     slots, seeds = [], []
     for out, g in zip(floats, gs, strict=True):
@@ -143,7 +138,7 @@ class Linearized:
         self.recorder = recorder = ForwardRecorder(transform, function or f)
         recorder.lasting = True  # copies residuals, which the user may overwrite between two calls
         self._outs = list(traced(recorder, f, [recorder.enter(leaf) for leaf in leaves], {}))
-        self.values = lower(self._outs, recorder)
+        self.values = unwrap(self._outs, recorder)
 
     def __call__(self, tangents: Sequence[Any]) -> list[Any]:
         """Return the tangents of the results."""

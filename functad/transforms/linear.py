@@ -12,9 +12,10 @@ from functad.expressions.expressions import Expressions
 from functad.expressions.spec import ArraySpec, inexact, shape_of
 from functad.places import here, name_of
 from functad.primitives.operands import innermost, zeros_for
+from functad.tracing.ownership import own_results
 from functad.tracing.traces.concrete import ReverseRecorder
-from functad.transforms.calling.arguments import check_tangents, enter, traced, undifferentiable
-from functad.transforms.calling.results import own_results
+from functad.transforms.calling.boundary import check_tangents, traced, wrap_inputs
+from functad.transforms.calling.checks import undifferentiable
 from functad.transforms.calling.selection import Selection
 from functad.transforms.grad import lasting_pullback
 from functad.transforms.linearity import linear_list
@@ -180,11 +181,12 @@ def linear_transpose(f: Callable[..., Any], *primals: Any) -> Callable[[Any], tu
     """
     selection = Selection("linear_transpose", f, range(len(primals)))
     at_zero = tuple([tree_map(_zeros, primal) for primal in primals])
-    enter(ReverseRecorder("linear_transpose", f), selection, at_zero, {})  # raises if an argument cannot be differentiated
+    # This call raises if an argument cannot be differentiated.
+    wrap_inputs(ReverseRecorder("linear_transpose", f), selection, at_zero, {})
     expressions = _linear_list(f, at_zero)
     recorder = ReverseRecorder("linear_transpose", f)
     recorder.lasting = True
-    inputs = enter(recorder, selection, at_zero, {})
+    inputs = wrap_inputs(recorder, selection, at_zero, {})
     with np.errstate(all="ignore"):  # values that the derivative does not need may be infinite at zero
         out = traced(recorder, expressions, inputs.args, {})
     pull = Pullback(recorder, inputs, out, selection)
@@ -202,7 +204,7 @@ def _zeros(leaf: Any) -> Any:
     if isinstance(leaf, ArraySpec):
         return np.zeros(leaf.shape, leaf.dtype)[()]
     if undifferentiable(leaf) is not None:
-        return leaf  # `enter` raises for this leaf
+        return leaf  # `wrap_inputs` raises for this leaf
     return zeros_for(shape_of(leaf), inexact(leaf), leaf)[()]
 
 

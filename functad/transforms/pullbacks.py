@@ -9,7 +9,8 @@ from functad.errors import UnsupportedError
 from functad.expressions.spec import spec_of
 from functad.places import here, name_of
 from functad.tracing.traces.base import Recorded, Recorder
-from functad.transforms.calling.arguments import Inputs, by_argument, check_like, checked_leaves, derivatives
+from functad.transforms.calling.boundary import Inputs, by_argument, own_derivatives
+from functad.transforms.calling.checks import check_like, checked_leaves
 from functad.transforms.calling.selection import Selection
 from functad.transforms.walks.reverse import pull_through, seeded
 
@@ -41,7 +42,7 @@ class Pullback:
     def __call__(self, g: Any) -> tuple[Any, ...]:
         """Return the cotangents of the selected arguments for a cotangent `g` of the result, which must match the result."""
         seeds = check_like(g, self.structure, self.values, "g", "value")
-        return tuple(derivatives(self.inputs, self.leaves(seeds), seeds))
+        return tuple(own_derivatives(self.inputs, self.leaves(seeds), seeds))
 
     def leaves(self, seeds: Sequence[Any]) -> list[Any]:
         """Return the cotangents of the inputs for cotangents of the leaves of the result. `None` means zero in both."""

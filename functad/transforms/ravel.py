@@ -13,9 +13,9 @@ from functad.errors import InputError, StructureError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, is_array_or_number, shape_of, spec_of
 from functad.places import here
 from functad.primitives.operands import array_api_advice, has_array_api_alone
+from functad.tracing.ownership import own_results
 from functad.tracing.traces.base import Recorded
-from functad.transforms.calling.arguments import value_of
-from functad.transforms.calling.results import own_results
+from functad.tracing.values import value_of
 from functad.trees.structure import Structure, flatten
 
 

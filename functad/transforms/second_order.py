@@ -16,16 +16,8 @@ from functad.errors import InputError
 from functad.expressions.spec import inexact, shape_of, spec_of
 from functad.tracing.traces.base import Recorded, Recorder
 from functad.tracing.traces.concrete import ForwardRecorder
-from functad.transforms.calling.arguments import (
-    Inputs,
-    by_argument,
-    check_slope,
-    checked_leaves,
-    enter,
-    own_aux,
-    split_aux,
-    traced,
-)
+from functad.transforms.calling.boundary import Inputs, by_argument, own_aux, split_aux, traced, wrap_inputs
+from functad.transforms.calling.checks import check_slope, checked_leaves
 from functad.transforms.calling.seeds import check_chunk_size, chunks, identity_rows, in_batch, size_of
 from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
 from functad.transforms.calling.transform import transform
@@ -345,7 +337,7 @@ def _of_diagonals(
     @functools.wraps(selection.function)
     def derived(*args: Any, **kwargs: Any) -> Any:
         recorder = ForwardRecorder(selection.transform, selection.function)
-        inputs = enter(recorder, selection, args, kwargs)
+        inputs = wrap_inputs(recorder, selection, args, kwargs)
         out, aux = split_aux(traced(recorder, field, inputs.args, inputs.kwargs), has_aux, selection)
         found = _diagonals(selection, recorder, inputs, _check_field(selection, inputs, out), chunk_size)
         result = make(found)

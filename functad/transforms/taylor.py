@@ -25,22 +25,14 @@ from functad.primitives.entry import Primitive
 from functad.primitives.kinds import forward_plan
 from functad.primitives.plan import Plan
 from functad.primitives.safe import PRODUCT, QUOTIENT
+from functad.tracing.ownership import hold_input, own_results
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import Recorded, Recorder, alike, bare
 from functad.tracing.traces.concrete import forward_specs
+from functad.tracing.values import value_of
 from functad.tracing.views import clone, note_if_view
-from functad.transforms.calling.arguments import (
-    check_like,
-    checked_leaves,
-    described,
-    held_primal,
-    own_aux,
-    split_aux,
-    traced,
-    undifferentiable,
-    value_of,
-)
-from functad.transforms.calling.results import own_results
+from functad.transforms.calling.boundary import own_aux, split_aux, traced
+from functad.transforms.calling.checks import check_like, checked_leaves, described, undifferentiable
 from functad.transforms.calling.selection import Selection
 from functad.transforms.calling.transform import transform
 from functad.transforms.linearity import is_linear
@@ -318,7 +310,7 @@ def _entered(recorder: SeriesRecorder, f: Callable[..., Any], position: int, pri
     ]
     missing = [None] * (recorder.order - len(terms))
     columns = zip(*terms, strict=True) if terms else [()] * len(leaves)
-    held = [held_primal(leaf, recorder) for leaf in leaves]
+    held = [hold_input(leaf, recorder) for leaf in leaves]
     return structure.unflatten([recorder.tensor(leaf, [*column, *missing]) for leaf, column in zip(held, columns, strict=True)])
 
 

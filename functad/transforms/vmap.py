@@ -16,12 +16,13 @@ from functad.places import call_of, name_of
 from functad.primitives.indexing.indexable import WITHIN_BATCH, indexable
 from functad.primitives.operands import foreign_rules
 from functad.settings import setting
-from functad.tracing.constants import held_input
+from functad.tracing.ownership import hold_input, own_results, unrecorded
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import Recorded
 from functad.tracing.traces.batch import BatchRecorder
-from functad.transforms.calling.arguments import check_result, traced, value_of
-from functad.transforms.calling.results import foreign_to, own_results
+from functad.tracing.values import value_of
+from functad.transforms.calling.boundary import traced
+from functad.transforms.calling.checks import check_result
 from functad.transforms.calling.seeds import check_chunk_size
 from functad.transforms.calling.transform import transform
 from functad.trees.functions import prefix_leaves
@@ -160,7 +161,7 @@ class _Batch:
         recorder = BatchRecorder("vmap", self.f, size)
         whole = part == slice(None)
         given = [
-            recorder.batch(_held(leaf if whole else leaf[part], recorder)) if own else indexable(leaf)
+            recorder.batch(hold_input(leaf if whole else leaf[part], recorder)) if own else indexable(leaf)
             for leaf, own in zip(self.leaves, self.batched, strict=True)
         ]
         if checker() is not None:
@@ -176,7 +177,7 @@ class _Batch:
         axes = _axes_like(self.out_axes, structure, f"vmap of {name_of(self.f)}: out_axes", "the result")
         pairs = enumerate(zip(leaves, axes, strict=True))
         results = [self._result(leaf, axis, recorder, structure, i) for i, (leaf, axis) in pairs]
-        return structure.unflatten(own_results(results, (*self.leaves, *foreign_to(recorder, leaves))))
+        return structure.unflatten(own_results(results, (*self.leaves, *unrecorded(recorder, leaves))))
 
     def _result(self, leaf: Any, axis: Any, recorder: BatchRecorder, structure: Structure, place: int) -> Any:
         """Return a result with the batch axis at `axis`."""
@@ -210,10 +211,6 @@ class _Batch:
             column[0] if axis is None else np.concatenate(column, axis) for column, axis in zip(columns, axes, strict=True)
         ]
         return structure.unflatten(joined)
-
-
-def _held(leaf: Any, recorder: BatchRecorder) -> Any:
-    return held_input(leaf, recorder) if type(leaf) is np.ndarray else leaf
 
 
 def _axes_of_arguments(f: Callable[..., Any], in_axes: Axes, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:

@@ -118,7 +118,7 @@ OWN_FLAGS = {
     "tracing/operators.py": 1,  # numbers as arrays
     "tracing/traces/idle.py": 1,  # what `functad.constant` made, and what was computed from it
     "tracing/views.py": 1,  # a copy of a view
-    "transforms/calling/results.py": 1,  # a new view, for the rules of the user
+    "tracing/ownership.py": 1,  # a new view, for the rules of the user
     "sparse/pattern.py": 1,
     "primitives/arranging/broadcast.py": 1,
     "primitives/elementwise/conversion.py": 1,  # a copy

@@ -1,6 +1,7 @@
 """Nobody's memory but one's own: results share none with what the caller has, and functions may write into what they get."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -351,3 +352,30 @@ def test_the_kept_argument_of_a_rule_is_not_repeated_for_each_example() -> None:
     found = functad.grad(lambda w: np.sum(functad.vmap(rule, (0, None))(xs, w)))(w)
     np.testing.assert_allclose(found, 5.0)
     assert shapes == [(2, 3)]
+
+
+@pytest.mark.parametrize("lasting", [functad.vjp, functad.linearize])
+def test_a_derivative_that_lasts_copies_arguments_of_array_subclasses(lasting: Any, tmp_path: Path) -> None:
+    x = np.memmap(tmp_path / "x", dtype=float, mode="w+", shape=(3,))
+    x[:] = 1.0
+    derivative = lasting(np.square, x)[1]
+    x[:] = 5.0
+    np.testing.assert_array_equal(np.ravel(derivative(np.ones(3))), 2.0)
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_results_share_no_memory_with_array_subclasses(name: str, tmp_path: Path) -> None:
+    given = [np.memmap(tmp_path / str(i), dtype=float, mode="w+", shape=(3,)) for i in range(3)]
+    found = arrays(RESULTS[name](*given))
+    assert not any(np.shares_memory(result, a) for result in found for a in given)
+
+
+def test_loops_do_not_write_into_array_subclasses_of_the_user(tmp_path: Path) -> None:
+    x = np.memmap(tmp_path / "x", dtype=float, mode="w+", shape=(3,))
+
+    def body(i: int, carry: Any) -> Any:
+        carry[i] = 1.0
+        return carry
+
+    np.testing.assert_array_equal(functad.fori_loop(0, 3, body, x), 1.0)
+    np.testing.assert_array_equal(x, 0.0)

@@ -205,7 +205,7 @@ def _zero(call: Call, s: Any) -> Any:
     return s <= 16 * s.shape[-1] * np.finfo(s.dtype).eps * jnp.max(s, axis=-1, keepdims=True, initial=0)
 
 
-@row(degenerate.held, degenerate.forwards, degenerate.straight, degenerate.FIXED)
+@row(degenerate.frozen, degenerate.forwards, degenerate.straight, degenerate.FIXED)
 def _as_it_is(call: Call, a: Any, *others: Any, **params: Any) -> Any:
     return cast(a, call.dtype)
 

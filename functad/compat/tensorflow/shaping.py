@@ -13,7 +13,7 @@ from functad.compat.tensorflow.reductions import axes_of
 from functad.compat.tensorflow.tensors import as_tensor, enter_calls, operands, operation
 from functad.expressions.spec import shape_of
 from functad.places import here
-from functad.tracing.traces.batch import lowest
+from functad.primitives.operands import all_examples
 
 
 def _listed(values: Any) -> list[Any]:
@@ -101,7 +101,7 @@ def gather(
     along = batch_dims if axis is None else int(static(axis))
     along += len(shape_of(x)) if along < 0 else 0
     length = shape_of(x)[along]
-    numbers = lowest(places)  # of all batch examples
+    numbers = all_examples(places)  # of all batch examples
     if issubclass(type(numbers), np.ndarray) and numbers.size and (numbers.min() < 0 or numbers.max() >= length):
         raise IndexError(f"positions from {numbers.min()} to {numbers.max()} on an axis of length {length}, at {here()}.")
     if not batch_dims:

@@ -11,7 +11,7 @@ import numpy as np
 from functad.expressions.expressions import Constant, Equation
 from functad.expressions.spec import ArraySpec, spec_of
 from functad.primitives.entry import Primitive
-from functad.tracing.constants import with_arrays
+from functad.tracing.ownership import map_arrays
 from functad.tracing.traces.base import Recorded
 from functad.tracing.views import clone
 
@@ -41,7 +41,7 @@ class TapeEquations(dict[int, tuple[Equation, tuple[ArraySpec, ...]] | Constant]
             line = results[0].code, results[0].instruction
             own_lines = vars(self).setdefault("lines", {})
             own_lines.update(dict.fromkeys([t.slot for t in results], line))
-        own = {name: with_arrays(value, np.copy) for name, value in params.items()}
+        own = {name: map_arrays(np.copy, value) for name, value in params.items()}
         equation = Equation(primitive, tuple(inputs), own, tuple([t.slot for t in results]))
         self.update(dict.fromkeys(equation.outputs, (equation, tuple([spec_of(t.below) for t in results]))))
 

@@ -12,8 +12,7 @@ from functad.eager.tape.slice import TapeSlice
 from functad.expressions.spec import dtype_of, shape_of
 from functad.places import line_of
 from functad.primitives.elementwise.comparisons import BOOLEAN
-from functad.primitives.operands import read
-from functad.tracing.traces.batch import lowest
+from functad.primitives.operands import all_examples, read
 
 
 def explain_missing(tape: TapeSlice, targets: Sequence[Any], source: Any) -> str:
@@ -58,7 +57,7 @@ def _not_followed(tape: TapeSlice, source: Any) -> str:
         if any(variable is source for variable in tape.watched_variables()):
             return "nothing that the tape still holds uses the Variable: the results that did are gone."
         return "the Variable was not read while the tape recorded."
-    value = lowest(read(source))
+    value = all_examples(read(source))
     for tensor in tape.sources():
         if tensor.shape == shape_of(value) and np.array_equal(tensor, value):
             return (

@@ -18,8 +18,8 @@ from functad.errors import AbstractValueError, LoopWarning, SourceError
 from functad.expressions.observers import checker
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of
 from functad.places import here, warn
+from functad.primitives.operands import all_examples
 from functad.tracing.traces.base import Recorded, resolve
-from functad.tracing.traces.batch import lowest
 from functad.tracing.traces.concrete import ReverseRecorder
 from functad.transforms.calling.seeds import chunks, identity_rows, in_batch, joined, size_of, widest
 from functad.transforms.walks.forward import unfit
@@ -249,7 +249,7 @@ def _not_zero(found: Any, ndim: int) -> Any:
     Raises:
         AbstractValueError: the trace has no values.
     """
-    held = lowest(found)
+    held = all_examples(found)
     if isinstance(held, ArraySpec):
         found.recorder.concrete_value(found, "batch_jacobian(check=True)")
     outer = np.ndim(held) - ndim

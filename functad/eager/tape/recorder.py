@@ -34,15 +34,15 @@ from functad.places import here, user_frame
 from functad.primitives.elementwise.comparisons import BOOLEAN
 from functad.primitives.elementwise.conversion import copy_alike
 from functad.primitives.entry import Primitive
-from functad.tracing.constants import apart_from
 from functad.tracing.conversions import depends_on_inputs
+from functad.tracing.ownership import copy_if_shared, lend
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import LIVE, OPEN, TAPING, Recorded, Recorder, resolve
 from functad.tracing.traces.concrete import ForwardRecorder, ReverseRecorder
 from functad.tracing.traces.idle import IDLE, idle, process_constants, tensor_of
+from functad.tracing.values import value_of
 from functad.tracing.views import clone
 from functad.tracing.writing import recorded_now
-from functad.transforms.calling.arguments import value_of
 
 _active = ACTIVE.get
 _watching = renewed(Lock())
@@ -205,7 +205,7 @@ class EagerRecorder(ReverseRecorder):
         for a in arrays:
             if isinstance(a, Recorded) and a.recorder is self:
                 self.note(a, primitive.name)
-        return idle(Tensor, apart_from(arrays, out)) if is_float_array(out) else out
+        return idle(Tensor, copy_if_shared(out, arrays)) if is_float_array(out) else out
 
     def start(self, tape: Any) -> None:
         """Start the recording of a tape."""
@@ -330,12 +330,8 @@ def _watch(tensor: Any, recorder: EagerRecorder) -> None:
             _watch(tensor, recorder)
             return
     elif home.serial > recorder.serial:
-        value = tensor.below  # may be an array of the user
-        inner = (
-            clone(value)
-            if isinstance(value, Recorded)
-            else idle(Tensor, copy_alike(value) if type(value) is np.ndarray else value)
-        )
+        value = lend(tensor.below)  # may be an array of the user
+        inner = value if isinstance(value, Recorded) else idle(Tensor, value)
         _watch(inner, recorder)
         tensor.below = inner
         return

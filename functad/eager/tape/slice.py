@@ -17,9 +17,8 @@ from functad.eager.tape.walk import cotangents_at, raised
 from functad.expressions.expressions import Constant
 from functad.expressions.observers import checker, copied
 from functad.expressions.records import mark_reached, marks_at, results_of
-from functad.primitives.operands import read
+from functad.primitives.operands import all_examples, read
 from functad.tracing.traces.base import Recorded
-from functad.tracing.traces.batch import lowest
 
 _NEVER_ENTERED = "this tape was never entered, so nothing is recorded: compute inside `with tape:`"
 _SPENT = "this tape has given its gradient already, and what it recorded is gone: GradientTape(persistent=True) keeps it"
@@ -141,7 +140,7 @@ class TapeSlice:
     def sources(self) -> list[Any]:
         """Return the values of the watched Tensors that still exist."""
         alive = [weak() for weak in self._watched]
-        return [np.asarray(lowest(tensor)) for tensor in alive if tensor is not None]
+        return [np.asarray(all_examples(tensor)) for tensor in alive if tensor is not None]
 
     def watched_variables(self) -> tuple[Variable, ...]:
         """Return the Variables that the tape has followed, in order of creation."""
@@ -237,7 +236,7 @@ class TapeSlice:
 def arrays_in(saved: Any) -> list[Any]:
     """Return the arrays in the residuals of a record."""
     if isinstance(saved, Recorded):
-        return arrays_in(lowest(saved))
+        return arrays_in(all_examples(saved))
     if type(saved) is np.ndarray:
         return [saved]
     return [a for part in saved for a in arrays_in(part)] if isinstance(saved, (tuple, list)) else []

@@ -69,7 +69,7 @@ def gaps(w: Any, same: Any) -> Any:
 
 
 @internal(constant, samples=lambda array: [((array(3),), {})], doc="the value; the derivative is cut")
-def held(a: Any) -> Any:
+def frozen(a: Any) -> Any:
     """Return `a` as a constant."""
     return a
 

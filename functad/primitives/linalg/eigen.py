@@ -30,9 +30,9 @@ from functad.primitives.linalg.degenerate import (
     are_tied,
     fixed,
     forwards,
+    frozen,
     gaps,
     guarded,
-    held,
     misfit,
     mixes,
     others,
@@ -72,7 +72,7 @@ def _held_fast(a: Any, out: Any) -> tuple[Any, Any, Any]:
     w, v = out
     same = tied(w)
     if is_traced(a):
-        still = held(v)
+        still = frozen(v)
         v = fixed(v, adjoint(still) @ a @ still, same)
     return w, v, same
 
@@ -149,7 +149,7 @@ def _vectors_along(t: Any, a: Any) -> Any:
     out = EIGH(a, uplo="L")
     w, v = out
     same = tied(w)
-    x = held(adjoint(v) @ t @ v)
+    x = frozen(adjoint(v) @ t @ v)
     turn = aligned(x, same)
     v = v @ turn
     return _held_fast(a, (w, forwards(v, misfit(x, turn, same)) if is_traced(a) else v))
@@ -285,7 +285,7 @@ def _eig_held_fast(a: Any, out: Any) -> tuple[Any, Any, Any]:
     w, v = out
     same = eig_tied(w, v)
     if is_traced(a):
-        still = held(v)
+        still = frozen(v)
         v = fixed(v, SOLVE(still, a @ still), same)
     return w, v, same
 

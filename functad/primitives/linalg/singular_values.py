@@ -24,9 +24,9 @@ from functad.primitives.linalg.degenerate import (
     are_tied,
     fixed,
     forwards,
+    frozen,
     gaps,
     guarded,
-    held,
     misfit,
     mixes,
     others,
@@ -66,7 +66,7 @@ def _held_fast(a: Any, out: Any) -> tuple[Any, Any, Any, Any]:
     u, s, vh = out
     same = tied(s)
     if is_traced(a):
-        x = adjoint(held(u)) @ a @ adjoint(held(vh))
+        x = adjoint(frozen(u)) @ a @ adjoint(frozen(vh))
         x = 0.5 * (x + adjoint(x))  # the antihermitian part is not lost
         u, vh = fixed(u, x, same), fixed(vh, x, same, rows=True)
     return u, s, vh, same
@@ -203,7 +203,7 @@ def _along(t: Any, a: Any) -> tuple[Any, Any, Any, Any]:
     """Return the result of `_held_fast` for the vectors of `a + h t` in the limit of small `h`."""
     u, s, vh = SVD(a, full=False)
     same = tied(s)
-    x = held(-_parts(adjoint(u) @ t @ adjoint(vh))[0])  # singular values descend
+    x = frozen(-_parts(adjoint(u) @ t @ adjoint(vh))[0])  # singular values descend
     turn = aligned(x, same)
     u, vh = u @ turn, adjoint(turn) @ vh
     return _held_fast(a, (forwards(u, misfit(x, turn, same)) if is_traced(a) else u, s, vh))
@@ -363,7 +363,7 @@ def weights(s: Any, *, which: str) -> Any:
 
 def _singular_sum_vjp(g: Any, a: Any, which: str) -> Any:
     """`g` times the cotangents of the selected values; equal values share it, and zero values receive zero."""
-    return g[..., None, None] * singular_cotangent(a, weights(held(SVDVALS(a)), which=which), linear=True)
+    return g[..., None, None] * singular_cotangent(a, weights(frozen(SVDVALS(a)), which=which), linear=True)
 
 
 @internal(

@@ -20,9 +20,9 @@ from functad.adoption.scipy_functions import of_methods
 from functad.errors import UnsupportedError
 from functad.expressions.spec import dtype_of, shape_of
 from functad.places import here
-from functad.primitives.operands import innermost, is_traced
+from functad.primitives.operands import innermost, is_traced, known_values
 from functad.rules.custom import custom_jvp
-from functad.scipy._integrals import beyond, outside, plain, valued, within
+from functad.scipy._integrals import beyond, outside, valued, within
 from functad.tracing.traces.base import resolve
 from functad.transforms.jvp import jvp
 
@@ -35,7 +35,7 @@ def of_class(name: str, *methods: str, module: Any = continuous) -> Callable[[An
 
 def like_scipy(original: Any, formula: Any, self: Any, *args: Any) -> Any:
     """Return SciPy's value, where the arguments are known, with the derivatives of a formula."""
-    known = plain(*args)
+    known = known_values(*args)
     if known is None or any(np.size(value) == 0 for value in known):
         return formula
     with outside():
@@ -47,7 +47,7 @@ def like_scipy(original: Any, formula: Any, self: Any, *args: Any) -> Any:
 
 
 def _quantile(original: Any, self: Any, q: Any, *args: Any, upper: bool) -> Any:
-    if plain(q, *args) is None:
+    if known_values(q, *args) is None:
         name = "isf" if upper else "ppf"
         raise UnsupportedError(
             f"{self.name}.{name} is found by a search, which needs values that are not known in jit or vmap, at {here()}. Call "
@@ -91,7 +91,7 @@ def _density_at(self: Any, x: Any, *args: Any) -> Any:
 
 
 def _floats(*args: Any) -> list[Any]:
-    return [plain(a)[0] if is_traced(a) else a for a in args]  # type: ignore[index]
+    return [innermost(a) for a in args]
 
 
 def quantile(original: Any, self: Any, q: Any, *args: Any) -> Any:
@@ -137,7 +137,7 @@ def _integral(self: Any, x: Any, args: tuple[Any, ...]) -> Any:
         return within(density, np.broadcast_to(low, shape), x)
     if np.all(np.isfinite(_bound(high))):
         return 1 - within(density, x, np.broadcast_to(high, shape))
-    known = plain(x, *args)
+    known = known_values(x, *args)
     side: Any = -1.0
     if known is not None:
         with outside():
@@ -147,7 +147,7 @@ def _integral(self: Any, x: Any, args: tuple[Any, ...]) -> Any:
 
 
 def _bound(end: Any) -> Any:
-    known = plain(end)
+    known = known_values(end)
     return np.asarray(0.0 if known is None else known[0], dtype=float)
 
 
@@ -200,7 +200,7 @@ def _nct_sf(original: Any, self: Any, x: Any, df: Any, nc: Any) -> Any:
 
 def _by_density(original: Any, self: Any, x: Any, *args: Any, sign: float) -> Any:
     shapes = [constant_shape(self, a) for a in args]
-    if plain(x) is None:
+    if known_values(x) is None:
         raise UnsupportedError(
             f"scipy.stats.{self.name}.cdf needs values, which are not known in jit or vmap, at {here()}. "
             f"Call it outside of them, or for all examples at once."

@@ -13,15 +13,15 @@ from functad.adoption.scipy_functions import of_methods, of_tensors, plain_value
 from functad.errors import UnsupportedError
 from functad.expressions.spec import shape_of
 from functad.places import here
-from functad.primitives.operands import innermost
-from functad.scipy._integrals import outside, plain
+from functad.primitives.operands import innermost, known_values
+from functad.scipy._integrals import outside
 from functad.scipy.distributions.continuous import like_scipy, of_class
 from functad.transforms.stop import stop_gradient
 
 
 def _ppf(original: Any, self: Any, q: Any, *args: Any) -> Any:
     """The quantile, which is constant between its steps."""
-    known = plain(q, *args)
+    known = known_values(q, *args)
     if known is None:
         raise UnsupportedError(
             f"scipy.stats.{self.name} needs values for a quantile, at {here()}. Call it outside of jit and vmap."
@@ -39,7 +39,7 @@ for _kind in vars(_discrete).values():
 @of_methods(_rv_discrete, "_cdf")
 def _cdf(original: Any, self: Any, k: Any, *args: Any) -> Any:
     """The sum of the probabilities up to k."""
-    known = plain(k, *args)
+    known = known_values(k, *args)
     low: Any = None if known is None else self._get_support(*known[1:])[0]
     if known is None or not np.all(np.isfinite(low)):
         raise UnsupportedError(
@@ -57,7 +57,7 @@ def _cdf(original: Any, self: Any, k: Any, *args: Any) -> Any:
 
 def _powers(low: Any, high: Any, n: Any, a: Any) -> Any:
     """Return the sum of `k^(-a)` for k from low to high, over that up to n."""
-    known = plain(low, high, n)
+    known = known_values(low, high, n)
     if known is None:
         raise UnsupportedError(f"scipy.stats.zipfian needs the values of k and n, at {here()}. Pass them as plain numbers.")
     k = np.arange(1.0, np.max(known[2], initial=1) + 1)

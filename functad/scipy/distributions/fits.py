@@ -20,8 +20,7 @@ from functad.adoption.scipy_functions import of_tensors, outside_traces, plain_v
 from functad.errors import UnsupportedError
 from functad.implicit.root import custom_root
 from functad.places import here
-from functad.primitives.operands import is_traced
-from functad.scipy._integrals import plain
+from functad.primitives.operands import is_traced, known_values
 from functad.transforms.grad import grad
 from functad.transforms.second_order import hessian
 
@@ -96,7 +95,7 @@ def _through(dist: Any, name: str, found: Sequence[Any], data: Any, fixed: dict[
 
 
 def _values(data: Any, name: str) -> Any:
-    known = plain(data)
+    known = known_values(data)
     if known is None:
         raise UnsupportedError(
             f"scipy.stats.{name} searches, which needs values that are not known in jit or vmap, at {here()}. Call it outside "

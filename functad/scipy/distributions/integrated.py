@@ -18,7 +18,8 @@ from functad.adoption.scipy_functions import of_methods, plain_value
 from functad.errors import UnsupportedError
 from functad.expressions.spec import shape_of
 from functad.places import here
-from functad.scipy._integrals import outside, plain, valued, within
+from functad.primitives.operands import known_values
+from functad.scipy._integrals import outside, valued, within
 from functad.scipy.distributions.continuous import like_scipy, of_class, quantile
 from functad.transforms.stop import stop_gradient
 
@@ -79,7 +80,7 @@ def _phase(self: Any, t: Any, alpha: Any, beta: Any) -> Any:
 
 def _stable(original: Any, self: Any, x: Any, alpha: Any, beta: Any, term: Callable[[Any, Any], Any]) -> Any:
     """Return SciPy's value with the derivatives of an integral over t, with which it must agree."""
-    known = plain(x, alpha, beta)
+    known = known_values(x, alpha, beta)
     if known is None:
         raise UnsupportedError(
             f"scipy.stats.levy_stable needs values, which are not known in jit or vmap, at {here()}. Call it outside of them."

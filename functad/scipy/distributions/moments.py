@@ -17,8 +17,8 @@ from functad.adoption.scipy_functions import of_methods, of_tensors, plain_value
 from functad.errors import UnsupportedError
 from functad.expressions.spec import shape_of
 from functad.places import here
-from functad.primitives.operands import is_traced
-from functad.scipy._integrals import beyond, outside, plain, valued, within
+from functad.primitives.operands import is_traced, known_values
+from functad.scipy._integrals import beyond, outside, valued, within
 from functad.scipy.distributions.continuous import like_scipy, of_class
 
 
@@ -52,7 +52,7 @@ def _over_support(original: Any, self: Any, f: Callable[..., Any], args: tuple[A
         args: the shape parameters, which are numbers.
         before: what the method takes before them.
     """
-    known = plain(*args)
+    known = known_values(*args)
     if known is None:
         raise UnsupportedError(
             f"scipy.stats.{self.name} integrates its moments and its entropy, which needs values that are not known in jit or "
@@ -133,7 +133,7 @@ def _four(self: Any, values: tuple[Any, ...], args: tuple[Any, ...]) -> tuple[An
 
 def _statistics(original: Any, self: Any, *args: Any, **options: Any) -> Any:
     """The mean, variance, skewness and kurtosis by integrals, for SciPy computes them by functions without derivatives."""
-    known = plain(*args)
+    known = known_values(*args)
     if known is None:
         raise UnsupportedError(
             f"scipy.stats.{self.name} needs values for its moments, at {here()}. Call it outside of jit and vmap."
@@ -166,7 +166,7 @@ def _nbinom_stats(original: Any, self: Any, n: Any, p: Any) -> Any:
 @of_tensors("scipy.special._ufuncs")
 def _gen_harmonic(n: Any, a: Any) -> Any:
     """The sum of `k^-a` for k up to n."""
-    known = plain(n)
+    known = known_values(n)
     if known is None:
         raise UnsupportedError(f"The harmonic numbers of scipy.stats.zipfian need the value of n, at {here()}. Pass a number.")
     k = np.arange(1.0, np.max(known[0], initial=1) + 1)

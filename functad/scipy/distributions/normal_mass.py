@@ -18,8 +18,9 @@ from functad.adoption.scipy_functions import of_methods, plain_value
 from functad.errors import UnsupportedError
 from functad.expressions.spec import shape_of
 from functad.places import here
+from functad.primitives.operands import known_values
 from functad.rules.custom import custom_jvp
-from functad.scipy._integrals import outside, plain, valued
+from functad.scipy._integrals import outside, valued
 
 _NORMAL = _stats.multivariate_normal
 
@@ -84,7 +85,7 @@ def _between(low: Any, high: Any, cov: Any) -> Any:
 def _normal_cdf(original: Any, self: Any, x: Any, mean: Any, cov: Any, *rest: Any) -> Any:
     """The distribution function of several variables."""
     limit = rest[3] if len(rest) > 3 and rest[3] is not None else -np.inf
-    known = plain(x, mean, cov, limit)
+    known = known_values(x, mean, cov, limit)
     if known is None:
         raise UnsupportedError(
             f"scipy.stats.multivariate_normal.cdf is integrated at values, which are not known in jit or vmap, at {here()}. "

@@ -20,6 +20,7 @@ from functad.errors import AbstractValueError
 from functad.expressions.spec import shape_of
 from functad.places import here
 from functad.primitives.indexing.read import get_item
+from functad.primitives.operands import known_values
 from functad.scipy.rotations import quaternions
 from functad.scipy.rotations.rotation import (
     NO_ROTATION,
@@ -28,7 +29,6 @@ from functad.scipy.rotations.rotation import (
     Rotation,
     as_here,
     entered,
-    known_values,
     refused,
     valued,
 )

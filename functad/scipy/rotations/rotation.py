@@ -17,10 +17,10 @@ from scipy.spatial import transform as _original
 from functad.adoption.arrays import asarray, has_tensors
 from functad.adoption.scipy_functions import outside_traces
 from functad.errors import AbstractValueError, UnsupportedError
-from functad.expressions.spec import ArraySpec, shape_of
+from functad.expressions.spec import shape_of
 from functad.places import here
 from functad.primitives.indexing.read import get_item
-from functad.primitives.operands import innermost, is_traced
+from functad.primitives.operands import is_traced, known_values
 from functad.scipy.rotations import quaternions
 from functad.tracing.traces.base import making
 
@@ -31,15 +31,6 @@ NO_ROTATION = np.array([0.0, 0.0, 0.0, 1.0])
 def refused(what: str, cure: str) -> UnsupportedError:
     """Return the error for what has no rule."""
     return UnsupportedError(f"{what} of a rotation of Tensors, at {here()}. {cure}")
-
-
-def known_values(*values: Any) -> list[Any] | None:
-    """Return the values below all traces; `None` if one is not known, or belongs to a batch."""
-    found = [innermost(value) for value in values]
-    unknown = any(
-        isinstance(value, ArraySpec) or np.shape(value) != shape_of(given) for value, given in zip(found, values, strict=True)
-    )
-    return None if unknown else found
 
 
 def valued(q: Any, plain: Any) -> Any:

@@ -73,7 +73,7 @@ class Recorder:
         eager: the trace is open, and operators may use their fast path, which appends a record without calling `process`.
         closed: the trace has ended, and its Tensors are unusable.
         lasting: the records outlive the function, and so do the user arrays that they keep.
-        seals: user arrays that must be unchanged when the function has returned, see `functad.tracing.constants`.
+        checksums: user arrays that must be unchanged when the function has returned, see `functad.tracing.ownership`.
         written: a Tensor has been written to, so other Tensors may be stale.
         equations: the records, by slot; inputs come first.
         inputs: the number of inputs.
@@ -115,7 +115,7 @@ class Recorder:
         self.serial = next(_serials)
         self.rank: float = self.serial
         self.closed = False
-        self.seals: dict[int, Any] = {}
+        self.checksums: dict[int, Any] = {}
         self.equations: list[Any] = []
         self.inputs = 0
         self.transform = transform
@@ -172,7 +172,7 @@ class Recorder:
         """End the trace: any later use of its Tensors raises."""
         self.closed = True
         self.eager = False
-        self.seals = {}
+        self.checksums = {}
 
     def operate(self, primitive: Primitive, x: Recorded, other: Any, flipped: bool) -> Any:
         """Compute an operator of a Tensor and another operand by a fast path of this trace; `None` if there is none."""

@@ -66,18 +66,6 @@ _set_array = Batched.__dict__["array"].__set__  # specs are frozen
 _new_spec = object.__new__  # half the time of a call of the class; each operation makes a spec
 
 
-def lowest(value: Any) -> Any:
-    """Return the value of a Tensor below all traces.
-
-    A batched Tensor gives the array of all examples, with the axes of all batches in front. An abstract Tensor gives its spec.
-    """
-    while isinstance(value, Tensor):
-        value = value.current()
-        if isinstance(value, Batched):
-            value = value.array
-    return value
-
-
 def _asked_by_scipy() -> bool:
     """Return `True` if the innermost frame outside functad belongs to SciPy, which tests its arguments."""
     frame: Any = _getframe(2)

@@ -26,9 +26,9 @@ from functad.primitives.entry import Primitive, UnknownRule
 from functad.primitives.indexing.write import ADD_TO, is_alone, put
 from functad.primitives.kinds import forward_plan
 from functad.primitives.plan import Plan
-from functad.tracing.constants import held_call, held_params
 from functad.tracing.conversions import depends_on_inputs
 from functad.tracing.engines import computed
+from functad.tracing.ownership import hold_params, hold_residuals
 from functad.tracing.traces.base import Recorded, Recorder, record, user_place
 from functad.tracing.views import clone, make_stale, may_be_view, memory_of, note_if_view
 
@@ -99,7 +99,7 @@ class ConcreteRecorder(Recorder):
         own = value.dtype if kind is _ndarray else dtype_of(value)
         made = out.dtype if type(out) is _ndarray else dtype_of(out)
         if plan.params:
-            params = held_params(params, plan.params, self)
+            params = hold_params(params, plan.params, self)
         saved = plan.save((value,), out, params)
         specs = None if own is made else self.specs_for(primitive, (value,), (0,), out)
         tensor = self.append((plan, x.slot, saved, specs), out, *user_place())
@@ -263,7 +263,7 @@ def reverse_record(
     """Return the record of a call for reverse mode. Arguments: as for `ConcreteRecorder.record`."""
     slots = arrays[active[0]].slot if len(active) == 1 else tuple([arrays[i].slot for i in active])
     plan = primitive.reverse_plans.get(active) or primitive.reverse_plan(active)
-    values, params = held_call(arrays, values, params, plan, recorder)
+    values, params = hold_residuals(arrays, values, params, plan, recorder)
     specs = reverse_specs(primitive, values, active, out)
     saved = plan.save(values, out, params)
     if primitive.multiple:
@@ -283,7 +283,7 @@ def forward_record(
     """Return the record of a call for forward mode. Arguments: as for `ConcreteRecorder.record`."""
     slots = arrays[active[0]].slot if len(active) == 1 else tuple([arrays[i].slot for i in active])
     plan = forward_plan(primitive, active) or primitive.reverse_plan(active)
-    values, params = held_call(arrays, values, params, plan, recorder)
+    values, params = hold_residuals(arrays, values, params, plan, recorder)
     return plan, slots, plan.save(values, out, params), forward_specs(primitive, values, active, out)
 
 

@@ -24,9 +24,9 @@ from functad.primitives.operands import innermost
 from functad.primitives.safe import SINGULAR, current_pass
 from functad.primitives.zero_d import with_forms
 from functad.settings import context_variable
-from functad.tracing.constants import with_arrays
 from functad.tracing.conversions import abstract_cure, asked, snippet_shown
 from functad.tracing.layouts import note_result
+from functad.tracing.ownership import map_arrays
 from functad.tracing.traces.base import OPEN, Recorded, Recorder, resolve, user_place
 from functad.tracing.views import clone, note_if_view
 
@@ -82,7 +82,7 @@ class EquationRecorder(Recorder):
     def equation(self, primitive: Primitive, arrays: Sequence[Any], params: dict[str, Any], results: Sequence[Any]) -> Equation:
         """Return the equation of a call with all of its inputs, and add the specs of its results."""
         inputs = tuple(map(self._source, arrays))
-        kept = {name: with_arrays(value, self.hold) for name, value in params.items()} if params else params
+        kept = {name: map_arrays(self.hold, value) for name, value in params.items()} if params else params
         first = len(self.equations)
         place = place_now(self.observers) if self.observers else None
         self.specs.extend(map(spec_of, results))

@@ -9,7 +9,7 @@ import numpy as np
 
 from functad.expressions.spec import is_float_array, is_inexact
 from functad.primitives.entry import Primitive
-from functad.tracing.constants import apart_from
+from functad.tracing.ownership import copy_if_shared
 from functad.tracing.traces.base import ONLOOKER, Recorded, Recorder, alike, bare, record, resolve
 
 
@@ -68,8 +68,8 @@ def process_constants(primitive: Primitive, arrays: tuple[Any, ...], params: dic
     if primitive.kind == "constant" and not (is_inexact(out) if isinstance(out, Recorded) else is_float_array(out)):
         return out  # masks, positions and counts are plain: they have no derivatives
     if not primitive.multiple:
-        return idle(cls, out if followed else apart_from(arrays, out))
-    return alike(out, [idle(cls, value if followed else apart_from(arrays, value)) for value in out])
+        return idle(cls, out if followed else copy_if_shared(out, arrays))
+    return alike(out, [idle(cls, value if followed else copy_if_shared(value, arrays)) for value in out])
 
 
 def tensor_of(cls: type[Recorded], value: Any) -> Any:

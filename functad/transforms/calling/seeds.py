@@ -16,8 +16,9 @@ from functad.errors import InputError
 from functad.expressions.observers import checker
 from functad.expressions.spec import inexact, shape_of
 from functad.places import here, name_of
+from functad.primitives.operands import all_examples
 from functad.tracing.traces.base import Recorded, Recorder
-from functad.tracing.traces.batch import BatchRecorder, lowest
+from functad.tracing.traces.batch import BatchRecorder
 
 MEMORY = 1 << 22
 """Maximal number of elements of a batched value: 32 MiB of float64 (measured: larger is no faster)."""
@@ -121,7 +122,7 @@ def joined(parts: Sequence[Any]) -> Any:
 
 def widest(recorder: Recorder, *leaves: Any) -> int:
     """Return the size of the largest value among `leaves` and the residuals of a trace; a batch counts with all examples."""
-    sizes = [size_of(lowest(leaf)) for leaf in leaves]
+    sizes = [size_of(all_examples(leaf)) for leaf in leaves]
     for equation in recorder.equations:
         if equation is not None:
             saved = equation[2]
@@ -129,7 +130,7 @@ def widest(recorder: Recorder, *leaves: Any) -> int:
                 if type(value) is np.ndarray:
                     sizes.append(value.size)
                 elif isinstance(value, Recorded):
-                    sizes.append(size_of(lowest(value)))
+                    sizes.append(size_of(all_examples(value)))
                 elif type(value) is tuple:
-                    sizes += [size_of(lowest(part)) for part in value if issubclass(type(part), (np.ndarray, Recorded))]
+                    sizes += [size_of(all_examples(part)) for part in value if issubclass(type(part), (np.ndarray, Recorded))]
     return max(sizes, default=1)
