@@ -16,7 +16,7 @@ from functad.backends.native.products.blas import PREFIX, routines
 from functad.expressions.expressions import Equation, Expressions
 from functad.expressions.spec import ArraySpec
 from functad.primitives.arranging.reshape import TRANSPOSE
-from functad.primitives.entry import ENTRIES
+from functad.primitives.entry import ENTRIES, Primitive
 from functad.primitives.linalg.decompositions import CHOLESKY
 from functad.primitives.linalg.solve import SOLVE
 
@@ -55,27 +55,18 @@ def _substitution(letter: str) -> tuple[Callable[..., None], Any]:
     return kind(found.addresses[f"{PREFIX}{'d' if letter == 'd' else 's'}trsm"]), length
 
 
-class TriangularSolve:
-    """The primitive of a system of equations whose matrix is known to be triangular.
-
-    Attributes:
-        name: in lists.
-        compute: by NumPy's BLAS.
-    """
-
-    multiple = False
-    inner = None
-    owner = None
-    views = None
-    function = None
-    lists = ""
-    kind = "general"
-    dependence = ""
-    name = "triangular_solve"
-    compute = staticmethod(substituted)
-
-
-TRIANGULAR_SOLVE: Any = TriangularSolve()
+TRIANGULAR_SOLVE = Primitive(
+    substituted,
+    kind="general",
+    names=("a", "b"),
+    compute=substituted,
+    vjps=(),
+    doc="",
+    samples=None,
+    name="triangular_solve",
+    fresh=True,
+    registered=False,
+)
 
 
 class Factors:

@@ -13,7 +13,7 @@ import numpy as np
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.spec import ArraySpec
 from functad.primitives.arranging.reshape import TRANSPOSE
-from functad.primitives.entry import ENTRIES
+from functad.primitives.entry import ENTRIES, Primitive
 
 _MULTIPLY: Any = ENTRIES[np.multiply]
 _MATMUL: Any = ENTRIES[np.matmul]
@@ -30,27 +30,9 @@ def gram(x: Any, w: Any) -> Any:
     return (x.T * w) @ x
 
 
-class Gram:
-    """The primitive of such products.
-
-    Attributes:
-        name: in lists.
-        compute: looks whether the weights have square roots.
-    """
-
-    multiple = False
-    inner = None
-    owner = None
-    views = None
-    function = None
-    lists = ""
-    kind = "general"
-    dependence = ""
-    name = "gram"
-    compute = staticmethod(gram)
-
-
-GRAM: Any = Gram()
+GRAM = Primitive(
+    gram, kind="general", names=("x", "w"), compute=gram, vjps=(), doc="", samples=None, fresh=True, registered=False
+)
 
 
 def with_grams(expressions: Expressions) -> Expressions:

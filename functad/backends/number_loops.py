@@ -51,7 +51,6 @@ _EXACT: Mapping[Any, str] = {
     QUOTIENT: "{} / {}",
     MENDED: "{0}",
 }
-_GUARDED = (PRODUCT, QUOTIENT, MENDED)
 _FUNCTIONS: Mapping[Any, Callable[..., float]] = {
     ENTRIES[np.sin]: math.sin,
     ENTRIES[np.cos]: math.cos,
@@ -102,7 +101,7 @@ class NumberLoop:
         self.params, self.body = equation.params, equation.params["body"]
         self.numbers: list[_Number] = []
         self.functions: dict[str, Callable[..., float]] = {}
-        self.guarded = any(e.primitive in _GUARDED for e in self.body.equations)
+        self.guarded = any(e.primitive.plain is not None for e in self.body.equations)
         self.parts: dict[int, list[int | str]] = {}
         for slot in range(len(self.body.inputs)):
             names = self.names_of(slot)

@@ -8,33 +8,18 @@ import numpy as np
 
 from functad.backends.blocks import LARGE
 from functad.expressions.expressions import Constant, Equation, Expressions
-from functad.primitives.entry import ENTRIES
+from functad.primitives.entry import ENTRIES, Primitive
 from functad.primitives.indexing.choose import WHERE
 
 _EQUAL, _MULTIPLY = ENTRIES[np.equal], ENTRIES[np.multiply]
 
 
-class Halved:
-    """The primitive that halves an array at some places.
-
-    Attributes:
-        name: in lists.
-        compute: looks for such places first, which takes a tenth of the time of a choice.
-    """
-
-    multiple = False
-    inner = None
-    owner = None
-    views = None
-    function = None
-    lists = ""
-    kind = "general"
-    dependence = ""
-    name = "halved"
-    compute = staticmethod(lambda g, ties: np.where(ties, g * 0.5, g) if ties.any() else g)
+def halved(g: Any, ties: Any) -> Any:
+    """Return an array, halved at some places. To look for such places first takes a tenth of the time of a choice."""
+    return np.where(ties, g * 0.5, g) if ties.any() else g
 
 
-HALVED: Any = Halved()
+HALVED = Primitive(halved, kind="general", names=("g", "ties"), compute=halved, vjps=(), doc="", samples=None, registered=False)
 
 
 def with_rare_ties(expressions: Expressions) -> Expressions:

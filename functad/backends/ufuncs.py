@@ -11,22 +11,7 @@ from functad.expressions.spec import spec_of
 def is_fresh(equation: Equation) -> bool:
     """Say whether the result of an equation is surely a new array, or a number."""
     primitive = equation.primitive
-    if getattr(primitive, "is_native", False):
-        return True
-    if primitive.views or primitive.inner is not None or primitive.multiple or primitive.owner is not None:
-        return False
-    return isinstance(primitive.function, np.ufunc) or primitive.name in (
-        "sum",
-        "mean",
-        "matmul",
-        "euclidean_norm",
-        "spread",
-        "scatter",
-        "product",
-        "quotient",
-        "triangular_solve",
-        "gram",
-    )
+    return primitive.fresh and primitive.owner is None
 
 
 def ufunc_of(equation: Equation, expressions: Expressions) -> np.ufunc | None:
@@ -49,10 +34,6 @@ def makes_numbers(expressions: Expressions) -> bool:
     """Say whether results of shape `()` of a list are surely numbers, and not arrays, where NumPy computes them."""
     wanted = {s for s in expressions.outputs if type(s) is not int or not expressions.specs[s].shape}
     for equation in expressions.equations:
-        primitive = equation.primitive
-        if isinstance(primitive.function, np.ufunc) or primitive.name in _NUMBERS:
+        if equation.primitive.zero_d is False:
             wanted.difference_update(equation.outputs)
     return not wanted
-
-
-_NUMBERS = frozenset(["sum", "mean", "matmul", "einsum", "product", "quotient"])

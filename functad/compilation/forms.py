@@ -15,7 +15,7 @@ from functad.control.branches import COND, SWITCH
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.records import inputs_of, mark_needed, marks_at
 from functad.expressions.spec import ArraySpec, stand_in
-from functad.primitives.zero_d import Form, is_zero_d, marked, returns_scalars, tried
+from functad.primitives.zero_d import Form, is_zero_d, marked, tried
 
 
 class Forms:
@@ -126,7 +126,7 @@ def _makers(expressions: Expressions, slots: Sequence[int]) -> Iterator[Equation
 
 def _follows(equation: Equation) -> bool:
     """Return `True` if a primitive may give arrays of shape `()`."""
-    return not returns_scalars(equation.primitive)
+    return equation.primitive.zero_d is not False
 
 
 def _results(equation: Equation, given: Sequence[Form], expressions: Expressions) -> Sequence[Form]:

@@ -16,8 +16,7 @@ import numpy as np
 
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.spec import ArraySpec
-from functad.primitives.entry import ENTRIES, Primitive
-from functad.primitives.safe import PRODUCT
+from functad.primitives.entry import Primitive
 from functad.transforms.lists import trace
 
 _FLOAT = np.dtype(np.float64)
@@ -139,7 +138,7 @@ def is_constant(name: str) -> bool:
 
 def commutes(primitive: Primitive) -> bool:
     """Say whether the two inputs of a primitive can be exchanged."""
-    return primitive is PRODUCT or primitive in (ENTRIES[np.add], ENTRIES[np.multiply])
+    return primitive.ufunc is np.add or primitive.ufunc is np.multiply
 
 
 def match(node: Node, equation: Equation, made: Mapping[int, Equation], number_of: Callable[[Any], Any]) -> Found | None:

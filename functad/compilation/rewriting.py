@@ -15,6 +15,7 @@ from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.records import inputs_of
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, spec_of
 from functad.primitives.entry import Primitive
+from functad.primitives.safe import MENDED
 from functad.transforms.lists import trace
 
 LARGEST_FOLDED = 2**16
@@ -22,8 +23,6 @@ LARGEST_FOLDED = 2**16
 
 _SMALLEST_FLOAT = 4
 """Bytes of the numbers from which on rewrites may change digits and zeros: half precision overflows too soon."""
-
-_GUARDED = ("product", "quotient", "mended")
 
 _ROUNDS = 8
 """So many rows are applied to one equation after the other at most."""
@@ -219,9 +218,9 @@ class Rewriter:
             return True
         arrays = [s for name, s in found.given.items() if not is_constant(name)]
         producer = self.made.get(arrays[result]) if type(arrays[result]) is int else None
-        return producer is not None and (
-            isinstance(producer.primitive.function, np.ufunc) or producer.primitive.name in _GUARDED
-        )
+        while producer is not None and producer.primitive is MENDED:  # which may give its argument
+            producer = self.made.get(producer.inputs[0])
+        return producer is not None and producer.primitive.zero_d is False
 
     def _known(self, name: str, source: Any, dtype: np.dtype[Any]) -> Any:
         """Give the number or array that an argument is if it is a constant, else its spec."""

@@ -20,8 +20,9 @@ from functad.compilation.scans.shorter import with_shorter_loops
 from functad.control.scan import SCAN
 from functad.expressions.expressions import Equation, Expressions
 from functad.expressions.records import inputs_of, marks_at
-from functad.expressions.spec import ArraySpec, is_inexact, spec_of
+from functad.expressions.spec import ArraySpec, spec_of
 from functad.primitives.indexing.choose import DROPPED, KEPT
+from functad.primitives.safe import passed_on
 from functad.transforms.lists import extract, trace
 
 
@@ -123,7 +124,7 @@ def hides_nan(expressions: Expressions, slots: Sequence[int]) -> bool:
             break
         used.update(inputs_of(e))
         if e.primitive.reads_all and any(seen[s] for s in e.outputs):
-            for place in _passing(e, expressions.specs):
+            for place in passed_on(e, expressions.specs):
                 if type(source := e.inputs[place]) is int:
                     seen[source] = True
     return any(not seen[s] and s in used for s in candidates)
@@ -148,7 +149,7 @@ def _lost(expressions: Expressions, hidden: Sequence[bool], first: int = 0) -> l
                 if is_lost:
                     lose(source)
             continue
-        passing = _passing(e, expressions.specs) if not any(lost[s] for s in e.outputs) else ()
+        passing = passed_on(e, expressions.specs) if not any(lost[s] for s in e.outputs) else ()
         for place, source in enumerate(e.inputs):
             if place not in passing:
                 lose(source)
@@ -165,13 +166,3 @@ def _hidden_in(scan: Equation, lost: Sequence[bool]) -> list[bool]:
             break
         hidden = found
     return hidden
-
-
-def _passing(e: Equation, specs: Sequence[ArraySpec]) -> Sequence[int]:
-    """Return the positions of those inputs of which a NaN makes NaN of all that is computed from it."""
-    primitive = e.primitive
-    if primitive.owner is not None or primitive.inner is not None or not all(is_inexact(specs[s]) for s in e.outputs):
-        return ()
-    if primitive.kind in ("linear", "multilinear"):
-        return range(len(e.inputs))
-    return primitive.passes_nan

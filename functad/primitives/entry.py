@@ -171,8 +171,13 @@ class Primitive(Entry):
             allow a view); empty for no alias. It may be a function of the parameters.
         ordered: `True` if the result, a new array, has C order whenever all array arguments (for `writes`: the first) have C
             order. Results of elementwise functions always do.
-        zero_d: `zero_d(params)` returns `True` if results of shape `()` are arrays, `False` if they are scalars. `None`: ufuncs
-            and reductions return scalars, and other primitives are tried on samples (see `functad.primitives.zero_d`).
+        ufunc: the ufunc that computes the same elements if no NaN occurs, such as `np.multiply` for products in which an exact
+            zero wins; else `None`. Default: the function, if it is a ufunc.
+        zero_d: `True` if results of shape `()` are arrays, `False` if they are scalars, or a function of the parameters that
+            returns one of these. Default: `False` for ufuncs and reductions, else `None`: the primitive is tried on samples
+            (see `functad.primitives.zero_d`).
+        fresh: `True` if the result is always a new array or a scalar, which never shares memory with an argument. Default:
+            `True` for ufuncs and reductions.
         finite: `True` if results are finite for finite arguments, except for overflow in sums and products. Default: `False`
             for elementwise functions with second derivatives, `True` for all others.
         passes_nan: positions of arguments. A NaN element of such an argument makes each result NaN that is computed from it.
@@ -225,7 +230,9 @@ class Primitive(Entry):
     broadcasts: bool = False
     views: str | Callable[[Any], str] = ""
     ordered: bool = False
-    zero_d: Callable[[Any], bool] | None = None
+    ufunc: np.ufunc | None = None
+    zero_d: bool | Callable[[Any], bool] | None = None
+    fresh: bool = False
     finite: bool
     passes_nan: tuple[int, ...] = ()
     reads_all: bool = True
@@ -283,8 +290,12 @@ class Primitive(Entry):
         vars(self).update(kind=kind, names=tuple(names), compute=compute, vjps=vjps, partial=partial)
         vars(self).update(reverse_plans=Plans(), forward_plans=Plans(), spec=self.spec_by_stand_in)
         traits.setdefault("finite", kind != "elementwise" or traits.get("curvature") in ("none", "product"))
-        is_unary = kind == "elementwise" and type(function) is np.ufunc and function.nin == 1
-        traits.setdefault("passes_nan", (0,) if is_unary else ())
+        if isinstance(function, np.ufunc):
+            traits.setdefault("ufunc", function)
+            if kind == "elementwise" and function.nin == 1:
+                traits.setdefault("passes_nan", (0,))
+        if reduces is not None or "ufunc" in traits:
+            traits = {"fresh": True, "zero_d": False, **traits}
         vars(self).update({trait: value for trait, value in traits.items() if value is not None})
         if internal:
             INTERNAL.append(self)

@@ -10,13 +10,13 @@ found, and when a call is recorded: programs without NaN do not pay for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
 
-from functad.expressions.spec import PLAIN, spec_of
+from functad.expressions.spec import PLAIN, ArraySpec, is_inexact, spec_of
 from functad.primitives.batching import Params, Values, Which, aligned, spread_out
 from functad.primitives.entry import Primitive
 from functad.primitives.kinds import elementwise, ufunc_spec
@@ -147,6 +147,7 @@ PRODUCT = elementwise(
     lambda g, x: product(g, x),
     operator=_product,
     spec=ufunc_spec(np.multiply, keeps_weak=True),
+    ufunc=np.multiply,
     doc="d(x y) = y dx + x dy, where an exact zero wins over infinity and NaN",
     internal=True,
     curvature="product",
@@ -160,6 +161,7 @@ QUOTIENT = elementwise(
     lambda g, y, out: -product(g, quotient(out, y)),
     operator=_quotient,
     spec=ufunc_spec(np.divide, keeps_weak=True),
+    ufunc=np.divide,
     domain=((-2.0, 2.0), (0.5, 2.0)),
     doc="d(x / y) = dx / y - x / y^2 dy, where a numerator of exactly zero wins",
     internal=True,
@@ -191,3 +193,11 @@ MENDED = elementwise(
     passes_nan=(0, 1),  # x was computed from y, so NaN of y is in x
     plain=lambda x, y: x,
 )
+
+
+def passed_on(equation: Any, specs: Sequence[ArraySpec]) -> Sequence[int]:
+    """Return the positions of those inputs of an equation of which a NaN makes NaN of each result computed from it."""
+    primitive = equation.primitive
+    if primitive.owner is not None or primitive.inner is not None or not all(is_inexact(specs[s]) for s in equation.outputs):
+        return ()
+    return range(len(equation.inputs)) if primitive.kind in ("linear", "multilinear") else primitive.passes_nan

@@ -17,17 +17,6 @@ from functad.primitives.entry import ENTRIES, INTERNAL, Primitive
 Form = bool | None
 """`True` for an array of shape `()`, `False` for a scalar, `None` if unknown."""
 
-REDUCING = frozenset(
-    {"sum", "prod", "max", "min", "amax", "amin", "mean", "any", "all", "dot", "matmul", "vdot", "einsum", "inner"}
-)
-"""Names of primitives that return scalars. Computing them on large samples would be slow."""
-
-
-def returns_scalars(primitive: Any) -> bool:
-    """Return `True` if all results of shape `()` of a primitive are scalars."""
-    ufunc_or_reduction = type(primitive.function) is np.ufunc or primitive.name in REDUCING
-    return ufunc_or_reduction and primitive.inner is None
-
 
 def tried(primitive: Any, samples: Sequence[Any], params: Any) -> list[Form]:
     """Return the forms of the results of a primitive, computed from samples. User functions are not called."""
@@ -57,9 +46,8 @@ def _zeros(sample: Any) -> Any:
 
 def form_by_entry(primitive: Any, params: Any) -> Form:
     """Return the form of the only result of a primitive if its entry determines it; `None` if it depends on the arguments."""
-    if returns_scalars(primitive):
-        return False
-    return None if primitive.zero_d is None else primitive.zero_d(params)
+    found: Form = primitive.zero_d(params) if callable(primitive.zero_d) else primitive.zero_d
+    return found
 
 
 def with_forms(primitive: Primitive, out: Any, given: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -76,15 +64,15 @@ def with_forms(primitive: Primitive, out: Any, given: Sequence[Any], params: dic
     params : dict
         The parameters.
     """
-    if not primitive.multiple and (out.shape or type(primitive.function) is np.ufunc):
+    if not primitive.multiple and (out.shape or primitive.zero_d is False):
         return out  # the common case
     results = out if primitive.multiple else (out,)
-    if all(spec.shape or spec.weak for spec in results) or returns_scalars(primitive):
+    if all(spec.shape or spec.weak for spec in results) or primitive.zero_d is False:
         return out
     if primitive.inner is not None:
         forms = [spec.zero_d for spec in primitive.inner.results]
     elif primitive.zero_d is not None:
-        forms = [primitive.zero_d(params)]
+        forms = [form_by_entry(primitive, params)]
     elif primitive.lists:
         forms = _of_lists(primitive.lists, given, params)
     else:

@@ -20,11 +20,9 @@ import numpy as np
 from functad.errors import InputError, StructureError
 from functad.expressions.spec import dtype_of, shape_of
 from functad.places import call_of, here, name_of
-from functad.primitives.elementwise.arithmetic import DIVIDE, MULTIPLY
 from functad.primitives.entry import Primitive
 from functad.primitives.kinds import forward_plan
 from functad.primitives.plan import Plan
-from functad.primitives.safe import PRODUCT, QUOTIENT
 from functad.tracing.ownership import hold_input, own_results
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import Recorded, Recorder, alike, bare
@@ -128,9 +126,9 @@ class _Call(NamedTuple):
             return []
         if is_linear(self.plan) and self.plan.push is not None:
             return self._linear(order)
-        if self.primitive in (MULTIPLY, PRODUCT) or self.primitive.kind == "multilinear":
+        if self.primitive.ufunc is np.multiply or self.primitive.kind == "multilinear":
             return self._product(order)
-        if self.primitive in (DIVIDE, QUOTIENT):
+        if self.primitive.ufunc is np.divide:
             return self._quotient(order)
         return self._by_rule(order)
 

@@ -19,6 +19,7 @@ from functad.backends.native.step import Step
 from functad.backends.numpy_source import NumpyProgram
 from functad.backends.refusals import RefusedError
 from functad.expressions.expressions import Constant, Equation, Expressions
+from functad.primitives.entry import Primitive
 
 
 class LlvmProgram:
@@ -117,25 +118,30 @@ class LlvmProgram:
         return {step.name: step.caller(self._native[step.name]) for step in self._steps}
 
 
-class NativeCall:
+class NativeCall(Primitive):
     """A native function in the place of a primitive.
 
-    Attributes:
+    Args:
         name: of the function.
         compute: the function.
     """
 
-    multiple = True
     is_native = True
-    inner = None
-    owner = None
-    views = None
-    lists = ""
 
     def __init__(self, name: str, compute: Any) -> None:
-        self.name = name
-        self.compute = compute
-        self.function = compute
+        super().__init__(
+            compute,
+            name=name,
+            kind="general",
+            names=(),
+            compute=compute,
+            vjps=(),
+            doc="",
+            samples=None,
+            multiple=True,
+            fresh=True,
+            registered=False,
+        )
 
     def __call__(self, *arrays: Any) -> Any:
         """Compute; a loop that NumPy runs calls what is in its step."""
@@ -144,7 +150,7 @@ class NativeCall:
 
 def _call(step: Step, function: Any) -> Equation:
     """Return the equation that calls a native function."""
-    call: Any = NativeCall(step.name, function)
+    call = NativeCall(step.name, function)
     return Equation(call, tuple([p.source for p in step.inputs]), {}, tuple(step.results))
 
 

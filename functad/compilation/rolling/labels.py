@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,13 +13,6 @@ from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, is_array, spec_o
 from functad.primitives.entry import Primitive
 from functad.primitives.indexing.read import GETITEM
 from functad.primitives.indexing.write import WRITE
-from functad.primitives.safe import PRODUCT, QUOTIENT
-
-_PROMOTING = frozenset({
-    np.add, np.subtract, np.multiply, np.divide, np.power, np.maximum, np.minimum, np.fmax, np.fmin, np.hypot, np.arctan2,
-    np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal, PRODUCT.function, QUOTIENT.function,
-})  # fmt: skip
-"""Functions of two arguments, both of which are converted to one dtype."""
 
 Indices = tuple[int, ...]
 
@@ -88,7 +82,7 @@ class Labelled:
     def _key(self, number: int, equation: Equation, own: list[int]) -> Any:
         primitive, params = equation.primitive, equation.params
         made = tuple([self._slots[s] for s in equation.outputs])
-        if is_plain(primitive):
+        if primitive.ufunc is not None:  # a constant among the arguments may as well be an unknown value
             given = tuple([self._slots[s] if s >= 0 else self._spec(spec_of(self.constants[-1 - s].value)) for s in own])
             if len(given) == 2:
                 given = self.operands(primitive, given)
@@ -110,7 +104,7 @@ class Labelled:
 
     def operands(self, primitive: Primitive, given: tuple[int, ...]) -> tuple[int, ...]:
         """Return the specs of two operands as the function converts them: a Python number takes the dtype of the other."""
-        if primitive.function not in _PROMOTING:
+        if primitive.ufunc is None or not _promotes(primitive.ufunc):
             return given
         found = self._operands.get(given)
         if found is None:
@@ -133,14 +127,17 @@ def beside(spec: ArraySpec, other: ArraySpec) -> ArraySpec:
 def acting(equation: Equation, specs: Sequence[ArraySpec]) -> list[ArraySpec]:
     """Return for each input of an equation the spec of a value that can stand in its place."""
     given = [specs[s] if not isinstance(s, Constant) else spec_of(s.value) for s in equation.inputs]
-    if len(given) == 2 and equation.primitive.function in _PROMOTING:
+    ufunc = equation.primitive.ufunc
+    if ufunc is not None and _promotes(ufunc):
         return [beside(*given), beside(*given[::-1])]
     return given
 
 
-def is_plain(primitive: Primitive) -> bool:
-    """Say whether a constant among the arguments of a primitive can as well be a value that is not known before."""
-    return isinstance(primitive.function, np.ufunc) or primitive is PRODUCT or primitive is QUOTIENT
+@functools.cache
+def _promotes(ufunc: np.ufunc) -> bool:
+    """Return `True` if a ufunc converts both of its operands to one dtype."""
+    loops = [loop for loop in ufunc.types if not set(loop) & set("mMO")]
+    return ufunc.nin == 2 and {loop[0] == loop[1] for loop in loops} == {True}
 
 
 def taken_apart(index: Any) -> tuple[Any, Indices]:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.primitives.entry import ENTRIES
 from functad.primitives.indexing.index_parts import holds_tensors, plain_index
 from functad.primitives.indexing.read import gather
 from functad.primitives.operands import is_traced
@@ -21,9 +22,6 @@ from functad.trees.structure import flatten
 
 WITHIN_BATCH: ContextVar[bool] = context_variable("within_batch", default=False)
 """`True` while a function runs under `vmap`, at any depth. Only there can the values of index Tensors be unknown."""
-
-_WRITES = frozenset({np.copyto, np.fill_diagonal, np.place, np.put, np.put_along_axis, np.putmask})
-"""Functions that write into their first argument and raise an error if they would write a Tensor into a plain array."""
 
 
 class IndexableArray(np.ndarray[Any, Any]):
@@ -45,7 +43,8 @@ class IndexableArray(np.ndarray[Any, Any]):
         leaves, structure = flatten((args, kwargs))
         tensor = next((leaf for leaf in leaves if is_traced(leaf)), None)
         args, kwargs = structure.unflatten(list(map(as_plain, leaves)))
-        if tensor is None or function in _WRITES:
+        writes = function in ENTRIES and ENTRIES[function].in_place  # raises an error if it would write a Tensor
+        if tensor is None or writes:
             return indexable(function(*args, **kwargs))
         types = {type(tensor)} | {kind for kind in types if kind is not IndexableArray}
         return tensor.__array_function__(function, types, args, kwargs)

@@ -167,6 +167,7 @@ SCATTER = linear(
     internal=True,
     doc="zeros to which pieces are added; the transpose of reading by index",
     batch=_scatter_batch,
+    fresh=True,
     dependence="scatter",
 )
 

@@ -145,6 +145,7 @@ def einsum_of(count: int) -> Primitive:
         internal=True,
         doc="linear in each operand",
         views="always" if count == 1 else "",  # transposes and diagonals
+        zero_d=False,
         batch=_einsum_batch,
         dependence="einsum",
     )
@@ -205,6 +206,7 @@ SPREAD = linear(
     internal=True,
     doc="lays an array on a diagonal of zeros; the transpose of reading the diagonal",
     batch=_spread_batch,
+    fresh=True,
     dependence="moved",
 )
 

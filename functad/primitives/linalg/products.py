@@ -211,6 +211,7 @@ DOT = multilinear(
     front=dot,
     batch=_dot_batch,
     ordered=True,
+    zero_d=False,
     dependence="dot",
 )
 

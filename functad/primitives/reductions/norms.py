@@ -54,6 +54,7 @@ EUCLIDEAN = general(
     internal=True,
     doc="d|x| = Re(sum(conj(x) dx)) / |x|; 0 where |x| = 0",
     batch=along_axes,
+    fresh=True,
     dependence="reduction",
 )  # fmt: skip
 

@@ -275,6 +275,8 @@ MEAN: Primitive = linear(
     front=mean,
     batch=along_axes,
     ordered=True,
+    zero_d=False,
+    fresh=True,
     pushes=(lambda t, a_layout, axis, keepdims: MEAN(t, axis=axis, keepdims=keepdims),),
     dependence="reduction",
 )
@@ -387,6 +389,8 @@ def _enter_truth(function: Any, ufunc: np.ufunc) -> Primitive:
         doc="the result is boolean",
         front=front,
         batch=along_axes,
+        zero_d=False,
+        fresh=True,
     )
     return entry
 

@@ -12,8 +12,6 @@ from functad.expressions.spec import PLAIN, PYTHON_SCALARS, ArraySpec, dtype_of,
 from functad.places import call_of, here, line_of
 from functad.primitives.indexing.read import as_number
 from functad.primitives.operands import all_examples, foreign_rules, strong
-from functad.primitives.reductions.sums import SUM
-from functad.primitives.safe import PRODUCT, QUOTIENT
 from functad.tracing.traces.base import Recorded, Recorder
 from functad.tracing.traces.equations import AbstractRecorder
 from functad.transforms.calling.selection import Selection
@@ -165,7 +163,7 @@ def scalar_derivative(derivative: Any) -> Any:
 
 
 def _made_as_number(tensor: Any) -> bool:
-    """Return `True` if the equation of a value of shape `()` always returns a NumPy scalar: ufunc, sum, product, loop."""
+    """Return `True` if the equation of a value of shape `()` always returns a NumPy scalar, as ufuncs and sums do."""
     while isinstance(tensor.below, Recorded):
         tensor = tensor.below
     if type(tensor.recorder) is not AbstractRecorder:
@@ -176,4 +174,4 @@ def _made_as_number(tensor: Any) -> bool:
     primitive = made.primitive
     if primitive.lists:  # a carry that starts as an array of shape () stays an array
         return not tensor.below.zero_d
-    return isinstance(primitive.function, np.ufunc) or primitive in (PRODUCT, QUOTIENT, SUM)
+    return primitive.zero_d is False

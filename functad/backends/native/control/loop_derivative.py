@@ -21,31 +21,13 @@ from functad.control.equation import part
 from functad.control.step_derivative import loop_derivative
 from functad.expressions.expressions import Equation, Expressions
 from functad.expressions.spec import ArraySpec
+from functad.primitives.entry import Primitive
 
 FIRST = 64
 """So many steps have a place on a stack at first."""
 
 ALIGNMENT = 64
 """Bytes of the largest vectors."""
-
-
-class Backward:
-    """The primitive of a backward pass as native code has it.
-
-    Attributes:
-        name: in lists.
-    """
-
-    multiple = True
-    inner = None
-    owner = None
-    views = None
-    function = None
-    lists = "loop"
-    name = "while_loop_vjp"
-
-
-WHILE_BACKWARD: Any = Backward()
 
 
 def native_backward(equation: Equation) -> Equation | None:
@@ -61,6 +43,21 @@ def native_backward(equation: Equation) -> Equation | None:
     lists = {"cond": params["cond"], "body": found.forward, "backward": found.backward}
     own = {**lists, "carries": params["carries"], "leaves": found.leaves, "order": found.order}
     return Equation(WHILE_BACKWARD, equation.inputs, own, equation.outputs)
+
+
+WHILE_BACKWARD = Primitive(
+    native_backward,
+    kind="general",
+    names=(),
+    compute=native_backward,
+    vjps=(),
+    doc="the backward pass of `while_loop` as native code has it",
+    samples=None,
+    name="while_loop_vjp",
+    multiple=True,
+    lists="loop",
+    registered=False,
+)
 
 
 class Stack:

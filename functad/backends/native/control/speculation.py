@@ -18,23 +18,13 @@ from functad.backends.native.code import REALS, Code, Index
 from functad.backends.native.plan import TINY, is_native
 from functad.backends.native.writer import Writer
 from functad.expressions.expressions import Equation, Expressions
+from functad.expressions.spec import ArraySpec
 from functad.primitives.elementwise.arithmetic import DIVIDE
 from functad.primitives.entry import ENTRIES
-from functad.primitives.indexing.choose import DROPPED, KEPT, WHERE
-from functad.primitives.safe import MENDED, PRODUCT, QUOTIENT
+from functad.primitives.safe import MENDED, PRODUCT, QUOTIENT, passed_on
 
 FEWEST = 4
 """With fewer guards a second loop is not worth the time to compile it."""
-
-PASSING = frozenset(
-    {"add", "subtract", "multiply", "divide", "negative", "positive", "square", "sqrt", "reciprocal", "exp", "expm1", "log",
-     "log1p", "sin", "cos", "tan", "sinh", "cosh", "tanh", "absolute", "product", "quotient", "sum", "getitem", "scatter",
-     "reshape", "transpose", "broadcast_to", "concatenate", "stack", "copy", "matmul", "dot", "outer", "sum_of_products"}
-)  # fmt: skip
-"""Names of primitives whose results are NaN where an operand that they follow from is."""
-
-CHOOSING = {WHERE: 0, KEPT: 1, DROPPED: 1}
-"""Primitives that choose by an operand, and its position."""
 
 
 def without_guards(body: Expressions, carries: int) -> Expressions | None:
@@ -76,18 +66,13 @@ def _pass_on(body: Expressions, carries: int, guards: Sequence[Equation]) -> boo
         for e in body.equations:
             if any(s in behind for s in e.inputs if type(s) is int):
                 behind.update(e.outputs)
-    return all(_passes(e, behind) for e in body.equations)
+    return all(_passes(e, behind, body.specs) for e in body.equations)
 
 
-def _passes(equation: Equation, behind: set[int]) -> bool:
+def _passes(equation: Equation, behind: set[int], specs: Sequence[ArraySpec]) -> bool:
     """Say whether an equation passes NaN on that comes from behind guards."""
-    primitive = equation.primitive
-    reading = [type(s) is int and s in behind for s in equation.inputs]
-    if not any(reading) or primitive is MENDED:
-        return True
-    if primitive in CHOOSING:
-        return not reading[CHOOSING[primitive]]
-    return primitive.name in PASSING
+    passed = passed_on(equation, specs)
+    return all(place in passed for place, s in enumerate(equation.inputs) if type(s) is int and s in behind)
 
 
 def met_nan(writer: Writer, arrays: Sequence[Memory]) -> Value:
