@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-import numpy as np
-
 from functad.expressions.expressions import Equation, Expressions
 from functad.expressions.records import inputs_of
-from functad.primitives.elementwise.conversion import ASTYPE, ASTYPE_INTEGER, COPY
 from functad.primitives.entry import Primitive
-from functad.primitives.safe import PRODUCT, QUOTIENT
 
 _SMALL = 4096
 """Bytes up to which a value is kept: to compute it again takes longer than to have it."""
@@ -18,13 +14,8 @@ _SMALL = 4096
 _LONGEST = 8
 """So many equations are computed again for one value at most."""
 
-_CHEAP = frozenset(
-    [
-        np.add, np.subtract, np.multiply, np.divide, np.negative, np.positive, np.absolute, np.sign, np.square, np.maximum,
-        np.minimum, np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal, np.logical_and, np.logical_or,
-        np.logical_not, np.bitwise_and, np.bitwise_or, np.invert,
-    ]
-)  # fmt: skip
+_CHEAP = 4.0
+"""Additions for each element up to which computing a value again takes hardly longer than reading it."""
 
 
 def _is_view(primitive: Primitive) -> bool:
@@ -32,11 +23,7 @@ def _is_view(primitive: Primitive) -> bool:
 
 
 def _is_cheap(primitive: Primitive) -> bool:
-    """Say whether to compute a value again takes hardly longer than to read it: views, and arithmetic without functions."""
-    if primitive in (ASTYPE, ASTYPE_INTEGER, COPY, PRODUCT, QUOTIENT) or primitive.views:
-        return True
-    function = primitive.function
-    return function is np.where or (isinstance(function, np.ufunc) and function in _CHEAP)
+    return bool(primitive.views) or primitive.cost <= _CHEAP
 
 
 def worth_keeping(whole: Expressions, wanted: Iterable[int], given: int) -> list[int]:

@@ -180,6 +180,8 @@ class Primitive(Entry):
             `True` for ufuncs and reductions.
         finite: `True` if results are finite for finite arguments, except for overflow in sums and products. Default: `False`
             for elementwise functions with second derivatives, `True` for all others.
+        cost: the time to compute one element of the result, in additions. Default: 1 for elementwise functions without second
+            derivatives, products, and ufuncs with derivative zero; 20 for all others.
         passes_nan: positions of arguments. A NaN element of such an argument makes each result NaN that is computed from it.
             Default: the only argument of a ufunc; `linear` and `multilinear` primitives pass the NaN of all arguments.
         reads_all: `True` if each element of these arguments is used in some result.
@@ -234,6 +236,7 @@ class Primitive(Entry):
     zero_d: bool | Callable[[Any], bool] | None = None
     fresh: bool = False
     finite: bool
+    cost: float = 20.0
     passes_nan: tuple[int, ...] = ()
     reads_all: bool = True
     plain: Callable[..., Any] | None = None
@@ -289,7 +292,9 @@ class Primitive(Entry):
         partial = any(isinstance(rule, UnknownRule) for rule in vjps)
         vars(self).update(kind=kind, names=tuple(names), compute=compute, vjps=vjps, partial=partial)
         vars(self).update(reverse_plans=Plans(), forward_plans=Plans(), spec=self.spec_by_stand_in)
+        is_simple = kind == "elementwise" and traits.get("curvature") in ("none", "none of reals", "product")
         traits.setdefault("finite", kind != "elementwise" or traits.get("curvature") in ("none", "product"))
+        traits.setdefault("cost", 1.0 if is_simple or (kind == "constant" and isinstance(function, np.ufunc)) else 20.0)
         if isinstance(function, np.ufunc):
             traits.setdefault("ufunc", function)
             if kind == "elementwise" and function.nin == 1:

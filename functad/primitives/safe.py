@@ -166,6 +166,7 @@ QUOTIENT = elementwise(
     doc="d(x / y) = dx / y - x / y^2 dy, where a numerator of exactly zero wins",
     internal=True,
     curvature="quotient",
+    cost=4.0,
     passes_nan=(0, 1),
     plain=lambda x, y: x / y,
 )

@@ -39,6 +39,7 @@ class Elementary(NamedTuple):
         quick: the value where `beyond` is not true.
         beyond: whether the quick formula does not hold.
         native: the forms that are computed in the precision of the arguments, without a detour through float64.
+        brief: `True` if it takes a few instructions, which are written in place of a call.
     """
 
     formula: Callable[..., Value]
@@ -46,6 +47,7 @@ class Elementary(NamedTuple):
     quick: Callable[..., Value] | None = None
     beyond: Callable[..., Value] | None = None
     native: tuple[str, ...] = ()
+    brief: bool = False
 
 
 def _angle(formula: Callable[..., Value], quick: Callable[..., Value]) -> Elementary:
@@ -54,6 +56,10 @@ def _angle(formula: Callable[..., Value], quick: Callable[..., Value]) -> Elemen
 
 def _division(formula: Callable[..., Value], quick: Callable[..., Value]) -> Elementary:
     return Elementary(formula, 2, quick, rounding.has_large_quotient)
+
+
+def _brief(formula: Callable[..., Value], arguments: int = 1) -> Elementary:
+    return Elementary(formula, arguments, native=FORMS, brief=True)
 
 
 ELEMENTARY: dict[str, Elementary] = {
@@ -88,24 +94,24 @@ ELEMENTARY: dict[str, Elementary] = {
     "power": Elementary(powers.power, 2),
     "cbrt": Elementary(powers.cbrt),
     "hypot": Elementary(powers.hypot, 2),
-    "sqrt": Elementary(powers.sqrt, native=FORMS),
-    "square": Elementary(powers.square, native=FORMS),
-    "reciprocal": Elementary(powers.reciprocal, native=FORMS),
-    "floor": Elementary(rounding.floor, native=FORMS),
-    "ceil": Elementary(rounding.ceil, native=FORMS),
-    "trunc": Elementary(rounding.trunc, native=FORMS),
-    "rint": Elementary(rounding.rint, native=FORMS),
+    "sqrt": _brief(powers.sqrt),
+    "square": _brief(powers.square),
+    "reciprocal": _brief(powers.reciprocal),
+    "floor": _brief(rounding.floor),
+    "ceil": _brief(rounding.ceil),
+    "trunc": _brief(rounding.trunc),
+    "rint": _brief(rounding.rint),
     "fmod": _division(rounding.fmod, rounding.fmod_of_moderate),
     "remainder": _division(rounding.remainder, rounding.remainder_of_moderate),
     "floor_divide": _division(rounding.floor_divide, rounding.floor_divide_of_moderate),
-    "absolute": Elementary(rounding.absolute, native=FORMS),
-    "sign": Elementary(rounding.sign, native=FORMS),
-    "copysign": Elementary(rounding.copysign, 2, native=FORMS),
-    "maximum": Elementary(rounding.maximum, 2, native=FORMS),
-    "minimum": Elementary(rounding.minimum, 2, native=FORMS),
-    "fmax": Elementary(rounding.fmax, 2, native=FORMS),
-    "fmin": Elementary(rounding.fmin, 2, native=FORMS),
-    "heaviside": Elementary(rounding.heaviside, 2, native=FORMS),
+    "absolute": _brief(rounding.absolute),
+    "sign": _brief(rounding.sign),
+    "copysign": _brief(rounding.copysign, 2),
+    "maximum": _brief(rounding.maximum, 2),
+    "minimum": _brief(rounding.minimum, 2),
+    "fmax": _brief(rounding.fmax, 2),
+    "fmin": _brief(rounding.fmin, 2),
+    "heaviside": _brief(rounding.heaviside, 2),
 }
 """All functions by name."""
 

@@ -29,12 +29,6 @@ SIZES = {"double": 8, "float": 4, "i64": 8, "i32": 4, "i1": 1}
 
 REALS = ("double", "float")
 
-BRIEF = frozenset(
-    {"sqrt", "square", "reciprocal", "floor", "ceil", "trunc", "rint", "absolute", "sign", "copysign", "maximum", "minimum",
-     "fmax", "fmin", "heaviside"}
-)  # fmt: skip
-"""Functions of a few instructions."""
-
 MOST_TOUCHED = 200
 """LLVM compares each reading and writing of memory with those before it: with so many at most, else time is quadratic."""
 
@@ -166,7 +160,7 @@ class Code(Body):
         kind = arguments[0].kind
         row = ELEMENTARY[name]
         given = ", ".join(f"{kind} {x.name}" for x in arguments)
-        if not self.loops and name not in BRIEF:
+        if not self.loops and not row.brief:
             parts = [declared(name, kind)]
             self.called[parts[0].symbol] = name, kind
         elif row.quick is not None and self.quick:
@@ -177,7 +171,7 @@ class Code(Body):
             parts = [definition(name, kind, fused=self.fused, form="quick")]
         else:
             parts = [definition(name, kind, fused=self.fused)]
-            self.long_functions += name not in BRIEF
+            self.long_functions += not row.brief
         for part in parts:
             self.definitions[part.symbol] = part
         return self.emit(f"call {kind} {parts[-1].symbol}({given})", kind)

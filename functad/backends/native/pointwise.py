@@ -10,7 +10,7 @@ import numpy as np
 
 from functad.backends.llvm.elementary import ELEMENTARY
 from functad.backends.llvm.values import BITS, Value, where
-from functad.backends.native.code import BRIEF, KINDS, REALS, Code
+from functad.backends.native.code import KINDS, REALS, Code
 from functad.backends.native.lowering import Lowered, Pointwise, row
 from functad.expressions.expressions import Constant, Equation
 from functad.expressions.spec import ArraySpec
@@ -29,8 +29,6 @@ PYTHON = {"i": int, "f": float, "c": complex}
 
 NAMES = {"psi": "digamma"}
 """Functions of SciPy that have another name here."""
-
-COSTS = {"xlogy": 20.0, "xlog1py": 20.0, "divide": 4.0, "sqrt": 5.0, "reciprocal": 4.0}
 
 
 def dtypes_of(ufunc: np.ufunc, specs: Sequence[ArraySpec]) -> list[np.dtype[Any]] | None:
@@ -206,18 +204,13 @@ def ufunc_row(equation: Equation, given: Sequence[ArraySpec], results: Sequence[
     if name in COMPARISONS and kinds[0] == "i1":
         kinds = ["i64"] * 2
     known = ELEMENTARY.get(NAMES.get(name, name))
-    return Pointwise(kinds, KINDS[dtypes[-1]], formula, cost_of(name), known is not None and known.quick is not None)
+    return Pointwise(kinds, KINDS[dtypes[-1]], formula, equation.primitive.cost, known is not None and known.quick is not None)
 
 
 def has_formula(ufunc: np.ufunc) -> bool:
     """Say whether a ufunc of real numbers, integers or truth values has a formula."""
     name = ufunc.__name__
     return name == "power" or any(_formula(name, [kind] * ufunc.nin) is not None for kind in KINDS.values())
-
-
-def cost_of(name: str) -> float:
-    """Return about how many additions a ufunc takes as long as."""
-    return COSTS.get(name, 1.0 if name in FORMULAS or name in BRIEF else 20.0)
 
 
 def _power(equation: Equation, kinds: Sequence[str], result: str) -> Lowered | None:
@@ -285,13 +278,13 @@ def _softmax_first(equation: Equation, given: Sequence[ArraySpec], results: Sequ
         difference = where(difference.is_nan() & x.equals(y), 0.0, difference)
         return 1.0 / (code.function("exp", difference) + 1.0)
 
-    return Pointwise(_kinds(given, results[0]), kind, formula, cost_of("exp"), ELEMENTARY["exp"].quick is not None)
+    return Pointwise(_kinds(given, results[0]), kind, formula, equation.primitive.cost, ELEMENTARY["exp"].quick is not None)
 
 
 @row(ROOT)
 def _root(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
     kind = KINDS[results[0].dtype]
-    return Pointwise([kind], kind, lambda code, x: x.sqrt(), COSTS["sqrt"]) if kind in REALS else None
+    return Pointwise([kind], kind, lambda code, x: x.sqrt(), equation.primitive.cost) if kind in REALS else None
 
 
 @row(MENDED)

@@ -65,6 +65,7 @@ DIVIDE = elementwise(
     doc="d(x / y) = dx / y - x / y^2 dy; zero where the cotangent is exactly zero",
     curvature="quotient",
     passes_nan=(0, 1),
+    cost=4.0,
 )
 NEGATIVE = elementwise(np.negative, lambda g: -g, operator=operator.neg, doc="d(-x) = -dx", curvature="none")
 POSITIVE = elementwise(np.positive, lambda g: g, operator=operator.pos, doc="d(+x) = dx", curvature="none")
@@ -103,12 +104,13 @@ FLOAT_POWER = elementwise(
     domain=(_AWAY_FROM_ZERO, (-2.0, 2.0)),
     doc="as power, in double precision at least",
 )
-SQUARE = elementwise(np.square, lambda g, x: (x + x) * g, doc="d(x^2) = 2 x dx", finite=True)
+SQUARE = elementwise(np.square, lambda g, x: (x + x) * g, doc="d(x^2) = 2 x dx", finite=True, cost=1.0)
 RECIPROCAL = elementwise(
     np.reciprocal,
     lambda g, out: -product(product(g, out), out),
     domain=(_AWAY_FROM_ZERO,),
     doc="d(1/x) = -dx / x^2; zero where the cotangent is exactly zero",
+    cost=4.0,
 )
 REMAINDER = elementwise(
     np.remainder,
@@ -121,6 +123,7 @@ REMAINDER = elementwise(
     finite=False,
     linear_by=lambda params: (),
     curvature="none",
+    cost=20.0,
 )
 FMOD = elementwise(
     np.fmod,
@@ -132,6 +135,7 @@ FMOD = elementwise(
     finite=False,
     linear_by=lambda params: (),
     curvature="none",
+    cost=20.0,
 )
 ABSOLUTE = elementwise(
     np.absolute,

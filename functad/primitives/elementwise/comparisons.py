@@ -28,8 +28,9 @@ def _logical(function: np.ufunc, shortcut: Any = None) -> Primitive:
     return constant(function, doc=_LOGICAL, operator=shortcut, samples=_ONE if function.nin == 1 else _TWO)
 
 
-def _step(function: np.ufunc, shortcut: Any = None) -> Primitive:
-    return constant(function, doc=_STEP, operator=shortcut, samples=_ONE if function.nin == 1 else _TWO, complex=False)
+def _step(function: np.ufunc, shortcut: Any = None, **traits: Any) -> Primitive:
+    samples = _ONE if function.nin == 1 else _TWO
+    return constant(function, doc=_STEP, operator=shortcut, samples=samples, complex=False, **traits)
 
 
 def _floor_divide(x: Any, y: Any) -> Any:
@@ -39,9 +40,10 @@ def _floor_divide(x: Any, y: Any) -> Any:
         return np.floor_divide(x, y).item()
 
 
-def _of_integers(function: np.ufunc, shortcut: Any = None) -> Primitive:
+def _of_integers(function: np.ufunc, shortcut: Any = None, **traits: Any) -> Primitive:
     samples: Samples = lambda array: [((np.array([1, 2, 6]),) * function.nin, {})]  # noqa: E731
-    return constant(function, doc="integers have no derivative", operator=shortcut, samples=samples, complex=False)
+    doc = "integers have no derivative"
+    return constant(function, doc=doc, operator=shortcut, samples=samples, complex=False, **traits)
 
 
 LESS = _logical(np.less, operator.lt)
@@ -69,7 +71,7 @@ def _enter_infinity(function: Any) -> None:
 _enter_infinity(np.isposinf)
 _enter_infinity(np.isneginf)
 
-FLOOR_DIVIDE = _step(np.floor_divide, _floor_divide)
+FLOOR_DIVIDE = _step(np.floor_divide, _floor_divide, cost=20.0)
 for _function in (np.floor, np.ceil, np.trunc, np.rint):
     _step(_function)
 
@@ -110,6 +112,7 @@ HEAVISIDE = elementwise(
         ((array(3), array(3)), {}), ((array(2, 1), array(3)), {}), ((np.array([0, 1, 0], np.int8), array(3)), {}),
     ],
     doc="d heaviside(x, h) = dh where x is 0, else 0: the step of x is cut",
+    cost=1.0,
     linear_by=lambda params: (),
 )  # fmt: skip
 NEXTAFTER = elementwise(
@@ -124,8 +127,9 @@ BITWISE_XOR = _of_integers(np.bitwise_xor, operator.xor)
 LEFT_SHIFT = _of_integers(np.left_shift, operator.lshift)
 RIGHT_SHIFT = _of_integers(np.right_shift, operator.rshift)
 INVERT = _of_integers(np.invert, operator.invert)
-for _function in (np.gcd, np.lcm, np.bitwise_count):
-    _of_integers(_function)
+_of_integers(np.gcd, cost=20.0)
+_of_integers(np.lcm, cost=20.0)
+_of_integers(np.bitwise_count)
 
 constant(
     np.isnat,

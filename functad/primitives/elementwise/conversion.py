@@ -41,6 +41,7 @@ ASTYPE = linear(
     samples=lambda array: [((array(*s),), {"dtype": dtype}) for dtype in _wider(array) for s in ((3,), (), (0, 2))],
     internal=True,
     doc="linear between floating and complex dtypes; the cotangent is cast back",
+    cost=1.0,
     batch=elementwise,
     dependence="same",
 )
@@ -53,6 +54,7 @@ ASTYPE_INTEGER = constant(
     complex=False,
     internal=True,
     doc="integers and booleans have no derivative",
+    cost=1.0,
     batch=elementwise,
 )
 
@@ -169,6 +171,7 @@ COPY = linear(
     spec=same_spec,
     samples=lambda array: [((array(3),), {}), ((array(),), {}), ((array(2, 3), "F"), {}), ((array(0),), {})],
     doc="linear; the cotangent passes",
+    cost=1.0,
     batch=elementwise,
     front=_copy_front,
     dependence="moved",

@@ -23,7 +23,9 @@ LOG = elementwise(np.log, lambda g, x: quotient(g, x), domain=_POSITIVE, doc="d 
 LOG2 = elementwise(np.log2, lambda g, x: quotient(g, x) / _LOG_2, domain=_POSITIVE, doc="d log2(x) = dx / (x log 2)")
 LOG10 = elementwise(np.log10, lambda g, x: quotient(g, x) / _LOG_10, domain=_POSITIVE, doc="d log10(x) = dx / (x log 10)")
 LOG1P = elementwise(np.log1p, lambda g, x: quotient(g, 1 + x), domain=_POSITIVE, doc="d log1p(x) = dx / (1 + x)")
-SQRT = elementwise(np.sqrt, lambda g, out: quotient(g, out) * 0.5, domain=_POSITIVE, doc="d sqrt(x) = dx / (2 sqrt(x))")
+SQRT = elementwise(
+    np.sqrt, lambda g, out: quotient(g, out) * 0.5, domain=_POSITIVE, doc="d sqrt(x) = dx / (2 sqrt(x))", cost=5.0
+)
 CBRT = elementwise(
     np.cbrt,
     lambda g, out: quotient(g, out * out) / 3,
