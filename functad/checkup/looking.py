@@ -23,7 +23,8 @@ from functad.tracing.traces.base import record
 from functad.tracing.traces.concrete import ReverseRecorder
 from functad.tracing.views import note_if_view
 
-KINK, JUMP, CANCELLATION, CONDITION, DIVISION, OVERFLOW = "kink", "jump", "cancellation", "condition", "division", "overflow"
+KINK, JUMP, DECISION, CANCELLATION = "kink", "jump", "decision", "cancellation"
+CONDITION, DIVISION, OVERFLOW = "condition", "division", "overflow"
 
 NEAR = 1e-6
 """The largest distance to a kink that counts as near, relative to the size of the elements."""
@@ -38,30 +39,13 @@ SMALL = 1e-8
 """The ratio of a divisor to the median divisor below which it counts as near zero."""
 
 _LARGEST_MATRIX = 1000
-_BETWEEN = frozenset({"absolute", "fabs"})
-_TIES = frozenset({"maximum", "minimum", "fmax", "fmin"})
-_COMPARED = frozenset({"greater", "less", "greater_equal", "less_equal"})
-_STEPS = frozenset({"floor", "ceil", "trunc", "fix", "rint", "round", "floor_divide", "astype_integer"})
-_EXTREMES = frozenset({"max", "min", "nanmax", "nanmin"})
-_SOLVES = frozenset({"solve", "inv", "cholesky", "inverse", "det", "slogdet", "least_squares", "pinv"})
-_GROWS = frozenset({"exp", "exp2", "expm1", "sinh", "cosh", "power", "square", "multiply", "float_power"})
-_EXACT = frozenset(
-    [
-        *("absolute", "fabs", "maximum", "minimum", "fmax", "fmin", "where", "clip", "negative", "positive", "conjugate"),
-        *("copysign", "heaviside", "at_least", "at_most", "nextafter", "mended", "dropped", "kept", "max", "min", "nanmax"),
-        *("nanmin", "choose", "picked", "gather", "place", "place_add", "placed", "reordered", "restored", "getitem"),
-        *("scatter", "write", "add_piece", "concatenate", "stack", "copy", "astype", "pad", "repeat", "roll", "tile", "tril"),
-        *("triu", "lower_half", "ldexp", "guarded", "fixed", "selected", "flip", "stop_gradient"),
-    ]
-)
-"""The primitives without rounding errors."""
 
 
 class Look(NamedTuple):
     """A suspicion about the values of an operation.
 
     Attributes:
-        kind: the kind of the suspicion: `KINK`, `JUMP`, `CANCELLATION`, `CONDITION`, `DIVISION` or `OVERFLOW`.
+        kind: `KINK`, `JUMP`, `DECISION` (a jump of a truth value), `CANCELLATION`, `CONDITION`, `DIVISION` or `OVERFLOW`.
         number: the number of the operation in the run.
         place: the user's line.
         name: the name of the operation.
@@ -136,7 +120,7 @@ class LookingRecorder(ReverseRecorder):
         if rounding is None and not nested:
             own = [getattr(a, "recorder", None) is self for a in arrays]
             self.constants.append(_digest([v for v, mine in zip(values, own, strict=True) if not mine]))
-            if primitive.name == "divide" and own[1] and _plain(out):
+            if primitive.ufunc is np.divide and own[1] and _plain(out):
                 self._look_at_divisor(values, out, Look("", number, place, operation_name(primitive), 0.0, 0, 0))
             self._look(primitive, values, params, out, Look("", number, place, operation_name(primitive), 0.0, 0, 0))
         if not active:
@@ -169,7 +153,7 @@ class LookingRecorder(ReverseRecorder):
         return (value * factors).astype(value.dtype)
 
     def _rounded_result(self, primitive: Primitive, out: Any) -> Any:
-        if primitive.views or primitive.kind == "constant" or primitive.name in _EXACT or primitive.multiple:
+        if primitive.exact or primitive.multiple or primitive.dependence == "write":  # a write leaves most elements as they are
             return out
         return self.rounded(out)
 
@@ -182,16 +166,17 @@ class LookingRecorder(ReverseRecorder):
             self.doubles = at.place, at.name
         if self.doubles is None and any(map(_is_single, values)) and any(_is_double(v) for v in values if shape_of(v)):
             self.doubles = at.place, at.name
-        name = primitive.name
         with np.errstate(all="ignore"):
-            if name in _SOLVES:
+            if primitive.conditioned:
                 self._look_at_matrix(first, at)
-            elif name in _GROWS:
-                self._look_for_overflow(values, out, at)
-            elif name in ("subtract", "add"):
+            if primitive.kind == "elementwise":
+                self._look_for_overflow(primitive, values, params, out, at)
+            if primitive.ufunc in (np.add, np.subtract):
                 self._look_for_cancellation(values, out, at)
-            else:
-                self._look_for_corner(name, values, params, at)
+            for kind, distance in ((KINK, primitive.kinks), (JUMP, primitive.jumps)):
+                if distance is not None and dtype_of(first).kind == "f" and np.size(first):
+                    own = DECISION if kind == JUMP and dtype_of(out).kind == "b" else kind
+                    self._look_for_corner(distance(*values, **params), values, at._replace(kind=own))
 
     def _look_at_matrix(self, matrix: Any, at: Look) -> None:
         if np.ndim(matrix) < 2 or matrix.shape[-1] > _LARGEST_MATRIX or not matrix.size or not np.isfinite(matrix).all():
@@ -200,13 +185,15 @@ class LookingRecorder(ReverseRecorder):
         if number > SINGULAR[real_bytes(matrix)]:
             self.looks.append(at._replace(kind=CONDITION, size=number, bad=1, of=1))
 
-    def _look_for_overflow(self, values: Sequence[Any], out: Any, at: Look) -> None:
+    def _look_for_overflow(
+        self, primitive: Primitive, values: Sequence[Any], params: dict[str, Any], out: Any, at: Look
+    ) -> None:
         if not _plain(out) or np.isfinite(out).all():
             return
         born = np.isinf(out)
         for value in values:
             born = born & np.isfinite(value)
-        if born.any():
+        if born.any() and _overflows(primitive, values, params):
             self._see(OVERFLOW, born, 1.0, at)
 
     def _look_for_cancellation(self, values: Sequence[Any], out: Any, at: Look) -> None:
@@ -229,36 +216,13 @@ class LookingRecorder(ReverseRecorder):
         if bad.any():
             self._see(DIVISION, bad, float(np.min(divisor[bad])), at)
 
-    def _look_for_corner(self, name: str, values: Sequence[Any], params: dict[str, Any], at: Look) -> None:
-        first = values[0]
-        if dtype_of(first).kind != "f" or not np.size(first):
-            return
-        kind = KINK
-        if name in _BETWEEN or name == "sign":
-            away, size = np.abs(first), np.abs(first)
-            kind = JUMP if name == "sign" else KINK
-        elif name in _TIES or name in _COMPARED:
-            away, size = np.abs(first - values[1]), np.maximum(np.abs(first), np.abs(values[1]))
-            kind = JUMP if name in _COMPARED else KINK
-        elif name == "clip":
-            bounds = [b for b in values[1:3] if b is not None]
-            away = np.min([np.abs(first - b) for b in bounds], axis=0) if bounds else np.abs(first) + 1
-            size = np.abs(first)
-        elif name in _STEPS:
-            scaled = first * 10.0 ** params.get("decimals", 0)
-            scaled = scaled / values[1] if name == "floor_divide" else scaled
-            half = 0.5 if name in ("rint", "round") else 0.0
-            away, size, kind = np.abs(scaled + half - np.rint(scaled + half)), np.abs(scaled), JUMP
-        elif name in _EXTREMES:
-            away, size = _margin(first, params, smallest="min" in name), np.abs(first)
-        elif name == "euclidean_norm":
-            away, size = np.sqrt(np.sum(np.abs(first) ** 2)), np.ones(())
-        else:
-            return
-        scale = float(np.max(size, initial=0.0, where=np.isfinite(size))) or 1.0
-        near = away <= NEAR * scale
+    def _look_for_corner(self, distances: Any, values: Sequence[Any], at: Look) -> None:
+        """Note elements with distances to a kink or jump that are small relative to the largest argument."""
+        sizes = [np.abs(value) for value in values if dtype_of(value).kind in "biuf"]
+        scale = max([float(np.max(size, initial=0.0, where=np.isfinite(size))) for size in sizes]) or 1.0
+        near = np.abs(distances) <= NEAR * scale
         if near.any():
-            self._see(kind, near, 1.0, at)
+            self._see(at.kind, near, 1.0, at)
 
     def _see(self, kind: str, where: Any, size: float, at: Look) -> None:
         self.looks.append(at._replace(kind=kind, size=size, bad=int(np.count_nonzero(where)), of=int(np.size(where))))
@@ -270,14 +234,14 @@ def real_bytes(value: Any) -> int:
     return 4 if dtype.itemsize // (2 if dtype.kind == "c" else 1) < 8 else 8
 
 
-def _margin(a: Any, params: dict[str, Any], *, smallest: bool) -> Any:
-    """Return the difference between the two largest, or the two smallest, elements along the axis of a reduction."""
-    axis = params.get("axis")
-    flat = np.reshape(a, -1) if axis is None or isinstance(axis, tuple) else np.moveaxis(a, axis, -1)
-    if flat.shape[-1] < 2:
-        return np.ones(())
-    ordered = np.partition(flat if smallest else -flat, 1, axis=-1)
-    return ordered[..., 1] - ordered[..., 0]
+def _overflows(primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -> bool:
+    """Return `True` if the computation raises the floating-point exception of an overflow."""
+    try:
+        with np.errstate(over="raise"):
+            primitive.compute(*values, **params)
+    except FloatingPointError:
+        return True
+    return False
 
 
 def _plain(value: Any) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from functad.checkup.finding import Finding, found
-from functad.checkup.looking import JUMP, KINK, NEAR, Look, LookingRecorder
+from functad.checkup.looking import DECISION, JUMP, KINK, NEAR, Look, LookingRecorder
 from functad.checkup.point import Outcome, Point
 from functad.testing.differences import measure, paired
 from functad.testing.numerical import pairing
@@ -17,9 +17,6 @@ DIRECTIONS = 2
 _BLAMED = 8
 _TOLERANCE = {False: 1e-5, True: 1e-2}
 """The largest accepted error relative to the sizes of the terms, in double and in single precision."""
-
-
-_DECIDING = frozenset({"np.greater", "np.less", "np.greater_equal", "np.less_equal"})
 
 
 def wrong_slopes(point: Point, recorder: LookingRecorder, outcome: Outcome) -> tuple[list[Finding], bool]:
@@ -93,7 +90,7 @@ def _blamed(
 
 def corners(point: Point, looks: Sequence[Look]) -> Iterator[Finding]:
     """Yield findings for suspected kinks and jumps near the point, if one-sided differences confirm a kink or jump."""
-    suspects = [look for look in looks if look.kind in (KINK, JUMP)]
+    suspects = [look for look in looks if look.kind in (KINK, JUMP, DECISION)]
     if not suspects or not any(_bends(point, seed) for seed in range(DIRECTIONS)):
         return
     seen = set()
@@ -104,7 +101,7 @@ def corners(point: Point, looks: Sequence[Look]) -> Iterator[Finding]:
         many = f"{look.bad} of {look.of} elements are"
         what = "a jump" if look.kind == JUMP else "a kink"
         where = f"{'The argument is' if look.of == 1 else many} at {what} of {look.name}, or within {NEAR:g} of it"
-        if look.name in _DECIDING:
+        if look.kind == DECISION:
             where = f"{look.name} decides {'it' if look.of == 1 else f'{look.bad} of {look.of} elements'} by less than {NEAR:g}"
         yield found(
             "warning",

@@ -182,6 +182,12 @@ class Primitive(Entry):
             for elementwise functions with second derivatives, `True` for all others.
         cost: the time to compute one element of the result, in additions. Default: 1 for elementwise functions without second
             derivatives, products, and ufuncs with derivative zero; 20 for all others.
+        exact: `True` if the result has no rounding errors for real arguments. Default: `True` for constants, views, and
+            primitives that only move or choose elements.
+        kinks: `kinks(*arrays, **params)` returns the distances of the elements of real arguments to the nearest kink, where the
+            derivative jumps; `None` if there are no kinks.
+        jumps: the same for jumps of the value.
+        conditioned: `True` if the condition number of the first argument, a matrix, amplifies relative errors.
         passes_nan: positions of arguments. A NaN element of such an argument makes each result NaN that is computed from it.
             Default: the only argument of a ufunc; `linear` and `multilinear` primitives pass the NaN of all arguments.
         reads_all: `True` if each element of these arguments is used in some result.
@@ -237,6 +243,10 @@ class Primitive(Entry):
     fresh: bool = False
     finite: bool
     cost: float = 20.0
+    exact: bool = False
+    kinks: Callable[..., Any] | None = None
+    jumps: Callable[..., Any] | None = None
+    conditioned: bool = False
     passes_nan: tuple[int, ...] = ()
     reads_all: bool = True
     plain: Callable[..., Any] | None = None
@@ -295,6 +305,8 @@ class Primitive(Entry):
         is_simple = kind == "elementwise" and traits.get("curvature") in ("none", "none of reals", "product")
         traits.setdefault("finite", kind != "elementwise" or traits.get("curvature") in ("none", "product"))
         traits.setdefault("cost", 1.0 if is_simple or (kind == "constant" and isinstance(function, np.ufunc)) else 20.0)
+        moves = bool(traits.get("views")) or traits.get("dependence") in ("moved", "chosen")
+        traits.setdefault("exact", kind == "constant" or moves)
         if isinstance(function, np.ufunc):
             traits.setdefault("ufunc", function)
             if kind == "elementwise" and function.nin == 1:

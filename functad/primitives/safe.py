@@ -191,6 +191,7 @@ MENDED = elementwise(
     batch=_mended_batch,
     linear_by=lambda params: (0, 1),  # the result is x where x is finite
     curvature="none",
+    exact=True,
     passes_nan=(0, 1),  # x was computed from y, so NaN of y is in x
     plain=lambda x, y: x,
 )

@@ -67,6 +67,7 @@ HEALTHY = {
     "a fit that is exact": (straight_line, [Line(2.0, 1.0), POINTS, 2 * POINTS + 1]),
     "a rectified network in single precision": (network, network_arguments()),
     "a branch not taken": (lambda x: np.sum(np.where(x > 0, np.log(x), 0)), [np.array([1.0, -2.0, 3.0])]),
+    "a pole that is no overflow": (lambda x: np.sum(np.where(x > 0.5, 1 / x, 0)), [np.array([1.0, 0.0, 3.0])]),
     "logarithm of a sum of exponentials": (lambda x: np.log(np.sum(np.exp(x - np.max(x)))) + np.max(x), [random(10)]),
     "a linear system": (lambda a, b: np.sum(np.linalg.solve(a, b)), [3 * np.eye(5) + random(5, 5), np.ones(5)]),
     "a Gaussian process": (
@@ -151,6 +152,9 @@ SICK = {
     "single precision": (variance, [(1000 + 0.1 * random(50)).astype(np.float32)], "warning", "precision", "single"),
     "mixed precision": (lambda x: np.sum(x * np.ones(3)), [np.ones(3, np.float32)], "note", "precision", "makes float64"),
     "overflow": (lambda x: np.sum(1 / (1 + np.exp(-x))), [np.array([-800.0, 1.0])], "note", "overflow", "np.exp .* 1 of 2"),
+    "overflow of a ratio": (
+        lambda x: np.sum(1 / (1 + x / 1e-300)), [np.array([1e10, 1.0])], "note", "overflow", "np.divide .* 1 of 2"
+    ),
     "a divisor near zero": (
         lambda x: np.sum(1 / (x - 1)), [np.array([1 + 1e-11, 2.0, 3.0])], "note", "division", "near zero, down to 1e-11"
     ),

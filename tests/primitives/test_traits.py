@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import functad
 from functad.primitives import vocabulary
 from functad.primitives.entry import ENTRIES, INTERNAL, Primitive
 from functad.testing.sample_calls import calls
@@ -18,6 +19,20 @@ PASSING = sorted(name for name, p in PRIMITIVES.items() if p.passes_nan and p.re
 PLAIN = sorted(name for name, p in PRIMITIVES.items() if p.plain is not None)
 BY_UFUNC = sorted(name for name, p in PRIMITIVES.items() if p.ufunc is not None and p.ufunc is not p.function)
 FRESH = sorted(name for name, p in EVERY.items() if p.fresh and p.ufunc is None)
+OTHERWISE = {"nextafter", "pad"}  # which depends on the precision, and whose front computes means and ramps too
+EXACT = sorted(name for name, p in EVERY.items() if p.exact and p.kind != "constant" and name not in OTHERWISE)
+UFUNCS = {
+    name: p
+    for name, p in EVERY.items()
+    if p.function is getattr(np, name, None)
+    and "d" in "".join(getattr(p.function, "types", ""))
+    and name not in ("spacing", "ldexp")
+}
+ROUNDED = sorted(name for name, p in UFUNCS.items() if p.kind == "elementwise" and not p.exact and name != "float_power")
+CORNERED = sorted(name for name, p in EVERY.items() if p.kinks is not None or p.jumps is not None)
+CONDITIONED = sorted(name for name, p in EVERY.items() if p.conditioned)
+GRID = np.linspace(-2.5, 2.5, 41)
+"""Points that include integers, halves, zero, and the second argument of `on_a_line`."""
 SCALAR = sorted(name for name, p in EVERY.items() if p.zero_d is False and p.ufunc is None)
 
 
@@ -72,6 +87,75 @@ def test_ufuncs_agree_where_no_nan_occurs(name: str) -> None:
         found, expected = primitive.ufunc(*values), primitive.compute(*values)
     known = ~np.isnan(found)
     np.testing.assert_array_equal(found[known], expected[known])
+
+
+def in_double(primitive: Primitive) -> list[tuple[Any, Any]]:
+    """Return pairs of results of sample calls in single precision, and of the same numbers in double precision."""
+    pairs = []
+    for call in calls(primitive, np.float32):
+        single, double = [
+            primitive.front(*args, **kwargs)
+            for dtype in (np.float32, np.float64)
+            for args, kwargs in [call.structure.unflatten([_to(leaf, dtype) for leaf in call.leaves])]
+        ]
+        pairs += list(zip(single, double, strict=True)) if primitive.multiple else [(single, double)]
+    return pairs
+
+
+def _to(leaf: Any, dtype: Any) -> Any:
+    return leaf.astype(dtype) if isinstance(leaf, (np.ndarray, np.floating)) and leaf.dtype == np.float32 else leaf
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_exact_results_are_the_same_in_all_precisions(name: str) -> None:
+    for single, double in in_double(EVERY[name]):
+        np.testing.assert_array_equal(np.asarray(single, np.complex128), double)
+
+
+@pytest.mark.parametrize("name", ROUNDED)
+def test_other_functions_round(name: str) -> None:
+    with np.errstate(all="ignore"):
+        pairs = in_double(PRIMITIVES[name])
+    assert any(np.any(np.asarray(single, np.complex128) != double) for single, double in pairs)
+
+
+def on_a_line(primitive: Primitive, points: Any) -> tuple[Any, Any]:
+    """Return the results and the first derivatives at points of the first argument; the second argument is 0.625."""
+    others = [np.full_like(points, 0.625)] * (primitive.function.nin - 1)
+    with np.errstate(all="ignore"):
+        return functad.jvp(lambda x: primitive.front(x, *others) * 1.0, (points,), (np.ones_like(points),))
+
+
+@pytest.mark.parametrize("name", sorted(UFUNCS))
+def test_kinks_and_jumps_are_where_derivatives_and_values_jump(name: str) -> None:
+    primitive = UFUNCS[name]
+    near = 1e-9 * (1 + np.abs(GRID))
+    (low, low_slope), (high, high_slope) = on_a_line(primitive, GRID - near), on_a_line(primitive, GRID + near)
+    known = np.isfinite(low + high) & (np.abs(low_slope) + np.abs(high_slope) < 1e6)  # no poles
+    size = 1e-6 * (1 + np.abs(low) + np.abs(low_slope) + np.abs(high_slope))
+    jumps, kinks = known & (np.abs(high - low) > size), known & (np.abs(high_slope - low_slope) > size)
+    others = [np.full_like(GRID, 0.625)] * (primitive.function.nin - 1)
+    for found, distance in ((jumps, primitive.jumps), (kinks & ~jumps, primitive.kinks)):
+        at = np.abs(distance(GRID, *others)) < 1e-12 if distance is not None else np.zeros(GRID.shape, bool)
+        assert not np.any(found & ~at), GRID[found & ~at]
+        assert distance is None or np.any(found & at) or name == "copysign"
+
+
+@pytest.mark.parametrize("name", CONDITIONED)
+def test_condition_numbers_amplify_errors(name: str) -> None:
+    rotation = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0]
+    matrix = rotation @ np.diag([1.0, 0.5, 1e-6]) @ rotation.T
+    matrix = (matrix + matrix.T) / 2
+    given = {"solve": (np.ones(3),), "least_squares": (np.ones((3, 1)),), "pinv": (1e-15,)}.get(name, ())
+    params = {"least_squares": {"rcond": 1e-15}, "inverse": {"of": "it", "limit": np.inf}}.get(name, {})
+    primitive = EVERY[name]
+
+    def result(a: Any) -> Any:
+        out = primitive.compute(a, *given, **params)
+        return out[1] if primitive.multiple else out
+
+    change = np.max(np.abs(result(matrix * (1 + 1e-10 * np.eye(3))) - result(matrix))) / np.max(np.abs(result(matrix)))
+    assert change > 1e-8
 
 
 def results(primitive: Primitive) -> list[tuple[list[Any], list[Any]]]:

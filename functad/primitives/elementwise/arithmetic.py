@@ -37,6 +37,16 @@ def _remainder(x: Any, y: Any) -> Any:
         return np.remainder(x, y).item()
 
 
+def to_integer(x: Any) -> Any:
+    """Return the distance to the nearest integer."""
+    return x - np.rint(x)
+
+
+def to_multiple(x: Any, y: Any) -> Any:
+    """Return the distance of `x` to the nearest multiple of `y`."""
+    return to_integer(x / y) * y
+
+
 def unchanged(g: Any) -> Any:
     """Return `g` unchanged: the rule of a sum, for a cotangent or a tangent."""
     return g
@@ -67,8 +77,8 @@ DIVIDE = elementwise(
     passes_nan=(0, 1),
     cost=4.0,
 )
-NEGATIVE = elementwise(np.negative, lambda g: -g, operator=operator.neg, doc="d(-x) = -dx", curvature="none")
-POSITIVE = elementwise(np.positive, lambda g: g, operator=operator.pos, doc="d(+x) = dx", curvature="none")
+NEGATIVE = elementwise(np.negative, lambda g: -g, operator=operator.neg, doc="d(-x) = -dx", curvature="none", exact=True)
+POSITIVE = elementwise(np.positive, lambda g: g, operator=operator.pos, doc="d(+x) = dx", curvature="none", exact=True)
 
 
 def _power_base(g: Any, x: Any, y: Any) -> Any:
@@ -124,6 +134,7 @@ REMAINDER = elementwise(
     linear_by=lambda params: (),
     curvature="none",
     cost=20.0,
+    jumps=to_multiple,
 )
 FMOD = elementwise(
     np.fmod,
@@ -136,6 +147,8 @@ FMOD = elementwise(
     linear_by=lambda params: (),
     curvature="none",
     cost=20.0,
+    exact=True,
+    jumps=to_multiple,
 )
 ABSOLUTE = elementwise(
     np.absolute,
@@ -143,5 +156,15 @@ ABSOLUTE = elementwise(
     operator=abs,
     doc="d|x| = Re(conj(x) dx) / |x|; 0 at x = 0",
     curvature="none of reals",
+    exact=True,
+    kinks=lambda x: x,
 )
-FABS = elementwise(np.fabs, lambda g, x: g * np.sign(x), complex=False, doc="d|x| = sign(x) dx; 0 at x = 0", curvature="none")
+FABS = elementwise(
+    np.fabs,
+    lambda g, x: g * np.sign(x),
+    complex=False,
+    doc="d|x| = sign(x) dx; 0 at x = 0",
+    curvature="none",
+    exact=True,
+    kinks=lambda x: x,
+)

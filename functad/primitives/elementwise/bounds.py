@@ -76,6 +76,8 @@ def _enter_extremum(function: np.ufunc, x_lost: Any, y_lost: Any, doc: str) -> P
         derived={"x_lost": x_lost, "y_lost": y_lost, "ties": _ties},
         doc=doc,
         curvature="none",
+        exact=True,
+        kinks=np.subtract,
         passes_nan=(0, 1) if function in (np.maximum, np.minimum) else (),
     )
 
@@ -140,6 +142,8 @@ def _enter_bound(name: str, extremum: np.ufunc, clipped: Callable[..., Any], los
         internal=True,
         doc=doc,
         curvature="none",
+        exact=True,
+        kinks=np.subtract,
     )
 
 
@@ -243,6 +247,8 @@ CLIP = elementwise(
     doc="passes between the bounds and at them; a bound that is returned gets the derivative",
     front=clip,
     curvature="none",
+    exact=True,
+    kinks=lambda a, *bounds: np.min([np.abs(a - bound) for bound in np.broadcast_arrays(*bounds)], axis=0),
 )
 
 

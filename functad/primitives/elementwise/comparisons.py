@@ -9,6 +9,7 @@ import numpy as np
 
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, dtype_of
 from functad.primitives import batching
+from functad.primitives.elementwise.arithmetic import to_integer, to_multiple
 from functad.primitives.entry import Primitive, Samples
 from functad.primitives.kinds import broadcasting_samples, composite, constant, elementwise
 from functad.primitives.operands import as_operand, refuse_out
@@ -23,14 +24,20 @@ BOOLEAN: set[str] = set()
 """Names of the ufuncs with a boolean result. Programs also call these ufuncs only to check values, and discard the result."""
 
 
-def _logical(function: np.ufunc, shortcut: Any = None) -> Primitive:
+def _logical(function: np.ufunc, shortcut: Any = None, **traits: Any) -> Primitive:
     BOOLEAN.add(function.__name__)
-    return constant(function, doc=_LOGICAL, operator=shortcut, samples=_ONE if function.nin == 1 else _TWO)
+    return constant(function, doc=_LOGICAL, operator=shortcut, samples=_ONE if function.nin == 1 else _TWO, **traits)
 
 
 def _step(function: np.ufunc, shortcut: Any = None, **traits: Any) -> Primitive:
     samples = _ONE if function.nin == 1 else _TWO
     return constant(function, doc=_STEP, operator=shortcut, samples=samples, complex=False, **traits)
+
+
+def _to_half(x: Any, *, decimals: int = 0) -> Any:
+    """Return the distance to the nearest number halfway between two numbers with some decimals."""
+    unit = 10.0**-decimals
+    return (0.5 - np.abs(to_integer(x / unit))) * unit
 
 
 def _floor_divide(x: Any, y: Any) -> Any:
@@ -46,10 +53,10 @@ def _of_integers(function: np.ufunc, shortcut: Any = None, **traits: Any) -> Pri
     return constant(function, doc=doc, operator=shortcut, samples=samples, complex=False, **traits)
 
 
-LESS = _logical(np.less, operator.lt)
-LESS_EQUAL = _logical(np.less_equal, operator.le)
-GREATER = _logical(np.greater, operator.gt)
-GREATER_EQUAL = _logical(np.greater_equal, operator.ge)
+LESS = _logical(np.less, operator.lt, jumps=np.subtract)
+LESS_EQUAL = _logical(np.less_equal, operator.le, jumps=np.subtract)
+GREATER = _logical(np.greater, operator.gt, jumps=np.subtract)
+GREATER_EQUAL = _logical(np.greater_equal, operator.ge, jumps=np.subtract)
 EQUAL = _logical(np.equal, operator.eq)
 NOT_EQUAL = _logical(np.not_equal, operator.ne)
 _function: np.ufunc
@@ -57,7 +64,7 @@ for _function in (
     np.logical_and, np.logical_or, np.logical_xor, np.logical_not, np.isfinite, np.isinf, np.isnan,
 ):  # fmt: skip
     _logical(_function)
-_step(np.signbit)
+_step(np.signbit, jumps=lambda x: x)
 
 
 def _enter_infinity(function: Any) -> None:
@@ -71,9 +78,10 @@ def _enter_infinity(function: Any) -> None:
 _enter_infinity(np.isposinf)
 _enter_infinity(np.isneginf)
 
-FLOOR_DIVIDE = _step(np.floor_divide, _floor_divide, cost=20.0)
-for _function in (np.floor, np.ceil, np.trunc, np.rint):
-    _step(_function)
+FLOOR_DIVIDE = _step(np.floor_divide, _floor_divide, cost=20.0, jumps=to_multiple)
+for _function in (np.floor, np.ceil, np.trunc):
+    _step(_function, jumps=to_integer)
+_step(np.rint, jumps=_to_half)
 
 
 def round_to(a: Any, decimals: int = 0, out: Any = None) -> Any:
@@ -88,6 +96,7 @@ ROUND = constant(
     doc=_STEP,
     front=round_to,
     batch=batching.elementwise,
+    jumps=_to_half,
 )
 composite(np.around, samples=lambda array: [((array(3), 1), {})], doc="as round")(round_to)
 
@@ -113,11 +122,14 @@ HEAVISIDE = elementwise(
     ],
     doc="d heaviside(x, h) = dh where x is 0, else 0: the step of x is cut",
     cost=1.0,
+    exact=True,
+    jumps=lambda x, h: x,
     linear_by=lambda params: (),
 )  # fmt: skip
 NEXTAFTER = elementwise(
     np.nextafter, lambda g: g, None, complex=False, domain=((-2.0, 2.0), (2.5, 3.0)),
     doc="d nextafter(x, y) = dx: the neighbour of x moves with it",
+    exact=True,
     linear_by=lambda params: (),
 )  # fmt: skip
 

@@ -56,7 +56,7 @@ IMAG = linear(
     batch=batching.elementwise,
     dependence="same",
 )
-CONJUGATE = elementwise(np.conjugate, lambda g: g.conj(), doc="d conj(x) = conj(dx)", curvature="none")
+CONJUGATE = elementwise(np.conjugate, lambda g: g.conj(), doc="d conj(x) = conj(dx)", curvature="none", exact=True)
 
 
 def _complex_sign_vjp(g: Any, x: Any, out: Any) -> Any:
@@ -86,6 +86,7 @@ REAL_SIGN = constant(
     complex=False,
     internal=True,
     doc="piecewise constant: the derivative is 0, at x = 0 too",
+    jumps=lambda x: x,
     flat=elementwise(
         np.sign,
         lambda g: g * 0,

@@ -42,6 +42,7 @@ ASTYPE = linear(
     internal=True,
     doc="linear between floating and complex dtypes; the cotangent is cast back",
     cost=1.0,
+    exact=True,
     batch=elementwise,
     dependence="same",
 )
@@ -55,6 +56,7 @@ ASTYPE_INTEGER = constant(
     internal=True,
     doc="integers and booleans have no derivative",
     cost=1.0,
+    jumps=lambda a, *, dtype: a - np.rint(a),
     batch=elementwise,
 )
 

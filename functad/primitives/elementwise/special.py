@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, shape_of, spec_of
+from functad.primitives.elementwise.arithmetic import to_integer
 from functad.primitives.elementwise.conversion import astype
 from functad.primitives.entry import Primitive
 from functad.primitives.kinds import composite, constant, elementwise, shaped_as_argument, ufunc_spec
@@ -120,6 +121,9 @@ COPYSIGN = elementwise(
     complex=False,
     doc="d copysign(x, y) = sign(x) sign(y) dx; 0 at x = 0",
     curvature="none",
+    exact=True,
+    kinks=lambda x, y: x,
+    jumps=lambda x, y: y,
 )
 
 
@@ -136,6 +140,7 @@ LDEXP = elementwise(
     complex=False,
     doc="d(x 2^y) = 2^y dx",
     curvature="none",
+    exact=True,
 )
 
 
@@ -162,6 +167,8 @@ MODF_FRACTION = elementwise(
     doc="d(x - trunc(x)) = dx",
     linear_by=lambda params: (),  # only piecewise linear
     curvature="none",
+    exact=True,
+    jumps=to_integer,
 )
 
 

@@ -102,6 +102,7 @@ def _enter_mask(function: Any, compute: Any, plain: Any, doc: str) -> Primitive:
         curvature="none",
         passes_nan=(0,),
         reads_all=False,
+        exact=True,
         plain=plain,
     )
 
@@ -146,6 +147,7 @@ WHERE = elementwise(
     curvature="none",
     passes_nan=(1, 2),
     reads_all=False,
+    exact=True,
 )
 
 

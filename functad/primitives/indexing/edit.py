@@ -15,6 +15,7 @@ from functad.expressions.spec import ArraySpec, dtype_of, shape_of
 from functad.places import here
 from functad.primitives.arranging.reshape import RESHAPE, Calls
 from functad.primitives.batching import elementwise
+from functad.primitives.elementwise.arithmetic import to_integer
 from functad.primitives.elementwise.conversion import astype, laid_out, laid_out_like
 from functad.primitives.entry import ENTRIES
 from functad.primitives.indexing.read import get_item, scatter
@@ -364,5 +365,6 @@ FIX = constant(  # deprecated since NumPy 2.5: np.trunc replaces it
     complex=False,
     doc="piecewise constant: the derivative is 0",
     front=_fix,
+    jumps=to_integer,
     batch=elementwise,
 )

@@ -65,6 +65,7 @@ def _enter_order(function: Any, back: Callable[[], Primitive], doc: str) -> Prim
         batch=along_axis,
         curvature="none",
         dependence="axes",
+        exact=True,
     )
     return entry
 
@@ -107,6 +108,7 @@ PICKED: Primitive = general(
     ],
     internal=True,
     doc="linear; the cotangents of an element that is read repeatedly add up",
+    exact=True,
     batch=stacked,
     curvature="none",
     dependence="last axis",

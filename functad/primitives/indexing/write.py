@@ -301,6 +301,7 @@ def _enter(function: Any, vjp: Any, samples: Any, doc: str, *, adds: bool) -> Pr
         batch=_batch,
         ordered=True,
         dependence="write",
+        exact=not adds,
     )
 
 

@@ -79,6 +79,7 @@ CHOLESKY = general(
     doc="dl = l P(l^-1 da l^-H), P: lower triangle, half the diagonal; the triangle that is not read has derivative 0",
     batch=stacked, front=cholesky,
     raises=lambda specs, params: ((0,), "positive definite"),
+    conditioned=True,
     dependence="matrix",
 )  # fmt: skip
 

@@ -145,6 +145,7 @@ def _identity(samples: Any, vjp: Rule = lambda g: g, jvp: Rule = lambda t: t) ->
             spec=lambda first, *rest: spec_of(first),
             samples=samples,
             doc="the identity of the first argument",
+            exact=True,
         )(function)
 
     return enter
@@ -231,6 +232,7 @@ FIXED = general(
     samples=lambda array: [((array(3, 3), array(3, 3), np.eye(3, dtype=bool)), {"rows": rows}) for rows in (False, True)],
     internal=True,
     doc="the identity of v",
+    exact=True,
     batch=stacked,
 )
 

@@ -23,6 +23,7 @@ from functad.primitives.reductions.sums import others
     spec=same_inexact,
     samples=lambda array: [((regular(array, 3, 3),), {"of": "it", "limit": np.inf})],
     doc="that of inv",
+    conditioned=True,
 )
 def inverse(a: Any, *, of: str, limit: float) -> Any:
     """Return the inverse for a rule of a function that is also defined at singular matrices; raise there.
@@ -187,6 +188,7 @@ DET: Primitive = general(
     samples=SQUARES,
     doc="d det(a) = sum(cofactors da), for singular matrices too",
     front=lambda a: DET(matrix(a, "det", square=True)),
+    conditioned=True,
     batch=stacked,
     dependence="matrix",
 )
@@ -224,6 +226,7 @@ SLOGDET: Primitive = general(
     samples=SQUARES,
     doc="d log|det(a)| = Re(tr(a^-1 da)); d sign = i sign Im(tr(a^-1 da))",
     front=lambda a: SLOGDET(matrix(a, "slogdet", square=True)),
+    conditioned=True,
     batch=stacked,
     dependence="matrix",
 )

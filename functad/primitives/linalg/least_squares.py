@@ -89,6 +89,7 @@ def _least_squares_batch(
     samples=samples_of_systems(((3, 3), (3, 2)), ((4, 2), (4, 1)), ((2, 3), (2, 2)), rcond=1e-10),
     doc="that of pinv(a) b, for a rank that stays",
     batch=_least_squares_batch,
+    conditioned=True,
     linear_by=lambda params: (1,),
 )
 def least_squares(a: Any, b: Any, *, rcond: float) -> Any:

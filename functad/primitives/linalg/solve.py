@@ -119,6 +119,7 @@ lower_half: Primitive = linear(
     doc="linear, and its own transpose",
     dependence="lower",
     name="lower_half",
+    exact=True,
     internal=True,
     batch=stacked,
 )
@@ -173,6 +174,7 @@ SOLVE: Primitive = general(
     front=solve,
     dependence="solve",
     passes_nan=(1,),
+    conditioned=True,
 )
 
 
@@ -185,6 +187,7 @@ INV: Primitive = general(
     doc="d a^-1 = -a^-1 da a^-1",
     raises=lambda specs, params: ((0,), "singular"),
     front=lambda a: INV(matrix(a, "inv", square=True)),
+    conditioned=True,
     batch=stacked,
     dependence="matrix",
 )
@@ -269,6 +272,7 @@ PINV = general(
     samples=_pinv_samples,
     doc="G. Golub and V. Pereyra (1973), for a rank that stays: dp = -p da p + p p^H da^H (1 - a p) + (1 - p a) da^H p^H p",
     front=pinv,
+    conditioned=True,
     batch=_pinv_batch,
 )
 

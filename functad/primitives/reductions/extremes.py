@@ -87,6 +87,14 @@ def _ties(hit: Any, dtype: Any, axis: Axes) -> Any:
     return hit.sum(axis, dtype, keepdims=True)
 
 
+def _lead(a: Any, axis: Axes) -> Any:
+    """Return the difference between the two largest elements along axes; infinity for a single element."""
+    axes = range(np.ndim(a)) if axis is None else np.atleast_1d(axis)
+    rows = np.moveaxis(a, axes, range(len(axes)))
+    rows = -np.sort(-rows.reshape(-1, *rows.shape[len(axes) :]), axis=0)
+    return rows[0] - rows[1] if len(rows) > 1 else np.full(rows.shape[1:], np.inf)
+
+
 def enter_extreme(function: Any, ufunc: np.ufunc, samples: Any, doc: str) -> Primitive:
     """Register `np.max`, `np.min` or a NaN-skipping variant. The rules are the same: a NaN does not equal another result."""
     reduce: Callable[..., Any] = ufunc.reduce
@@ -136,6 +144,8 @@ def enter_extreme(function: Any, ufunc: np.ufunc, samples: Any, doc: str) -> Pri
         dependence="reduction",
         curvature="none",
         reduces=ufunc,
+        exact=True,
+        kinks=lambda a, *, axis, keepdims: _lead(a if largest else -a, axis),
     )
     return entry
 

@@ -56,6 +56,7 @@ EUCLIDEAN = general(
     batch=along_axes,
     fresh=True,
     dependence="reduction",
+    kinks=_euclidean_norm,
 )  # fmt: skip
 
 

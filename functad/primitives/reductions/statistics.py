@@ -198,6 +198,7 @@ ROOT = elementwise(
     domain=((0.5, 2.0),),
     internal=True,
     doc="d sqrt(x) = dx / (2 sqrt(x)); 0 at x = 0",
+    cost=5.0,
 )
 
 
