@@ -195,8 +195,10 @@ def _derivatives(entry: Entry) -> tuple[str, str, str, str, str]:
         return "constant", "zero", "zero", batching(entry), "-"
     if not isinstance(entry, Primitive):
         return entry.status, "-", "-", "-", "-"
-    by_kind = {"elementwise": "same", "linear": "itself", "multilinear": "itself"}
-    forward = "rule" if entry.jvps is not None else by_kind.get(entry.kind, "transposed")
+    if entry.kind in ("linear", "multilinear"):
+        forward = "itself"
+    else:
+        forward = "rule" if entry.jvps is not None else "same" if entry.kind == "elementwise" else "transposed"
     return entry.status, "rule", forward, batching(entry), str(ORDER_CHECKED)
 
 

@@ -161,10 +161,13 @@ class Primitive(Entry):
         compute: `compute(*arrays, **params)`, the value.
         vjps: VJP rules, one per array argument (`None`: derivative zero), or one joint rule.
         jvps: JVP rules, one per array argument or one joint rule for the tangents of all active arguments; `None` to derive
-            them from the kind and the VJP rules.
+            them from the kind and the VJP rules. If they read the same residuals as the VJP rules, the records of a reverse
+            trace serve forward mode too.
         spec: `spec(*specs, **params)`, shape and dtype of the result.
         multiple: `True` if the result is a tuple.
-        gather: `True` if the cotangent of the first argument is added in place at the elements that were read.
+        special: the name of the function that a backward pass calls in place of the rules (see `functad.primitives.plan`):
+            `gather` adds the cotangent in place at the elements that were read, `contraction` sums cotangents of a matrix
+            product before the multiplication; empty for all others.
         complex: `True` if complex arguments are accepted.
         broadcasts: `True` if arguments broadcast, so that cotangents may have to be summed.
         views: how the result aliases the only argument, as in NumPy: `always`, `read-only`, or `by layout` (only if the axes
@@ -194,13 +197,10 @@ class Primitive(Entry):
         plain: a function of the same arguments with equal results in the absence of NaN, for primitives that treat NaN; else
             `None`.
         writes: `True` if the primitive replaces, or adds to, elements of its first argument.
-        contracts: `True` for a matrix product: sums of its cotangents may be taken before the multiplication.
         derived: by name, functions of the array arguments that compute residuals for the rules.
         flat: the constant primitive that tapes record in place of a primitive with derivative zero, to keep zero derivatives
             apart from `None`.
         partial: `True` if the derivative of some argument is unknown.
-        pushes: JVP rules, one for each array argument, that read the same residuals as the VJP rules; needed if the formulas
-            of the two modes differ.
         lost: `lost(t, *saved)` takes a tangent and the residuals of both rules, and returns one boolean for each result:
             `True` if tangents lose information in the direction `t`. The cotangents of these results (of all results, if none
             of these is used) are then passed to the VJP rule, which may raise. `None` if tangents never lose information.
@@ -233,7 +233,7 @@ class Primitive(Entry):
     joint: bool = False
     spec: Callable[..., Any]
     multiple: bool = False
-    gather: bool = False
+    special: str = ""
     complex: bool = True
     broadcasts: bool = False
     views: str | Callable[[Any], str] = ""
@@ -251,10 +251,8 @@ class Primitive(Entry):
     reads_all: bool = True
     plain: Callable[..., Any] | None = None
     writes: bool = False
-    contracts: bool = False
     derived: Mapping[str, Callable[..., Any]] = MappingProxyType({})
     flat: Primitive | None = None
-    pushes: tuple[Rule, ...] | None = None
     lost: Callable[..., tuple[bool, ...]] | None = None
     looked_at_by: tuple[Primitive, ...] = ()
     batch: Callable[..., Any] | None = None

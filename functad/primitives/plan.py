@@ -102,7 +102,7 @@ class Plan:
         self.pull = None if self.special or forward else _pull(rules, reads, single)
         self.pushes = rules if forward else None
         if not forward and not joint and not primitive.multiple and primitive.lost is None:
-            self.pushes = primitive.like_the_rules(primitive.pushes or primitive.jvps, active, wants)
+            self.pushes = primitive.like_the_rules(primitive.jvps, active, wants)
         self.push = None if self.pushes is None else _push(self.pushes, reads, single, joint, primitive.multiple)
 
     def _special(self) -> str:
@@ -111,9 +111,8 @@ class Plan:
             return WRITE
         if primitive.multiple or self.joint:
             return SEVERAL
-        if primitive.gather and self.active == (0,):
-            return GATHER
-        return CONTRACTION if primitive.contracts and len(self.active) == 2 else ""
+        applies = {"": True, GATHER: self.active == (0,), CONTRACTION: len(self.active) == 2}
+        return primitive.special if applies[primitive.special] else ""
 
 
 def _residuals(sources: Sequence[str]) -> str:

@@ -222,7 +222,7 @@ SUM: Primitive = linear(
     reduces=np.add,
     batch=along_axes,
     ordered=True,
-    pushes=(lambda t, a_layout, axis, keepdims: SUM(t, axis=axis, keepdims=keepdims),),
+    jvps=(lambda t, a_layout, axis, keepdims: SUM(t, axis=axis, keepdims=keepdims),),
     dependence="reduction",
 )
 
@@ -277,7 +277,7 @@ MEAN: Primitive = linear(
     ordered=True,
     zero_d=False,
     fresh=True,
-    pushes=(lambda t, a_layout, axis, keepdims: MEAN(t, axis=axis, keepdims=keepdims),),
+    jvps=(lambda t, a_layout, axis, keepdims: MEAN(t, axis=axis, keepdims=keepdims),),
     dependence="reduction",
 )
 
