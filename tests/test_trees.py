@@ -191,3 +191,53 @@ def test_gradient_has_the_structure_of_the_argument(make: Any) -> None:
 def test_bad_leaf_is_named_by_its_path() -> None:
     with pytest.raises(functad.errors.InputError, match=r"args\[0\]\['w'\]\[2\]"):
         functad.grad(lambda t: t["w"][0])({"w": [1.0, 2.0, "three"]})
+
+
+# Compiled builders
+
+BUILT = [
+    1,
+    (),
+    (1,),
+    [1, (2, None), []],
+    {"a": 1, 3: [2, {}], "it's": (4,)},
+    {(1, 2): 1, 2.5: 2},
+    Point(1, [2]),
+    (1, OrderedDict(a=2)),
+    [defaultdict(list, {"x": 1}), 2],
+    tuple(range(300)),
+]
+
+
+@pytest.mark.parametrize("tree", BUILT, ids=range(len(BUILT)))
+def test_trees_are_put_together_again(tree: Any) -> None:
+    leaves, structure = flatten(tree)
+    made = structure.builder()(*leaves)
+    assert made == tree
+    assert type(made) is type(tree)
+    assert flatten(made)[1] == structure
+
+
+@pytest.mark.parametrize("backend", ["numpy", None])
+def test_compiled_functions_give_new_trees_in_each_call(backend: Any) -> None:
+    def f(x: Any) -> Any:
+        return {"a": [x + 1, (x * 2,)], "b": Point(np.sum(x), None)}
+
+    compiled = functad.jit(f, backend=backend)
+    for _ in range(3):
+        out = compiled(np.ones(2))
+        assert out["a"][0].tolist() == [2, 2]
+        assert out["a"][1][0].tolist() == [2, 2]
+        assert out["b"] == Point(2.0, None)
+        assert type(out["b"].x) is np.float64
+        out["a"].clear()
+
+
+def test_what_puts_results_together_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+    builder = Structure.builder
+    monkeypatch.setattr(Structure, "builder", lambda structure: made.append(structure) or builder(structure))
+    doubled = functad.jit(lambda pair, n: (pair[0] * n, pair[1] + n), backend="numpy", static_argnums=1)
+    for _ in range(3):
+        assert doubled((2.0, 3.0), 4) == (8.0, 7.0)
+    assert len(made) == 1

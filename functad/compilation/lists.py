@@ -37,7 +37,6 @@ from functad.tracing.traces.equations import DERIVATIVES
 from functad.transforms.leaves import pull_leaves, pulled_with_results, pushed, replaced
 from functad.transforms.lists import extract, trace
 from functad.transforms.walks.zero_wins import has_nan_below
-from functad.trees.builder import builder
 from functad.trees.structure import LEAF, Structure
 
 Split = tuple["CompiledList", "CompiledList", tuple[int, ...], list[int]]
@@ -195,7 +194,7 @@ class CompiledList:
             if wanted:
                 return lambda *leaves: made(function(*leaves), wanted)[0]
             return lambda *leaves: function(*leaves)[0]
-        build = builder(structure)
+        build = structure.builder()
         if wanted:
             return lambda *leaves: build(*made(function(*leaves), wanted))
         return lambda *leaves: build(*function(*leaves))

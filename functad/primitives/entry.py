@@ -20,7 +20,11 @@ cotangents of all array arguments at once.
 from __future__ import annotations
 
 import inspect
+import operator
+import pickle
+import sys
 from collections.abc import Callable, Container, Mapping, Sequence
+from importlib import import_module
 from types import MappingProxyType
 from typing import Any
 
@@ -29,8 +33,8 @@ import numpy as np
 from functad.errors import UnsupportedError
 from functad.expressions.spec import PLAIN, ArraySpec, spec_of, stand_in
 from functad.forks import cached_property
+from functad.importable import by_name
 from functad.places import here
-from functad.primitives.importing import reduced
 from functad.primitives.operands import NO_ARRAYS
 from functad.primitives.plan import Plan, Plans
 
@@ -327,7 +331,18 @@ class Primitive(Entry):
         return self.compute(*arrays, **params)
 
     def __reduce__(self) -> Any:
-        return reduced(self, entered=ENTRIES.get(self.function) is self, internal=INTERNAL)
+        """Return a function that finds the primitive, and its arguments."""
+        if ENTRIES.get(self.function) is self:
+            return _entry_of, (self.function,)
+        if self.owner is not None:
+            return operator.attrgetter("entry"), (self.owner,)
+        named = by_name(self, *[module for module in sys.modules if module.startswith("functad.")])
+        if named is not None:
+            return named
+        alike = [other for other in INTERNAL if other.name == self.name]
+        if self in alike:
+            return _internal, (self.compute.__module__, self.name, alike.index(self))
+        raise pickle.PicklingError(f"Can't pickle {self!r}: it was made for one call, and no module holds it")
 
     def differentiable(self, position: int) -> bool:
         """Return `True` if the derivative with respect to an array argument can be nonzero."""
@@ -366,6 +381,19 @@ class Primitive(Entry):
         with np.errstate(all="ignore"):
             out = self.compute(*map(stand_in, specs), **params)
         return tuple(map(spec_of, out)) if self.multiple else spec_of(out)
+
+
+# The process that unpickles a primitive may not have imported the vocabulary.
+
+
+def _entry_of(function: Any) -> Any:
+    return import_module("functad.primitives.vocabulary").find(function)
+
+
+def _internal(module: str, name: str, number: int) -> Primitive:
+    """Return one of the internal primitives with a name that a module creates."""
+    import_module(module)
+    return [primitive for primitive in INTERNAL if primitive.name == name][number]
 
 
 class Composite(Entry):

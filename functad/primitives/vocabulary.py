@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from functad.primitives.arranging import broadcast, join, reshape, shapes  # noqa: F401
-from functad.primitives.elementwise import arithmetic, bounds, comparisons, conversion, exponential, trigonometric  # noqa: F401
+from functad.primitives.elementwise import arithmetic, bounds, comparisons, conversion, elementary  # noqa: F401
 from functad.primitives.entry import ENTRIES, Entry
 from functad.primitives.indexing import choose, positions, read  # noqa: F401
 from functad.primitives.linalg import einsum, products  # noqa: F401

@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from functad.primitives import vocabulary
-from functad.primitives.coverage_table import Coverage, Row, row_of_entry
+from functad.primitives.coverage import Coverage, Row, row_of_entry
 from functad.primitives.entry import ENTRIES, Entry
 from functad.scipy._table import TABLE
 

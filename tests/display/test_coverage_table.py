@@ -5,7 +5,7 @@ import html
 import pytest
 
 import functad
-from functad.primitives.coverage_shown import _SEARCH
+from functad.primitives.coverage import _SEARCH
 
 from .structure import fits, structure
 

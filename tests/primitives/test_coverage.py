@@ -9,7 +9,7 @@ import pytest
 
 import functad
 from functad.errors import AbstractValueError, UnsupportedError
-from functad.primitives.coverage_table import ORDER_CHECKED, Coverage, batching, dispatching_functions, page
+from functad.primitives.coverage import ORDER_CHECKED, Coverage, batching, dispatching_functions, page
 from functad.primitives.entry import ENTRIES, Primitive
 from functad.primitives.refused import Refused
 from functad.testing import calls, every_entry, primitive_checks

@@ -29,7 +29,7 @@ import pytest
 
 import functad
 from functad import errors
-from functad.primitives.coverage_table import table_of_all
+from functad.primitives.coverage import table_of_all
 from functad.primitives.entry import ENTRIES
 from functad.primitives.names import shown_name
 from functad.primitives.refused import Refused

@@ -18,7 +18,7 @@ from functad.expressions.expressions import Constant, Equation
 from functad.expressions.spec import ArraySpec, spec_of
 from functad.primitives.arranging.reshape import RESHAPE, TRANSPOSE
 from functad.primitives.elementwise.arithmetic import MULTIPLY
-from functad.primitives.elementwise.exponential import SQRT
+from functad.primitives.elementwise.elementary import SQRT
 from functad.primitives.entry import Primitive
 from functad.primitives.indexing.read import GETITEM
 from functad.primitives.linalg.einsum import einsum_of
