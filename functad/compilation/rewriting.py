@@ -217,10 +217,13 @@ class Rewriter:
         if type(result) is Constant:
             return True
         arrays = [s for name, s in found.given.items() if not is_constant(name)]
-        producer = self.made.get(arrays[result]) if type(arrays[result]) is int else None
+        producer = self._producer(arrays[result])
         while producer is not None and producer.primitive is MENDED:  # which may give its argument
-            producer = self.made.get(producer.inputs[0])
+            producer = self._producer(producer.inputs[0])
         return producer is not None and producer.primitive.zero_d is False
+
+    def _producer(self, source: Any) -> Equation | None:
+        return self.made.get(source) if type(source) is int else None
 
     def _known(self, name: str, source: Any, dtype: np.dtype[Any]) -> Any:
         """Give the number or array that an argument is if it is a constant, else its spec."""

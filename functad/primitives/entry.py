@@ -153,6 +153,24 @@ def names_read(rule: Rule | UnknownRule) -> list[str]:
     return list(code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount])  # a tenth of the time, at every import
 
 
+def _by_kind(kind: str, function: Any, reduces: np.ufunc | None, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the traits that follow from the kind of a primitive, its function and its given traits."""
+    is_elementwise, is_ufunc, curvature = kind == "elementwise", isinstance(function, np.ufunc), given.get("curvature")
+    is_cheap = curvature in ("none", "none of reals", "product") if is_elementwise else kind == "constant" and is_ufunc
+    moves_elements = bool(given.get("views")) or given.get("dependence") in ("moved", "chosen")
+    ufunc = given.get("ufunc", function if is_ufunc else None)
+    is_ufunc_or_reduction = ufunc is not None or reduces is not None
+    return {
+        "finite": not is_elementwise or curvature in ("none", "product"),
+        "cost": 1.0 if is_cheap else 20.0,
+        "exact": kind == "constant" or moves_elements,
+        "passes_nan": (0,) if is_elementwise and is_ufunc and function.nin == 1 else (),
+        "ufunc": ufunc,
+        "fresh": is_ufunc_or_reduction,
+        "zero_d": False if is_ufunc_or_reduction else None,
+    }
+
+
 class Primitive(Entry):
     """A function with its own derivative rules.
 
@@ -304,17 +322,7 @@ class Primitive(Entry):
         partial = any(isinstance(rule, UnknownRule) for rule in vjps)
         vars(self).update(kind=kind, names=tuple(names), compute=compute, vjps=vjps, partial=partial)
         vars(self).update(reverse_plans=Plans(), forward_plans=Plans(), spec=self.spec_by_stand_in)
-        is_simple = kind == "elementwise" and traits.get("curvature") in ("none", "none of reals", "product")
-        traits.setdefault("finite", kind != "elementwise" or traits.get("curvature") in ("none", "product"))
-        traits.setdefault("cost", 1.0 if is_simple or (kind == "constant" and isinstance(function, np.ufunc)) else 20.0)
-        moves = bool(traits.get("views")) or traits.get("dependence") in ("moved", "chosen")
-        traits.setdefault("exact", kind == "constant" or moves)
-        if isinstance(function, np.ufunc):
-            traits.setdefault("ufunc", function)
-            if kind == "elementwise" and function.nin == 1:
-                traits.setdefault("passes_nan", (0,))
-        if reduces is not None or "ufunc" in traits:
-            traits = {"fresh": True, "zero_d": False, **traits}
+        traits = {**_by_kind(kind, function, reduces, traits), **traits}
         vars(self).update({trait: value for trait, value in traits.items() if value is not None})
         if internal:
             INTERNAL.append(self)
