@@ -187,7 +187,7 @@ RULES = [
     if isinstance(entry, Primitive) and not is_constant(entry)
     for i, rule in enumerate(entry.vjps)
     # The backward walk adds the cotangent of something read by index where it belongs, without calling the rule.
-    if rule is not None and not isinstance(rule, UnknownRule) and not entry.gather
+    if rule is not None and not isinstance(rule, UnknownRule) and entry.special != "gather"
 ]
 
 
