@@ -68,8 +68,8 @@ def eval_shape(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         InputError, OutputError, AbstractValueError: as for `make_expressions`.
 
     Example:
-        >>> import numpy as np
-        >>> eval_shape(lambda a, b: a @ b, ArraySpec((1000000, 3), np.dtype(float)), np.zeros((3, 2)))
+        >>> import functad, numpy as np
+        >>> eval_shape(lambda a, b: a @ b, functad.ArraySpec((1000000, 3), np.dtype(float)), np.zeros((3, 2)))
         float64[1000000,2]
     """
     expressions = trace("eval_shape", f, args, kwargs)
