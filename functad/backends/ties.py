@@ -43,7 +43,9 @@ def _halved(e: Equation, makers: dict[int, Equation], expressions: Expressions) 
     ties, half, g = e.inputs
     maker, product = makers.get(ties), makers.get(half)  # type: ignore[arg-type]
     spec = expressions.specs[e.outputs[0]]
-    if maker is None or maker.primitive is not _EQUAL or product is None or expressions.specs[g] != spec:  # type: ignore[index]
+    if maker is None or maker.primitive is not _EQUAL or product is None or product.primitive is not _MULTIPLY:
+        return e
+    if expressions.specs[g] != spec:  # type: ignore[index]
         return e
     factor = next((s.value for s in product.inputs if isinstance(s, Constant)), None)
     if (

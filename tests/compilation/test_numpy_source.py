@@ -176,6 +176,14 @@ def test_ties_of_a_maximum_are_halved_if_there_are_any() -> None:
     assert ".any() else" in compiled.lower(x, y).source()
 
 
+def test_a_comparison_with_a_half_at_ties_is_no_halving() -> None:
+    def f(g: Any, a: Any, b: Any) -> Any:
+        return np.where(a == b, g == 0.5, g)
+
+    given = np.array([0.5, 2.0, 3.0]), np.array([1.0, 1.0, 2.0]), np.array([1.0, 1.0, 3.0])
+    assert np.array_equal(functad.jit(f, backend="numpy")(*given), f(*given))
+
+
 def test_products_with_weights_take_square_roots_if_no_weight_is_negative() -> None:
     def f(x: Any, w: Any) -> Any:
         return (x.T * w * 0.5) @ x, x.T @ w

@@ -235,7 +235,7 @@ class CaseExamination(Examination):
         expected, error = _outcome(self.program, "eager", self.inputs)
         if isinstance(error, (functad.errors.FunctadError, AttributeError)):  # a Tensor has methods that a Python number lacks
             raise NothingToCompare
-        if isinstance(error, ZeroDivisionError) and not self.program.static:
+        if isinstance(error, ZeroDivisionError) and (not self.program.static or self._divides_numbers()):
             raise NothingToCompare  # compiled code divides Python numbers as NumPy does; static arguments stay Python numbers
         if error is None:
             found = self.program.called("jit", self.inputs)
@@ -253,6 +253,11 @@ class CaseExamination(Examination):
             raise DisagreementError(f"compiled code returns, eager code raises {type(error).__name__}: {error}")
         if not isinstance(found, (functad.errors.FunctadError, type(error))):
             raise found
+
+    def _divides_numbers(self) -> bool:
+        """Return `True` if the program raises no `ZeroDivisionError` for NumPy scalars in place of its Python numbers."""
+        scalars = [np.asarray(x)[()] if type(x) in (int, float, complex) else x for x in self.inputs]
+        return not isinstance(_outcome(self.program, "eager", scalars)[1], ZeroDivisionError)
 
     def _is_documented(self, found: Any, expected: Any) -> bool:
         """Return `True` if the documentation explains why compiled and eager results differ."""
