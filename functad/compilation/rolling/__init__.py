@@ -1,1 +1,1 @@
-"""Loops of Python that a trace has unrolled, found in a list and rolled up to `scan` equations."""
+"""Loop rolling: find unrolled Python loops in an expression list and replace them by `scan` equations."""

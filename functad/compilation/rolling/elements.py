@@ -1,4 +1,7 @@
-"""Reads of arrays that are filled element by element: they take what was written, or read the array before it was filled."""
+"""Store-to-load forwarding: replace reads of arrays that are filled element by element.
+
+A read becomes the value written at its index, or a read of the array before the first write.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +16,13 @@ from functad.primitives.indexing.write import WRITE
 
 
 class _Writes:
-    """What was written into an array, one element or row after the other, at indices of one form.
+    """A chain of writes to one array at indices of the same form, one element or row each.
 
     Attributes:
-        array: what it was before.
-        template: the form.
+        array: the array before the first write.
+        template: the index without its integers.
         count: the number of writes.
-        values: by the integers in the index, how many writes were done before, and what was written, in order.
+        values: for the integers of each index: the write counts (ascending) and the values written.
     """
 
     def __init__(self, array: int | Constant, template: Any) -> None:
@@ -30,7 +33,7 @@ class _Writes:
 
 
 class _Elements:
-    """Follows the writes of a list."""
+    """Track the writes of an expression list."""
 
     def __init__(self, expressions: Expressions) -> None:
         self.specs = expressions.specs
@@ -38,7 +41,7 @@ class _Elements:
         self.moved: dict[int, int] = {}
 
     def write(self, equation: Equation) -> None:
-        """Note a write."""
+        """Record a write."""
         array, value = equation.inputs
         index = equation.params["index"]
         if equation.params["path"] or not is_basic(index):
@@ -54,7 +57,7 @@ class _Elements:
         self.writes[equation.outputs[0]] = own, own.count
 
     def read(self, equation: Equation) -> Equation | None:
-        """Return an equation that reads the same from an array as it was before; `None` if that is a value that was written."""
+        """Return the read, or an equivalent read of the array before the writes; `None` if the result is a written value."""
         [array], index = equation.inputs, equation.params["index"]
         if type(array) is not int or array not in self.writes or not is_basic(index):
             return equation
@@ -73,7 +76,7 @@ class _Elements:
 
 
 def elements_read(expressions: Expressions) -> Expressions:
-    """Return a list in which what is read of an array that is filled by element is what was written there."""
+    """Return an expression list with reads of written elements replaced by the written values."""
     if not any(e.primitive is WRITE for e in expressions.equations):
         return expressions
     elements = _Elements(expressions)

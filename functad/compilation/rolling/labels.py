@@ -1,4 +1,4 @@
-"""What equations have in common: an integer for each, equal for those that do the same with values of the same specs."""
+"""Equation labels: integers that are equal for equations with the same operation and the same specs."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ Indices = tuple[int, ...]
 
 
 class Labelled:
-    """A list as arrays of integers.
+    """An expression list as arrays of integers.
 
     The slots of the results must be numbered in the order of the equations.
 
     Attributes:
-        expressions: the list.
-        labels: one for each equation.
-        sources: what all equations read, one after the other: slots, and `-1 - i` for the constant at `i` of `constants`.
-        offsets: where in `sources` those of each equation begin, and the end.
+        expressions: the expression list.
+        labels: one label for each equation.
+        sources: the inputs of all equations, concatenated: slots, and `-1 - i` for `constants[i]`.
+        offsets: the start of each equation's inputs in `sources`, and the end.
         first: the slot of the first result of each equation, and the number of slots.
-        constants: each once.
-        indices: the integers in the indices of equations that read or write at an index, by their numbers.
-        templates: the indices without these.
+        constants: the distinct constants.
+        indices: by equation number, the integers in the index of a read or write.
+        templates: by equation number, the index without its integers.
     """
 
     def __init__(self, expressions: Expressions) -> None:
@@ -59,7 +59,7 @@ class Labelled:
         self.first = np.array([*first, len(expressions.specs)], np.int64)
 
     def spec_of(self, source: int) -> ArraySpec:
-        """Return the spec of a slot or a constant, as `sources` has them."""
+        """Return the spec of an entry of `sources`, a slot or a constant."""
         return self.expressions.specs[source] if source >= 0 else spec_of(self.constants[-1 - source].value)
 
     def _spec(self, spec: ArraySpec) -> int:
@@ -82,7 +82,7 @@ class Labelled:
     def _key(self, number: int, equation: Equation, own: list[int]) -> Any:
         primitive, params = equation.primitive, equation.params
         made = tuple([self._slots[s] for s in equation.outputs])
-        if primitive.ufunc is not None:  # a constant among the arguments may as well be an unknown value
+        if primitive.ufunc is not None:  # a constant operand gets the same label as an unknown value
             given = tuple([self._slots[s] if s >= 0 else self._spec(spec_of(self.constants[-1 - s].value)) for s in own])
             if len(given) == 2:
                 given = self.operands(primitive, given)
@@ -103,7 +103,7 @@ class Labelled:
         return key
 
     def operands(self, primitive: Primitive, given: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the specs of two operands as the function converts them: a Python number takes the dtype of the other."""
+        """Return the specs of two operands after conversion by the ufunc: a Python number takes the other dtype."""
         if primitive.ufunc is None or not _promotes(primitive.ufunc):
             return given
         found = self._operands.get(given)
@@ -118,14 +118,14 @@ class Labelled:
 
 
 def beside(spec: ArraySpec, other: ArraySpec) -> ArraySpec:
-    """Return the spec of an array that does what a Python number does as an operand beside another; other specs as they are."""
+    """Return the spec of the array equivalent to a Python number next to `other`; return other specs unchanged."""
     if not spec.weak or other.weak or other.dtype.kind not in "fc" or (spec.dtype.kind == "c" and other.dtype.kind != "c"):
         return spec
     return ArraySpec((), other.dtype)
 
 
 def acting(equation: Equation, specs: Sequence[ArraySpec]) -> list[ArraySpec]:
-    """Return for each input of an equation the spec of a value that can stand in its place."""
+    """Return, for each input of an equation, the spec of a value that can replace it."""
     given = [specs[s] if not isinstance(s, Constant) else spec_of(s.value) for s in equation.inputs]
     ufunc = equation.primitive.ufunc
     if ufunc is not None and _promotes(ufunc):
@@ -141,14 +141,14 @@ def _promotes(ufunc: np.ufunc) -> bool:
 
 
 def taken_apart(index: Any) -> tuple[Any, Indices]:
-    """Return an index without its integers, and these."""
+    """Return an index without its integers, and the integers."""
     parts = index if type(index) is tuple else (index,)
     numbers = tuple([part for part in parts if type(part) is int])
     return (type(index) is tuple, *[int if type(part) is int else _key_of(part) for part in parts]), numbers
 
 
 def positions(index: Any, shape: tuple[int, ...]) -> Indices:
-    """Return the integers in a basic index of an array, counted from the front."""
+    """Return the integers in a basic index of an array, normalized to be non-negative."""
     parts = index if type(index) is tuple else (index,)
     used = sum(part is not None and part is not Ellipsis for part in parts)
     found, axis = [], 0
@@ -160,7 +160,7 @@ def positions(index: Any, shape: tuple[int, ...]) -> Indices:
 
 
 def _key_of(value: Any) -> Any:
-    """Return a hashable key that is equal for equal values; of what cannot be compared, one of its own."""
+    """Return a hashable key that is equal for equal values; a value that cannot be compared gets a unique key."""
     kind = type(value)
     if value is None or kind is str or kind is int or kind is bool:
         return kind, value

@@ -1,4 +1,4 @@
-"""Blocks as one `scan` equation: what its carry is, what its rows are, and the list of a step."""
+"""Build one `scan` equation from blocks: its carries, its rows and its body."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class Loop:
     """The inputs and results of a step of a loop, and the loop itself.
 
     Args:
-        places: what is known of the list.
+        places: the origins of the values of the expression list.
         block: the blocks.
 
     Attributes:
-        stacked: the results of which all steps are read outside of the loop.
-        last: the results of which only that of the last step is.
-        sums: what is added up.
-        filled: by results that are arrays which the steps fill, the positions of the equations that write into it.
+        stacked: results whose values are read outside the loop for any step.
+        last: results read outside the loop for the last step only.
+        sums: the sums that the loop accumulates.
+        filled: for each result that is an array filled by the steps: the positions of the equations that write to it.
     """
 
     def __init__(self, places: Places, block: Block) -> None:
@@ -59,14 +59,14 @@ class Loop:
         self._fills()
         self._wire()
 
-    # the step
+    # The step.
 
     def _fresh(self, spec: ArraySpec) -> int:
         self._specs.append(spec)
         return len(self._specs) - 1
 
     def _wire(self) -> None:
-        """Write the equations of a step, with inputs of their own."""
+        """Write the equations of a step with new input slots."""
         block = self.block
         before = set(self.places.before[self.places.blocks.index(block)])
         column = 0
@@ -82,7 +82,7 @@ class Loop:
             self._step.append(Equation(equation.primitive, inputs, equation.params, equation.outputs))
 
     def _fills(self) -> None:
-        """Let arrays that the steps fill be filled after the loop."""
+        """Move the writes to arrays that the steps fill behind the loop."""
         block = self.block
         writers = [position for position in self.skipped if self._equations[position].primitive is WRITE]
         for chain in block.chains(sorted(writers)):
@@ -97,7 +97,7 @@ class Loop:
             self.filled[self._equations[chain[-1]].outputs[0] - block.base] = chain
 
     def _row_of(self, equation: Equation) -> None:
-        """Let what reads an array at a place for each step be an input of the step."""
+        """Make a read at an index that depends on the step an input of the step."""
         [slot] = equation.outputs
         block = self.block
         sources = tuple(range(slot, slot + block.width * block.count, block.width))
@@ -122,7 +122,7 @@ class Loop:
         return self._rows[sources]
 
     def _made(self, result: int) -> int:
-        """Return the slot of a result in the step: an input, if all steps compute it alike."""
+        """Return the slot of a result in the step; a loop-invariant result is an input."""
         slot = self.block.base + result
         return self._outside(slot) if self.places.is_before(slot) else slot
 
@@ -132,11 +132,11 @@ class Loop:
         return self._outer[source]
 
     def carry(self, result: int, before: tuple[int, ...]) -> int:
-        """Return the input of a step that is a result of another.
+        """Return the input slot for a result of an earlier step.
 
         Args:
-            result: which one.
-            before: the sources of its values before the loop, the earliest first: so many steps back it is.
+            result: the number of the result.
+            before: the sources of its values before the loop, the earliest first. Their number is the lag in steps.
         """
         key = result, before
         if key not in self._carries:
@@ -154,10 +154,10 @@ class Loop:
     def _given(self, source: int) -> ArraySpec:
         return self.places.labelled.spec_of(source)
 
-    # what others read of it
+    # Reads outside the loop.
 
     def read(self, steps: Mapping[int, Iterable[int]]) -> None:
-        """Say which results are read outside of the loop, in which steps."""
+        """Record the results that are read outside the loop, with the steps that are read."""
         for result, own in sorted(steps.items()):
             only_last = all(step == self.block.count - 1 for step in own)
             if result in self.filled:
@@ -167,10 +167,10 @@ class Loop:
             (self.last if only_last else self.stacked).append(result)
 
     def add(self, total: Sum) -> None:
-        """Let the steps add something up."""
+        """Add a sum that the steps accumulate."""
         self.sums.append(total)
 
-    # the loop
+    # The loop.
 
     def write(self, writer: Writer, number: int) -> list[int]:
         """Write the loop; return the slots of its sums."""
@@ -181,7 +181,7 @@ class Loop:
         after = list(self._after)
         final = {result: place for place, (result, before) in enumerate(self._carries) if len(before) == 1}
         for result in self.last:
-            if result not in final:  # the carry that nobody reads before the end
+            if result not in final:  # add a carry that no step reads
                 spec = self.list.specs[self.block.base + result]
                 final[result] = len(inits)
                 inits.append(Constant(_zeros(spec)))
@@ -201,7 +201,7 @@ class Loop:
         return made[count : len(inits)]
 
     def _scan(self, writer: Writer, inits: Sequence[Source], body: Expressions) -> list[int]:
-        """Write the equation."""
+        """Write the `scan` equation."""
         block = self.block
         order = slice(None, None, -1) if block.backward else slice(None)
         rows = [writer.gathered(sources[order], self._specs[slot]) for sources, slot in self._rows.items()]
@@ -210,13 +210,13 @@ class Loop:
         return writer.emit(SCAN, [*inits, *rows, *outer], params)
 
     def written(self) -> list[int]:
-        """Return the slots of all values that the steps write into arrays."""
+        """Return the slots of all values that the steps write to arrays."""
         block = self.block
         columns = [block.first_column(position) + 1 for chain in self.filled.values() for position in chain]
         return [s for column in columns for s in block.sources[:, column].tolist() if s >= 0]
 
     def _fill(self, writer: Writer, result: int, chain: Sequence[int]) -> None:
-        """Write what all steps write into an array, at once."""
+        """Write the values of all steps to an array at once."""
         block, slot = self.block, self.block.base + result
         shape = self.list.specs[slot].shape
         array = writer.value(int(block.sources[0, block.first_column(chain[0])]))
@@ -233,7 +233,7 @@ class Loop:
         writer.values[slot + (block.count - 1) * block.width] = array
 
     def _accumulated(self, slot: int, total: Sum) -> int:
-        """Add what a step gives to a sum."""
+        """Add the contribution of a step to a sum."""
         for result in total.results:
             after = self._fresh(total.spec)
             self._step.append(Equation(ADD, (slot, self._made(result)), {}, (after,)))
@@ -255,7 +255,7 @@ def _zeros(spec: ArraySpec) -> Any:
 
 
 def moved(writer: Writer, source: Source, axis: int) -> Source:
-    """Move the first axis of an array behind others."""
+    """Move the first axis of an array to position `axis`."""
     if not axis:
         return source
     rest = list(range(1, len(writer.spec(source).shape)))
@@ -263,7 +263,7 @@ def moved(writer: Writer, source: Source, axis: int) -> Source:
 
 
 def added(writer: Writer, total: Source, sources: Iterable[int]) -> Source:
-    """Add values of the old list to one of the new list, one after the other."""
+    """Add values of the old list to a value of the new list, one after the other."""
     for source in sources:
         [total] = writer.emit(ADD, [total, writer.value(source)], {})
     return total

@@ -1,4 +1,4 @@
-"""Where the values of a list come from once its blocks are loops: a step of a loop, a row of an array, or neither."""
+"""Origin of each value when blocks become loops: a step of a loop, a row of an array, or neither."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from functad.primitives.indexing.index_parts import is_basic
 from functad.primitives.indexing.read import GETITEM
 
 SHORTEST = 4
-"""Fewer rows are taken one by one."""
+"""Shorter segments are read row by row."""
 
 
 class Origin(NamedTuple):
-    """What a value is one of.
+    """The group of a value, and its position in the group.
 
     Attributes:
-        key: equal for the values of one result in all steps of a loop, and for what is read from one array in one way.
-        at: which of them it is: the step, or the integers in the index.
+        key: equal for the values of one result in all steps of a loop, and for reads of one array at indices of the same
+            form.
+        at: the position in the group: the step, or the integers in the index.
     """
 
     key: tuple[Any, ...]
@@ -29,14 +30,14 @@ class Origin(NamedTuple):
 
 
 class Segment(NamedTuple):
-    """Values that follow one another, and are single ones, constants, or an arithmetic sequence of the values with one key.
+    """Consecutive values: single values, constants, or an arithmetic sequence of positions in one group.
 
     Attributes:
-        key: that of all; `("constant",)` or `("single",)` for others.
+        key: the key of the group; `("constant",)` or `("single",)` for other values.
         sources: the values, as in `Labelled.sources`.
-        first: of the first, which it is.
-        last: of the last.
-        step: the difference between neighbours.
+        first: the position of the first value in the group.
+        last: the position of the last value.
+        step: the difference between neighbouring positions.
     """
 
     key: tuple[Any, ...]
@@ -47,14 +48,14 @@ class Segment(NamedTuple):
 
 
 class Places:
-    """Knows of each value in which loop it is computed.
+    """The loop and the equation that compute each value.
 
     Attributes:
-        blocks: what become loops, in order.
-        before: for each of these, the numbers of equations that are computed before it.
-        owner: for each slot the number of its block, or -1.
-        makers: for each slot the number of the equation that computes it.
-        same: for each slot the one that has its value: that of the first step of a loop, of what all steps compute alike.
+        blocks: the blocks that become loops, in order.
+        before: for each of `blocks`, the numbers of the equations hoisted out of the loop.
+        owner: for each slot, the number of its block, or -1.
+        makers: for each slot, the number of the equation that computes it.
+        same: for each slot, the slot with its value: for loop-invariant results the slot of the first step.
     """
 
     def __init__(self, labelled: Labelled) -> None:
@@ -68,7 +69,7 @@ class Places:
         self._origins: dict[int, Origin | None] = {}
 
     def add(self, block: Block) -> None:
-        """Let blocks become a loop; what all steps compute alike is read from the first."""
+        """Add blocks that become a loop; reads of loop-invariant results are redirected to the first step."""
         self.owner[block.base : block.end] = len(self.blocks)
         self.blocks.append(block)
         equations = self.labelled.expressions.equations
@@ -83,11 +84,11 @@ class Places:
             sources[known] = self.same[sources[known]]
 
     def is_before(self, slot: int) -> bool:
-        """Say whether a value is computed before the loop in whose steps it stood."""
+        """Return `True` if a value is hoisted out of its loop."""
         return self.owner[slot] >= 0 and self.makers[slot] in self._numbers[self.owner[slot]]
 
     def step_of(self, slot: int) -> tuple[Block, int, int]:
-        """Return the block that computes a value, in which step, and which of the results it is."""
+        """Return the block that computes a value, the step, and the number of the result."""
         block = self.blocks[self.owner[slot]]
         return block, *divmod(slot - block.base, block.width)
 
@@ -96,7 +97,8 @@ class Places:
         return int(self.makers[slot])
 
     def row(self, slot: int) -> Origin | None:
-        """Say of which array a value is a row; `None` if it is none, or if the loop that computes it makes the array too."""
+        """Return the origin of a value that is a row of an array; `None` if it is no row, or if its loop also computes
+        the array."""
         number = int(self.makers[slot])
         if slot < len(self.labelled.expressions.inputs) or not self.labelled.indices.get(number):
             return None
@@ -111,7 +113,7 @@ class Places:
         return Origin(("row", source, self.labelled.templates[number]), at)
 
     def origin(self, source: int) -> Origin | None:
-        """Say what a value is one of; `None` if it stands alone."""
+        """Return the origin of a value; `None` if it belongs to no group."""
         if source < 0:
             return Origin(("constant",), ())
         source = int(self.same[source])
@@ -124,7 +126,7 @@ class Places:
         return self._origins[source]
 
     def segments(self, sources: Sequence[int]) -> list[Segment]:
-        """Cut a sequence of values into segments."""
+        """Split a sequence of values into segments."""
         origins = [self.origin(source) for source in sources]
         found: list[Segment] = []
         start = 0
@@ -159,11 +161,11 @@ class Places:
 
 
 def sliced(index: Any, which: int, rows: slice, ndim: int) -> tuple[Any, int]:
-    """Return an index with a slice in place of one of its integers, and the axis that the rows then lie along.
+    """Return an index with a slice in place of one of its integers, and the resulting axis of the rows.
 
     Args:
         index: a basic index.
-        which: the integers in it are counted.
+        which: the number of the integer, among the integers of the index.
         rows: the slice.
         ndim: the number of axes of the array.
     """
@@ -176,12 +178,12 @@ def sliced(index: Any, which: int, rows: slice, ndim: int) -> tuple[Any, int]:
 
 
 class Stretch(NamedTuple):
-    """Indices that go on by one step, as one.
+    """An arithmetic sequence of indices as one index.
 
     Attributes:
-        index: with a slice in place of the integer that moves.
-        axis: the one of the rows, in what it reads.
-        backward: the first index is that of the last row.
+        index: the index with a slice in place of the integer that varies.
+        axis: the axis of the rows in the result of the read.
+        backward: `True` if the first index of the sequence reads the last row.
     """
 
     index: Any
@@ -190,7 +192,7 @@ class Stretch(NamedTuple):
 
 
 def stretch(ends: Sequence[Any], shape: tuple[int, ...]) -> Stretch:
-    """Return all indices of an arithmetic sequence of indices, of which the first two and the last are given."""
+    """Return an arithmetic sequence of indices as one index, given its first two indices and its last."""
     first = ends[0]
     a, b, c = (positions(index, shape) for index in ends)
     [which] = [i for i, (x, y) in enumerate(zip(a, b, strict=True)) if x != y]
@@ -200,6 +202,6 @@ def stretch(ends: Sequence[Any], shape: tuple[int, ...]) -> Stretch:
 
 
 def rows_of(first: int, last: int, step: int) -> slice:
-    """Return the slice of an arithmetic sequence of positions that are not negative."""
+    """Return the slice of an arithmetic sequence of non-negative positions."""
     stop = last + (1 if step > 0 else -1)
     return slice(first, None if stop < 0 else stop, step)

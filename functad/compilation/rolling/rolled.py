@@ -1,4 +1,4 @@
-"""From an unrolled list to one with loops."""
+"""Replace unrolled loops of an expression list by `scan` equations."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from functad.primitives.indexing.read import SCATTER
 from functad.transforms.lists import extract
 
 FEWEST = 256
-"""A loop replaces so many equations at least."""
+"""Minimum number of equations that a loop replaces."""
 
 
 def rolled(expressions: Expressions) -> Expressions:
-    """Return a list that computes the same, with `scan` equations in the place of equations that repeat."""
+    """Return an equivalent expression list with `scan` equations in place of repeated equations."""
     if len(expressions.equations) < FEWEST or any(not e.outputs for e in expressions.equations):
         return expressions
     own = elements_read(expressions)
@@ -52,13 +52,13 @@ def rolled(expressions: Expressions) -> Expressions:
 
 
 def _in_order(expressions: Expressions) -> bool:
-    """Say whether the slots are numbered in the order of the equations, as they are where nothing is dead."""
+    """Return `True` if the slots are numbered in the order of the equations, which holds without dead code."""
     slots = [slot for equation in expressions.equations for slot in equation.outputs]
     return slots == list(range(len(expressions.inputs), len(expressions.specs)))
 
 
 def _chosen(labelled: Labelled, candidates: list[Run], refused: set[int]) -> list[Block]:
-    """Return blocks that do not overlap, the longest first chosen, in the order of the list."""
+    """Return blocks that do not overlap, in the order of the list; longer runs are chosen first."""
     taken = np.zeros(len(labelled.labels) + 1, bool)
     found: list[Block] = []
     waiting = list(candidates)
@@ -79,7 +79,7 @@ def _chosen(labelled: Labelled, candidates: list[Run], refused: set[int]) -> lis
 
 
 def _free(taken: Any, run: Run) -> Run | None:
-    """Return the longest part of a run that is not taken, if it is long enough."""
+    """Return the longest free part of a run, or `None` if it is too short."""
     own = taken[run.start : run.stop]
     edges = np.flatnonzero(np.diff(np.concatenate(([1], own.view(np.int8), [1]))))
     if not len(edges):
@@ -96,7 +96,7 @@ def _only_rows(block: Block) -> bool:
 
 
 def _fitting(places: Places, block: Block) -> Block | None:
-    """Return the part of blocks in which what they read of a loop before them are all steps of it, in one direction."""
+    """Return the blocks whose reads of earlier loops cover consecutive steps in one direction."""
     start, stop = 0, block.count
     middle = block.count // 2
     votes = 0
@@ -129,7 +129,7 @@ def _direction(at: tuple[int, ...], following: Any) -> int:
 
 
 class _Rolling:
-    """Writes a list in which the blocks are loops."""
+    """Write an expression list with loops in place of the blocks."""
 
     def __init__(self, places: Places) -> None:
         self.places = places
@@ -141,7 +141,7 @@ class _Rolling:
         self._plan()
 
     def _plan(self) -> None:
-        """Find out what is read of each loop."""
+        """Find the values of each loop that are read outside it."""
         places, labelled = self.places, self.places.labelled
         reads = labelled.sources.copy()
         numbers = np.repeat(np.arange(len(self.list.equations)), np.diff(labelled.offsets))
@@ -172,7 +172,7 @@ class _Rolling:
             loop.read(steps)
 
     def written(self) -> Expressions:
-        """Return the list."""
+        """Return the expression list."""
         number = 0
         starts = {loop.block.start: i for i, loop in enumerate(self.loops)}
         while number < len(self.list.equations):
@@ -207,7 +207,7 @@ class _Rolling:
         return not first.weak and all(labelled.spec_of(s) == first for s in sources)
 
     def _scattered(self, number: int) -> int:
-        """Write a `scatter` of parts."""
+        """Write a `scatter` from its parts."""
         pieces: list[Source] = []
         indices = []
         for part in self.parts[number]:

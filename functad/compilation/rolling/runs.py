@@ -1,4 +1,4 @@
-"""Where a sequence repeats: the stretches in which each element equals the one a period later."""
+"""Find periodic runs in a sequence of integers."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import numpy as np
 
 
 class Run(NamedTuple):
-    """A stretch of a sequence that has a period.
+    """A periodic part of a sequence.
 
     Attributes:
-        start: of the first element.
-        stop: behind the last one.
-        period: each element but the last so many equals the one that comes so many later.
+        start: the position of the first element.
+        stop: the position after the last element.
+        period: elements at this distance are equal.
     """
 
     start: int
@@ -22,15 +22,15 @@ class Run(NamedTuple):
 
 
 def runs(labels: Any, least: int) -> list[Run]:
-    """Return the stretches of a sequence that repeat, the longest first.
+    """Return the periodic runs of a sequence, the longest first.
 
-    Words of 1, 2, 4, ... elements are numbered, equal ones equally, by sorting pairs of the numbers of their halves. The next
-    place at which a word stands again is a period away, where there is one that is no longer than the word. All together takes
-    time in proportion to `n log(n)**2`.
+    Words of 1, 2, 4, ... elements are ranked by sorting pairs of ranks of their halves. In a periodic run, the distance
+    from a word to
+    the next equal word is the period, if the period is at most the length of the word. The time is `O(n log(n)**2)`.
 
     Args:
         labels: an array of integers.
-        least: so many periods at least.
+        least: the minimum number of periods.
     """
     found: dict[Run, None] = {}
     ranks, length = labels, 1
@@ -49,7 +49,7 @@ def runs(labels: Any, least: int) -> list[Run]:
 
 
 def _stretches(distance: Any, length: int, least: int) -> list[Run]:
-    """Return the runs that follow from the distances of words of one length to the next equal ones."""
+    """Return the runs that follow from the distances between equal words of one length."""
     ends = np.flatnonzero(np.diff(distance)) + 1
     bounds = np.concatenate(([0], ends, [len(distance)]))
     starts, stops = bounds[:-1], bounds[1:]
@@ -63,7 +63,7 @@ def _stretches(distance: Any, length: int, least: int) -> list[Run]:
 
 
 def _of_pairs(ranks: Any, length: int) -> Any:
-    """Return the numbers of words of twice the length."""
+    """Return the ranks of the words of twice the length."""
     pairs = ranks[: len(ranks) - length] * (len(ranks) + 1) + ranks[length:]
     order = np.argsort(pairs, kind="stable")
     new = np.concatenate(([0], np.cumsum(pairs[order][1:] != pairs[order][:-1])))

@@ -1,4 +1,4 @@
-"""Arrays of which the steps of a loop give one element or row each, or add to the same: from `scatter` equations."""
+"""Accumulations in `scatter` equations: sums over the steps of a loop, and rows that the steps compute."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from functad.primitives.indexing.index_parts import is_basic
 
 
 class Sum(NamedTuple):
-    """What the steps of a loop add up, one after the other, beginning with other values.
+    """A sum that the steps of a loop accumulate in order.
 
     Attributes:
-        before: what is added first, to zero.
-        results: those of each step that are added, in this order.
-        spec: of the sum.
+        before: slots added before the loop, starting from zero.
+        results: the results of each step that are added, in this order.
+        spec: the spec of the sum.
         block: the loop.
-        after: what is added at the end.
+        after: slots added after the loop.
     """
 
     before: tuple[int, ...]
@@ -34,14 +34,14 @@ class Sum(NamedTuple):
 
 
 class Part(NamedTuple):
-    """What is added to an array at one index: a sum, rows that are gathered, or a single value."""
+    """A contribution to an array at one index: a sum, rows to gather, or a single value."""
 
     index: Any
     what: Sum | list[int] | int
 
 
 def parts_of(places: Places, equation: Equation) -> list[Part] | None:
-    """Return a `scatter` as parts of which few come from each loop; `None` if that cannot be done in the same order."""
+    """Return a `scatter` as few parts; `None` if the parts would change the order of the additions."""
     inputs = [s for s in equation.inputs if type(s) is int]
     if len(inputs) < len(equation.inputs) or not all(map(is_basic, equation.params["indices"])):
         return None
@@ -67,7 +67,7 @@ def parts_of(places: Places, equation: Equation) -> list[Part] | None:
 
 
 def _sum(places: Places, sources: Sequence[Any], spec: ArraySpec) -> Sum | None:
-    """Return the sum of values, most of which one loop gives."""
+    """Return the sum of values that mostly come from one loop, or `None`."""
     owners = places.owner[np.array(sources)]
     middle = owners[len(owners) // 2]
     inside = np.flatnonzero(owners == middle)
@@ -85,7 +85,7 @@ def _sum(places: Places, sources: Sequence[Any], spec: ArraySpec) -> Sum | None:
 
 
 def _rows(places: Places, equation: Equation, numbers: Sequence[int]) -> list[Part]:
-    """Return pieces as rows that can be gathered, where their indices are an arithmetic sequence, and as single ones."""
+    """Return pieces as rows to gather where their indices are an arithmetic sequence, else as single values."""
     groups: dict[Any, list[int]] = {}
     for i in numbers:
         origin = places.origin(equation.inputs[i])  # type: ignore[arg-type]
@@ -102,7 +102,7 @@ def _rows(places: Places, equation: Equation, numbers: Sequence[int]) -> list[Pa
 
 
 def _sequence(equation: Equation, numbers: Sequence[int], start: int) -> int:
-    """Return where a sequence of indices that go on by one step ends, which begins at `start`; one alone is none."""
+    """Return the end of the arithmetic sequence of indices that begins at `start`; `start + 1` if it is too short."""
     shape = equation.params["shape"]
     at = [positions(equation.params["indices"][i], shape) for i in numbers[start:]]
     stop = 1
@@ -124,7 +124,7 @@ def _part(equation: Equation, numbers: Sequence[int]) -> Part:
 
 
 def _apart(parts: Sequence[Part], shape: tuple[int, ...]) -> bool:
-    """Say whether the order in which the parts are added to zeros does not matter: at most two values meet at an element."""
+    """Return `True` if the order of adding the parts to zeros does not matter: at most two values meet at an element."""
     if len(parts) < 2:
         return True
     terms = np.zeros(shape, np.int64)

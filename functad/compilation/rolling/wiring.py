@@ -1,4 +1,4 @@
-"""How the blocks of a run are wired: what each equation reads, for all blocks at once."""
+"""Wiring of the blocks of a run: the inputs of each equation, for all blocks at once."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from functad.primitives.indexing.read import GETITEM
 from functad.primitives.indexing.write import WRITE
 
 LEAST = 16
-"""Loops of fewer steps stay unrolled."""
+"""Minimum number of steps of a loop."""
 FARTHEST = 4
-"""So many steps back a step may read."""
+"""Maximum lag: a step reads results of at most this many steps back."""
 
 
 class NotRegularError(Exception):
-    """Blocks cannot become a loop after all.
+    """The blocks cannot become a loop.
 
     Attributes:
-        block: these.
+        block: the blocks.
     """
 
     def __init__(self, block: Block) -> None:
@@ -31,7 +31,7 @@ class NotRegularError(Exception):
 
 
 class Block:
-    """Blocks of equations, one after the other, that are wired alike.
+    """Consecutive blocks of equations with equal wiring.
 
     A *column* is one input of one equation of the block; it has a source in each block.
 
@@ -41,12 +41,12 @@ class Block:
         count: the number of blocks.
         base: the slot of the first result.
         width: the number of results of a block.
-        columns: for each column the position in the block of the equation that has it.
-        sources: what the columns read: a row for each block, as in `Labelled.sources`.
-        lags: for each column, how many blocks before its own that block is whose result it reads; -1 if it reads no blocks.
-        results: for each column with a lag, which of the results of a block it reads.
-        fixed: for each column whether it reads the same in all blocks.
-        backward: the results of the last step are to be stored first.
+        columns: for each column, the position of its equation in the block.
+        sources: the sources of the columns: a row for each block, as in `Labelled.sources`.
+        lags: for each column, the distance in blocks to the block that computes its source; -1 if no block does.
+        results: for each column with a lag, the number of the result that it reads.
+        fixed: for each column, `True` if it reads the same source in all blocks.
+        backward: `True` if the results are stored in reverse order of the steps.
     """
 
     def __init__(self, labelled: Labelled, start: int, period: int, count: int) -> None:
@@ -64,11 +64,11 @@ class Block:
         self._find_classes()
 
     def stored(self, step: int) -> int:
-        """Return at which place the results of a step are stored."""
+        """Return the row that holds the results of a step."""
         return self.count - 1 - step if self.backward else step
 
     def _find_classes(self) -> None:
-        """Say of each column what most of its blocks read."""
+        """Classify each column by the source that most of its blocks read."""
         bases = self.base + self.width * np.arange(self.count)[:, None]
         self.relative = self.sources - bases
         usual, share = _usual(self.relative)
@@ -78,19 +78,19 @@ class Block:
         self.results = usual % self.width
         self.usual_relative = usual
         self.usual, share = _usual(self.sources)
-        changes = np.count_nonzero(np.diff(self.sources, axis=0), axis=0)  # many are those of a choice made for each step
+        changes = np.count_nonzero(np.diff(self.sources, axis=0), axis=0)  # a value selected in each step has many changes
         self.fixed = ~near & (share > self.count // 2) & (changes <= FARTHEST)
 
     def part(self, start: int, count: int, shift: int = 0) -> Block:
-        """Return some of the blocks; each begins `shift` equations later."""
+        """Return `count` blocks from block `start`, with their boundaries `shift` equations later."""
         return Block(self.labelled, self.start + start * self.period + shift, self.period, count)
 
     def longest(self) -> tuple[int, int]:
-        """Return the longest stretch of blocks, as start and stop, in which all columns read as most of their blocks do."""
+        """Return start and stop of the longest sequence of blocks with regular reads in all columns."""
         blocks = np.arange(self.count)
         of_fixed = (self.usual[self.fixed] - self.base) // self.width
         inside = (self.usual[self.fixed] >= self.base) & (self.usual[self.fixed] < self.end)
-        first = int(of_fixed[inside].max(initial=-1)) + 1  # what all read from one block comes before the loop
+        first = int(of_fixed[inside].max(initial=-1)) + 1  # a block that all steps read comes before the loop
         bad = np.where(self.lags >= 0, self.relative != self.usual_relative, self.fixed & (self.sources != self.usual))
         bad |= (self.lags < 0) & ~self.fixed & (self.sources >= self.base + first * self.width)
         good = ~(bad.any(1) | self._bad_indices()) & (blocks >= first)
@@ -108,7 +108,7 @@ class Block:
         return start - before + 1, stop
 
     def _starts(self, bad: Any, begin: int, start: int) -> bool:
-        """Say whether what some blocks read otherwise than later ones are initial values of what a step takes from others."""
+        """Return `True` if all irregular reads of the first blocks are initial values of carries."""
         for block in range(begin, start):
             if (bad[block] & (self.lags <= block - begin)).any():
                 return False
@@ -117,7 +117,7 @@ class Block:
         return True
 
     def _bad_indices(self) -> Any:
-        """Say of each block whether an index in it does not go on from block to block as most do."""
+        """Return, for each block, whether one of its indices breaks the usual arithmetic sequence."""
         bad = np.zeros(self.count, bool)
         for _, indices in self.indexed():
             steps = np.diff(indices, axis=0)
@@ -128,7 +128,7 @@ class Block:
         return bad
 
     def indexed(self) -> list[tuple[int, Any]]:
-        """Return the positions of equations whose index differs between blocks, with its integers: a row for each block."""
+        """Return the positions of equations whose index varies between blocks, with its integers: a row for each block."""
         found = []
         for position in range(self.period):
             if self.labelled.indices.get(self.start + position):
@@ -139,7 +139,7 @@ class Block:
         return found
 
     def makers(self) -> Any:
-        """Return for each result of a block the position of the equation that computes it."""
+        """Return, for each result of a block, the position of the equation that computes it."""
         return np.repeat(np.arange(self.period), np.diff(self.labelled.first[self.start : self.start + self.period + 1]))
 
     def first_column(self, position: int) -> int:
@@ -147,7 +147,7 @@ class Block:
         return int(np.searchsorted(self.columns, position))
 
     def chains(self, writers: list[int]) -> list[list[int]]:
-        """Return the positions of equations that write into the same array, one after the other, and into it in the next step.
+        """Return chains of positions: equations that write to the same array in turn, from one step to the next.
 
         Args:
             writers: all positions of equations that write.
@@ -173,7 +173,7 @@ class Block:
         return found if not following else []
 
     def invariant(self) -> list[int]:
-        """Return the positions of equations that compute the same in all blocks."""
+        """Return the positions of loop-invariant equations."""
         same: set[int] = set()
         skipped = {position for position, _ in self.indexed()}
         makers = self.makers().tolist()
@@ -188,7 +188,7 @@ class Block:
         return sorted(same)
 
     def crossings(self) -> Any:
-        """Return for each position in the block how many bytes a step takes from others if it begins there."""
+        """Return, for each position in the block, the bytes carried between steps if a step begins there."""
         specs, makers = self.labelled.expressions.specs, self.makers()
         reach: dict[int, int] = {}
         for column in np.flatnonzero(self.lags >= 0).tolist():
@@ -205,16 +205,16 @@ class Block:
 
 
 def _usual(values: Any) -> tuple[Any, Any]:
-    """Return for each column the value that most rows have, if one has more than half, and how many have it."""
+    """Return, for each column, the median (the majority value if one exists) and its number of rows."""
     ordered = np.sort(values, axis=0)
     usual = ordered[len(values) // 2]
     return usual, (values == usual).sum(0)
 
 
 def wired(labelled: Labelled, run: Run) -> Block | None:
-    """Return blocks in a run of equal labels that are wired alike, if there are enough; those take the least from others.
+    """Return the blocks of a run with equal wiring and the fewest carried bytes; `None` if there are too few.
 
-    Two or three periods may make one block: what is computed alike may be wired alternately.
+    A block may span up to four periods, since equal computations may have alternating wiring.
     """
     best: Block | None = None
     for times in (1, 2, 3, 4):
@@ -250,7 +250,7 @@ def _longest(whole: Block, end: int) -> Block | None:
 
 
 def _regular(block: Block) -> bool:
-    """Say whether what differs between blocks can be an input of a loop, or is an array that its steps fill."""
+    """Return `True` if each index that varies between blocks reads a loop input or fills an array."""
     writers = []
     makers, same = block.makers(), set(block.invariant())
     for position, indices in block.indexed():
@@ -271,7 +271,7 @@ def _regular(block: Block) -> bool:
 
 
 def _apart(block: Block, chain: list[int]) -> bool:
-    """Say whether no step writes where another does."""
+    """Return `True` if no two steps write to the same element."""
     labelled = block.labelled
     numbers = [block.start + position for position in chain]
     if any(labelled.templates[number] != labelled.templates[numbers[0]] for number in numbers):

@@ -1,4 +1,4 @@
-"""Writes the list in which blocks have become loops: values of the old list are looked up, gathered or computed again."""
+"""Write the new list, with loops in place of blocks: look up, gather or recompute values of the old list."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ MULTIPLY: Primitive = ENTRIES[np.multiply]  # type: ignore[assignment]
 
 
 class Writer:
-    """The equations of the new list, and where it has the values of the old one.
+    """The equations of the new list, and the mapping from values of the old list.
 
     Attributes:
-        places: what is known of the old list.
-        equations: those of the new one.
-        specs: of its slots.
-        values: by slots of the old list, what the new one has for them.
+        places: the origins of the values of the old list.
+        equations: the equations of the new list.
+        specs: the specs of its slots.
+        values: for each slot of the old list, its source in the new list.
         stored: by block and result, the slots of arrays with the results of all steps.
     """
 
@@ -57,14 +57,14 @@ class Writer:
         return list(outputs)
 
     def again(self, number: int) -> None:
-        """Write an equation of the old list."""
+        """Copy an equation of the old list."""
         equation = self.old.equations[number]
         inputs = [self.value(s) if not isinstance(s, Constant) else s for s in equation.inputs]
         outputs = self.emit(equation.primitive, inputs, equation.params, [self.old.specs[s] for s in equation.outputs])
         self.values.update(zip(equation.outputs, outputs, strict=True))
 
     def value(self, source: int) -> Source:
-        """Look up a slot or a constant of the old list in the new one."""
+        """Return the source in the new list for a slot or a constant of the old list."""
         if source < 0:
             return self.places.labelled.constants[-1 - source]
         source = int(self.places.same[source])
@@ -73,14 +73,14 @@ class Writer:
                 self.again(self.places.maker(source))
             else:
                 block, step, result = self.places.step_of(source)
-                if self.old.specs[source].weak:  # in an array it would be no number of Python's
+                if self.old.specs[source].weak:  # an element of an array is not a Python number
                     raise NotRegularError(block)
                 array = self.stored[int(self.places.owner[source]), result]
                 [self.values[source]] = self.emit(GETITEM, [array], {"index": block.stored(step)})
         return self.values[source]
 
     def strong(self, source: int, spec: ArraySpec) -> Source:
-        """Return a value of the old list with a spec that is like its own, but not weak."""
+        """Return a value of the old list with a weak spec made strong, unless `spec` is weak."""
         value = self.value(source)
         if not self.spec(value).weak or spec.weak:
             return value
@@ -89,7 +89,7 @@ class Writer:
         return self.emit(MULTIPLY, [value, Constant(spec.dtype.type(1))], {}, [spec])[0]
 
     def gathered(self, sources: Sequence[int], spec: ArraySpec) -> Source:
-        """Return values of the old list, which have the same spec, as the rows of one array."""
+        """Return values of the old list with equal specs as the rows of one array."""
         key = tuple(sources), spec
         if key not in self._gathered:
             pieces = [self._piece(segment, spec) for segment in self.places.segments(sources)]

@@ -1,1 +1,1 @@
-"""Loops of a list made shorter: their bodies, what all their steps compute alike, and results that nobody reads."""
+"""Optimize the loops of an expression list: simplify bodies, hoist loop-invariant work, eliminate dead results."""

@@ -1,4 +1,4 @@
-"""Carries of a scan that are something simpler: the same in all steps, or vectors whose elements are read one by one."""
+"""Simplify the carries of a scan: carries that never change, and small arrays that each step reads by element."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from functad.primitives.indexing.read import GETITEM, SCATTER
 from functad.transforms.lists import extract
 
 _MOST = 16
-"""So many carries take the place of one at most."""
+"""Maximum number of carries that replace one."""
 
 
 def without_fixed(step: Step, specs: list[ArraySpec], moved: dict[int, Any]) -> Step:
-    """Return a scan whose carries change: one that no step changes is given to all of them alike.
+    """Return a scan without carries that no step changes; they become loop-invariant inputs.
 
     Args:
         step: the scan.
-        specs: those of the list around it.
-        moved: takes what is read in place of results of the scan.
+        specs: the specs of the list around it.
+        moved: receives the replacement of each removed result.
     """
     body, carries = step.body, len(step.carries)
     fixed = [i for i in range(carries) if body.outputs[i] == i and _spec(step.carries[i], specs) == body.specs[i]]
@@ -37,13 +37,13 @@ def without_fixed(step: Step, specs: list[ArraySpec], moved: dict[int, Any]) -> 
 
 
 def taken_apart(step: Step, before: Writer, after: Writer, moved: dict[int, Any]) -> Step:
-    """Return a scan with several carries in place of one that each step takes apart at once, and puts together at its end.
+    """Return a scan with one carry per piece in place of an array that each step splits and stacks again.
 
     Args:
         step: the scan.
-        before: takes what is computed before it.
-        after: takes what is computed after it.
-        moved: takes what is read in place of its results.
+        before: receives the equations before the scan.
+        after: receives the equations after the scan.
+        moved: receives the replacement of each removed result.
     """
     for i in reversed(range(len(step.carries))):
         parts = _pieces(step, i)
@@ -53,7 +53,7 @@ def taken_apart(step: Step, before: Writer, after: Writer, moved: dict[int, Any]
 
 
 def _pieces(step: Step, place: int) -> list[Any] | None:
-    """Return the pieces that a carry is put together from at the end of a step; `None` if it is read as a whole."""
+    """Return the pieces that a step stacks into a carry; `None` if the carry is read as a whole."""
     body, spec = step.body, step.body.specs[place]
     if not spec.shape or not 0 < spec.shape[0] <= _MOST or place in body.outputs:
         return None
@@ -81,7 +81,7 @@ def _is_piece(e: Equation) -> bool:
 
 
 def _without(step: Step, place: int, parts: list[Any], before: Writer, after: Writer, moved: dict[int, Any]) -> Step:
-    """Return a scan with carries for the pieces of one."""
+    """Return a scan with carries for the pieces of one carry."""
     body, count = step.body, len(parts)
     spec = ArraySpec(body.specs[place].shape[1:], body.specs[place].dtype)
     first = len(body.specs)

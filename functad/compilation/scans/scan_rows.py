@@ -1,8 +1,10 @@
-"""What a scan need not do step by step: values that depend on rows alone, results that no step reads, and sums of products.
+"""Move work out of the steps of a scan: values of rows alone, results that no step reads, and sums of products.
 
-The first two are most of what a derivative of a recurrent network does with its inputs and results: one product of matrices
-takes the place of as many products of a matrix and a vector as there are steps. Derivatives by weights, which are sums over all
-steps of outer products, are such a product too.
+The first two are most of the work of the derivative of a recurrent network for its inputs and results. One product of
+matrices
+replaces one product of a matrix and a vector per step. Derivatives with respect to weights are sums over all steps of
+outer
+products; they become one product of matrices too.
 """
 
 from __future__ import annotations
@@ -24,16 +26,16 @@ from functad.transforms.lists import extract, trace
 from functad.transforms.vmap import vmap
 
 _LARGEST = 2**22
-"""Bytes that the values of all steps may take, of which otherwise one at a time is there."""
+"""Maximum bytes of the values of all steps, when they are computed at once instead of step by step."""
 
 
 class Step(NamedTuple):
     """A scan: the sources of its arguments, its body, and its results.
 
     Attributes:
-        carries, rows, outer: sources of the arguments.
-        body: the list.
-        results: slots of the results.
+        carries, rows, outer: the sources of the arguments.
+        body: the expression list of a step.
+        results: the slots of the results.
     """
 
     carries: Sequence[Any]
@@ -44,11 +46,11 @@ class Step(NamedTuple):
 
 
 class Writer:
-    """Writes equations into the list around a scan.
+    """Write equations into the list around a scan.
 
     Attributes:
-        specs: those of its slots, to which new ones are added.
-        equations: what was written.
+        specs: the specs of the slots of the list; extended for new slots.
+        equations: the equations written.
     """
 
     def __init__(self, specs: list[ArraySpec]) -> None:
@@ -62,14 +64,15 @@ class Writer:
         return tuple(range(first, len(self.specs)))
 
     def put(self, equations: Sequence[Equation], specs: Sequence[ArraySpec], places: dict[int, Any]) -> None:
-        """Write equations of another list; `places` says where its slots are in this one, and is added to."""
+        """Write equations of another list; `places` maps its slots to slots of this list, and is extended."""
         for e in equations:
             slots = self.new([specs[s] for s in e.outputs])
             self.equations.append(Equation(e.primitive, _placed(e.inputs, places), e.params, slots))
             places |= dict(zip(e.outputs, slots, strict=True))
 
     def call(self, f: Callable[..., Any], sources: Sequence[Any], expected: Sequence[ArraySpec]) -> list[Any] | None:
-        """Write what a function computes of some sources; return those of its results, or `None` if these are other ones."""
+        """Write the equations of a function of some sources; return its results, or `None` if their specs are not
+        `expected`."""
         given = [self.specs[s] if type(s) is int else spec_of(s.value) for s in sources]
         made = trace("simplify", f, given)
         if made.results != list(expected):
@@ -84,14 +87,15 @@ def _placed(sources: Sequence[Any], places: dict[int, Any]) -> tuple[Any, ...]:
 
 
 def fixed_terms_first(step: Step) -> Step:
-    """Return a scan whose steps add up what does not depend on the carries before they add what does: `h @ w + (x + b)`.
+    """Return a scan whose steps add up loop-invariant and row terms before terms that depend on carries: `h @ w + (x +
+    b)`.
 
-    Two terms of int8, or of a float of fewer bits than the sum, stay apart: NumPy would add them up in their own dtype.
+    Two terms of int8, or of a float narrower than the sum, stay apart: NumPy would add them in their own dtype.
     """
     body = step.body
     moving = mark_reached(marks_at(range(len(step.carries)), len(body.specs)), body.equations)
     specs, equations = list(body.specs), list[Equation]()
-    sums: dict[int, tuple[Any, Any]] = {}  # by slot, the term that depends on the carries, and the other
+    sums: dict[int, tuple[Any, Any]] = {}  # by slot: the term that depends on carries, and the other term
 
     for e in body.equations:
         terms = [s for s in e.inputs if type(s) is int and moving[s]]
@@ -118,13 +122,13 @@ def fixed_terms_first(step: Step) -> Step:
 
 
 def rows_at_once(step: Step, length: int, before: Writer, moved: dict[int, Any]) -> Step:
-    """Return a scan whose steps read what depends on rows alone, computed before for all rows.
+    """Return a scan with values that depend on rows alone computed before it, for all rows at once.
 
     Args:
         step: the scan.
         length: the number of steps.
-        before: takes what is computed before.
-        moved: takes what is read in place of results of the scan.
+        before: receives the equations before the scan.
+        moved: receives the replacement of each removed result.
     """
     body, carries, rows = step.body, len(step.carries), len(step.rows)
     moving = mark_reached(marks_at(range(carries, carries + rows), len(body.specs)), body.equations)
@@ -159,9 +163,9 @@ def rows_at_once(step: Step, length: int, before: Writer, moved: dict[int, Any])
 
 
 def results_at_once(step: Step, length: int, before: Writer, after: Writer, moved: dict[int, Any]) -> Step:
-    """Return a scan whose steps do not compute what no later step reads: that is computed after it, for all steps.
+    """Return a scan with values that no later step reads computed after it, for all steps at once.
 
-    The arguments are those of `products_at_once`.
+    The arguments are the same as in `products_at_once`.
     """
     body, carries, rows = step.body, len(step.carries), len(step.rows)
     stays = marks_at(body.outputs[:carries], len(body.specs))
@@ -204,27 +208,27 @@ def _stacked(length: int, spec: ArraySpec) -> ArraySpec:
 
 
 def _with_results(step: Step, more: dict[int, int]) -> Step:
-    """Return a scan with further results: by slot of the body, the slot of the list around it."""
+    """Return a scan with further results; `more` maps slots of the body to slots of the list around the scan."""
     outputs = (*step.body.outputs, *more)
     inner = extract(step.body, range(len(step.body.inputs)), outputs, step.body.inputs)
     return step._replace(body=inner, results=[*step.results, *more.values()])
 
 
 def _is_batched(primitive: Primitive) -> bool:
-    """Say whether a primitive is computed for all examples at once."""
+    """Return `True` if a primitive computes all examples of a batch at once."""
     own = primitive.inner is not None or primitive.owner is not None or primitive.lists or primitive.value_dependent
     return not own and primitive.batch is not None and primitive.batch is not one_by_one
 
 
 def products_at_once(step: Step, length: int, before: Writer, after: Writer, moved: dict[int, Any]) -> Step:
-    """Return a scan that does not add up products of vectors or matrices: one product after it does.
+    """Return a scan with sums of products of vectors or matrices replaced by one product after it.
 
     Args:
         step: the scan.
         length: the number of steps.
-        before: has the specs of the list around.
-        after: takes what is computed after the scan.
-        moved: takes what is read in place of results of the scan.
+        before: holds the specs of the list around the scan.
+        after: receives the equations after the scan.
+        moved: receives the replacement of each removed result.
     """
     sums = _Sums(step, length)
     kept: dict[int, Any] = {}
@@ -241,10 +245,11 @@ def products_at_once(step: Step, length: int, before: Writer, after: Writer, mov
 
 
 def sums_at_once(step: Step, length: int, before: Writer, after: Writer, moved: dict[int, Any], fused: bool) -> Step:
-    """Return a scan that does not add up arrays: their sum is taken after it, and what they are computed from may be too.
+    """Return a scan with accumulated arrays summed after it.
 
-    The arguments are those of `products_at_once`, and whether an addition takes no time, since it is part of another loop: only
-    sums of what is a result already are taken then.
+    Further passes can then move the computation of the terms after the scan as well. The arguments are the same as in
+    `products_at_once`. `fused` means that additions are free, as part of a fused loop; then only results of the scan are
+    summed.
     """
     sums = _Sums(step, length)
     kept: dict[int, Any] = {}
@@ -263,7 +268,7 @@ def sums_at_once(step: Step, length: int, before: Writer, after: Writer, moved: 
 
 
 def _all_rows(step: Step, slot: Any, length: int, before: Writer, kept: dict[int, Any]) -> Any:
-    """Return where the values of all steps are, which become a result of the scan if they are none of its rows."""
+    """Return the slot of the values of all steps; they become a result of the scan if they are not one of its rows."""
     first = len(step.carries)
     if first <= slot < first + len(step.rows):
         return step.rows[slot - first]
@@ -276,7 +281,7 @@ def _all_rows(step: Step, slot: Any, length: int, before: Writer, kept: dict[int
 
 
 class _Sums:
-    """The carries of a scan to which each step adds something, and does nothing else with them."""
+    """The carries of a scan that each step only adds to."""
 
     def __init__(self, step: Step, length: int) -> None:
         self.step, self.body, self.length = step, step.body, length
@@ -288,7 +293,7 @@ class _Sums:
                     self.uses[s] += 1
 
     def term(self, place: int) -> Any:
-        """Return the slot of what each step adds to a carry; `None` if it is no sum."""
+        """Return the slot of the term that each step adds to a carry; `None` if the carry is no sum."""
         total: Any = self.body.outputs[place]
         add = self.makers.get(total) if type(total) is int else None
         if add is None or add.primitive is not ENTRIES[np.add] or self.uses[place] != 1 or self.uses[total] != 1:
@@ -300,17 +305,18 @@ class _Sums:
         return terms[0] if fits and self._is_kept(terms[0]) else None
 
     def is_of_results(self, term: int) -> bool:
-        """Say whether a term is a result of the scan too, or computed from such by one equation."""
+        """Return `True` if a term is a result of the scan, or one equation computes it from results."""
         e = self.makers.get(term)
         return term in self.body.outputs or (e is not None and all(s in self.body.outputs for s in e.inputs if type(s) is int))
 
     def _is_kept(self, slot: int) -> bool:
-        """Say whether a value can be had for all steps: those that all share, and what a carry was, are no rows."""
+        """Return `True` if the values of all steps can be stacked as rows: neither a loop-invariant input nor a carry."""
         shared = len(self.body.inputs) - len(self.step.outer)
         return not shared <= slot < len(self.body.inputs) and slot >= len(self.step.carries)
 
     def product(self, place: int) -> tuple[Callable[..., Any], list[int]] | None:
-        """Return the sum of all products that a carry is, as a function of all factors, and these; `None` if it is none."""
+        """Return the sum of products in a carry as a function of all factors, and the factors; `None` if it is no such
+        sum."""
         term = self.term(place)
         e = self.makers.get(term)
         if e is None or self.uses[term] != 1 or e.primitive not in (OUTER, MATMUL):
@@ -343,7 +349,7 @@ def _turned_products(total: Any, a: Any, b: Any) -> Any:
 
 
 def _products(total: Any, a: Any, b: Any) -> Any:
-    return _turned_products(total, a.transpose(0, 2, 1), b)  # nothing is copied if the rows are transposed matrices
+    return _turned_products(total, a.transpose(0, 2, 1), b)  # no copy if the rows are transposed matrices
 
 
 def _bytes(spec: ArraySpec) -> int:

@@ -1,4 +1,4 @@
-"""Loops within lists made shorter: their bodies, what all their steps compute alike, and results that nobody reads."""
+"""Optimize the loops of an expression list: simplify bodies, hoist loop-invariant work, eliminate dead results."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from functad.expressions.spec import spec_of
 from functad.transforms.lists import extract
 
 _LARGEST_COMPARED = 2**20
-"""Bytes of constants up to which rows are compared."""
+"""Maximum bytes of a constant whose rows are compared."""
 
 Simplify = Callable[[Expressions], Expressions]
 
 
 def with_shorter_loops(expressions: Expressions, simplify: Simplify, exact: bool = False, fused: bool = False) -> Expressions:
-    """Return a list whose loops and branches hold simplified lists.
+    """Return an expression list with simplified lists in its loops and branches.
 
-    Of scans, what is the same for all steps is computed before the first, and what nobody reads is not computed.
+    Loop-invariant work of scans is hoisted, and dead results are eliminated.
 
     Args:
-        expressions: the list.
-        simplify: what is done to the inner lists.
-        exact: each step is to do what it does now.
-        fused: what compiles the list computes several elementwise operations in one loop.
+        expressions: the expression list.
+        simplify: the simplification applied to the inner lists.
+        exact: keep the computation of each step unchanged, except for hoisting and dead code.
+        fused: the backend fuses elementwise operations into one loop.
     """
     if not any(e.primitive.lists for e in expressions.equations):
         return expressions
@@ -47,7 +47,7 @@ def with_shorter_loops(expressions: Expressions, simplify: Simplify, exact: bool
 
 
 class _Loops:
-    """The list that is written anew."""
+    """Rewrite the loops of an expression list."""
 
     def __init__(self, expressions: Expressions, simplify: Simplify, exact: bool, fused: bool) -> None:
         self.expressions = expressions
@@ -63,7 +63,7 @@ class _Loops:
                     self.read[s] = 1
 
     def run(self) -> Expressions:
-        """Return it."""
+        """Return the rewritten expression list."""
         equations = [new for e in self.expressions.equations for new in self._written(e)]
         outputs = tuple(map(self._source, self.expressions.outputs))
         return self.expressions.replace(equations=tuple(equations), outputs=outputs, specs=tuple(self.specs))
@@ -90,7 +90,7 @@ class _Loops:
         yield Equation(equation.primitive, inputs, params, equation.outputs)
 
     def _scan(self, inputs: Sequence[Any], params: dict[str, Any], results: Sequence[int]) -> Iterator[Equation]:
-        """Yield the equations that take the place of a scan."""
+        """Yield the equations that replace a scan."""
         counts, length = (params["carries"], params["carries"] + params["rows"]), params["length"]
         parts = inputs[: counts[0]], inputs[counts[0] : counts[1]], inputs[counts[1] :]
         step = live(self._without_copies(Step(*parts, params["body"], results)), self.read)
@@ -118,7 +118,7 @@ class _Loops:
             yield Equation(e.primitive, tuple(map(self._source, e.inputs)), e.params, e.outputs)
 
     def _read_only(self, step: Step) -> Step:
-        """Return a scan without the results in whose place others are read now."""
+        """Return a scan without the results that have a replacement."""
         self.read.extend(b"\1" * (len(self.specs) - len(self.read)))
         for slot in step.results:
             if slot in self.moved:
@@ -126,9 +126,10 @@ class _Loops:
         return live(step, self.read)
 
     def _without_copies(self, step: Step) -> Step:
-        """Return a scan that is given each value once, and numbers that all steps share within its body.
+        """Return a scan without duplicate inputs and results; Python and NumPy scalars shared by all steps move into its
+        body.
 
-        Of results that are equal the first is read, and rows that are returned as they are, are read where they come from.
+        Equal results are read from the first of them. Rows that are returned unchanged are read from their source.
         """
         body, first = step.body, len(step.carries) + len(step.rows)
         same: dict[int, Any] = {}
@@ -159,7 +160,7 @@ class _Loops:
         return step._replace(body=body)
 
     def _hoisted(self, step: Step, before: Writer) -> Step:
-        """Return a scan without the equations that compute the same in all steps, which are written before it."""
+        """Return a scan with its loop-invariant equations moved before it."""
         body, count = step.body, len(step.body.inputs)
         moving = mark_reached(marks_at(range(count - len(step.outer)), len(body.specs)), body.equations)
         early = [e for e in body.equations if not moving[e.outputs[0]]]
@@ -176,7 +177,7 @@ class _Loops:
 
 
 def _every_row(source: Any) -> Constant | None:
-    """Return the row that all rows of a constant are; `None` if they differ."""
+    """Return the row that all rows of a constant equal; `None` if rows differ."""
     if type(source) is int or type(source.value) is not np.ndarray or source.value.dtype.kind not in "biuf":
         return None
     rows = source.value
@@ -192,7 +193,7 @@ def _is_traced(value: Any) -> bool:
 
 
 def _reading(body: Expressions, same: dict[int, Any]) -> Expressions:
-    """Return a list that reads other sources in place of some inputs."""
+    """Return an expression list with other sources in place of some inputs."""
 
     def placed(sources: Sequence[Any]) -> tuple[Any, ...]:
         return tuple([same.get(s, s) if type(s) is int else s for s in sources])
@@ -202,11 +203,11 @@ def _reading(body: Expressions, same: dict[int, Any]) -> Expressions:
 
 
 def live(step: Step, read: Any) -> Step:
-    """Return a scan without the results that nobody reads, the carries that lead to none, and the inputs that it does not need.
+    """Return a scan without dead results, the carries used only for them, and unused inputs.
 
     Args:
         step: the scan.
-        read: marks of the slots of the list around it that something reads; `None` if all results are read.
+        read: marks of the slots that the list around the scan reads; `None` if all results are read.
     """
     body, carries = step.body, len(step.carries)
     kept = [i for i, slot in enumerate(step.results) if read is None or read[slot]]

@@ -1,6 +1,6 @@
-"""Operations on several rows of one small array made one operation: the gates of a recurrent network, for instance.
+"""Combine equal operations on several rows of a small array, for example the gates of a recurrent network.
 
-NumPy takes as long for three rows of twenty numbers as for one. What is one loop of machine code anyway has no use for this.
+NumPy takes the same time for three rows of twenty numbers as for one. Compiled loops do not benefit.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from functad.primitives.indexing.read import GETITEM
 from functad.transforms.lists import extract
 
 _LARGEST = 2**14
-"""Bytes of the arrays whose rows are looked at."""
+"""Maximum bytes of an array whose rows are combined."""
 
 _ROUNDS = 8
-"""So many operations that follow one another are joined at most."""
+"""Maximum number of consecutive operations to combine."""
 
 
 def side_by_side(body: Expressions) -> Expressions:
-    """Return a list that computes the same function of neighbouring rows of an array at once."""
+    """Return an expression list that applies the same function to neighbouring rows of an array at once."""
     for _ in range(_ROUNDS):
         found = _joined(body)
         if found is None:
@@ -35,7 +35,7 @@ def side_by_side(body: Expressions) -> Expressions:
 
 
 def _joined(body: Expressions) -> Expressions | None:
-    """Return the list with one round of operations joined; `None` if there are none."""
+    """Return the list after one round of combining operations; `None` if there are none."""
     pieces = {e.outputs[0]: e for e in body.equations if _is_row(e, body.specs)}
     groups: dict[Any, list[tuple[int, Equation]]] = {}
     for e in body.equations:
@@ -60,7 +60,7 @@ def _joined(body: Expressions) -> Expressions | None:
 
 
 def _is_row(e: Equation, specs: Sequence[ArraySpec]) -> bool:
-    """Say whether an equation reads a row of a small array."""
+    """Return `True` if an equation reads a row of a small array."""
     if e.primitive is not GETITEM or type(e.params.get("index")) is not int or type(e.inputs[0]) is not int:
         return False
     spec = specs[e.inputs[0]]
@@ -68,7 +68,7 @@ def _is_row(e: Equation, specs: Sequence[ArraySpec]) -> bool:
 
 
 def _is_simple(e: Equation, row: ArraySpec, specs: Sequence[ArraySpec]) -> bool:
-    """Say whether an equation computes an elementwise function of a row, and of numbers."""
+    """Return `True` if an equation computes an elementwise function of a row and numbers."""
     numbers = [s.value for s in e.inputs if isinstance(s, Constant)]
     return (
         is_elementwise(e)
@@ -78,7 +78,7 @@ def _is_simple(e: Equation, row: ArraySpec, specs: Sequence[ArraySpec]) -> bool:
 
 
 def _longest_run(members: Sequence[tuple[int, Equation]]) -> list[tuple[int, Equation]]:
-    """Return as many members as there are of neighbouring rows, each row once."""
+    """Return the longest run of members with neighbouring rows, each row once."""
     best: list[tuple[int, Equation]] = []
     run: list[tuple[int, Equation]] = []
     for member in members:
@@ -90,7 +90,7 @@ def _longest_run(members: Sequence[tuple[int, Equation]]) -> list[tuple[int, Equ
 
 
 def _at_once(run: Sequence[tuple[int, Equation]], source: Any, specs: list[ArraySpec]) -> list[Equation]:
-    """Return the equations that compute the results of several others."""
+    """Return the equations that compute the results of several equations at once."""
     (start, e), count = run[0], len(run)
     equations, rows = list[Equation](), source
     if count < specs[source].shape[0]:
@@ -105,14 +105,14 @@ def _at_once(run: Sequence[tuple[int, Equation]], source: Any, specs: list[Array
 
 
 def whole_rows(step: Step, length: int, before: Writer, after: Writer, moved: dict[int, Any]) -> Step:
-    """Return a scan with one result in place of several that are rows of one array; they are read from it after the scan.
+    """Return a scan with one result in place of several results that are rows of one array.
 
     Args:
         step: the scan.
         length: the number of steps.
-        before: has the specs of the list around.
-        after: takes what is computed right after the scan.
-        moved: takes what is read in place of results of the scan.
+        before: holds the specs of the list around the scan.
+        after: receives the reads of the rows, directly after the scan.
+        moved: receives the replacement of each removed result.
     """
     body, carries = step.body, len(step.carries)
     makers: dict[Any, Any] = {e.outputs[0]: e for e in body.equations if _is_row(e, body.specs)}
