@@ -1,4 +1,4 @@
-"""Rules for loops and branches whose bodies are computed row by row: each chunk runs its own loop."""
+"""Rules for loops and branches with bodies that act row by row: each chunk runs its own loop."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _alongs(partition: Partition) -> list[Along | None]:
 def _settled(
     body: Expressions, carries: list[Along | None], others: Sequence[Along | None], rows: int
 ) -> tuple[Partition, list[Along | None]] | None:
-    """Return the body of a loop at the fixed point of its carries' cuts, and these cuts; `None` if there is none."""
+    """Return the partition of a loop body and the cuts of its carries at their fixed point; `None` if there is none."""
     while True:
         found = body_by_rows(body, [*carries, *others], rows)
         if found is None:

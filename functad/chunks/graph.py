@@ -86,7 +86,7 @@ class Graph:
             self._places[id(value)] = holder, (i + 1,)
 
     def _run_chunks(self, level: int, stage: Stage) -> None:
-        """Run a list for each chunk and combine the totals."""
+        """Run an expression list for each chunk and combine the totals."""
         task = self.plan.tasks["rows", level].with_places(self.places(stage))
         alongs = {id(self._place(v)[0]): v.along for v in stage.inputs}
         letters, arguments = 1, []
@@ -175,7 +175,7 @@ class Graph:
         return tuple([lengths if i == along.axis else (n,) for i, n in enumerate(value.spec.shape)])
 
     def _by_engine(self, value: Value) -> Any:
-        """Return a value that is not computed chunk by chunk: one task if all arrays are small, otherwise functions of Dask.
+        """Return a value computed over all chunks: by one task if all arrays are small, otherwise by functions of Dask.
 
         Raises:
             UnsupportedError: Dask has no such function, and the arrays are large.

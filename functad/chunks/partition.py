@@ -77,9 +77,9 @@ class Node:
     Attributes:
         primitive: the primitive.
         inputs: values and constants.
-        params: the parameters; those of a chunk contain `Rows`.
+        params: the parameters; parameters of one chunk contain `Rows`.
         outputs: the results.
-        floats: `True` if every reader recomputes it, since this is cheaper than keeping it.
+        floats: `True` if every reader recomputes the results, which is cheaper than keeping them.
     """
 
     __slots__ = ("floats", "inputs", "outputs", "params", "primitive")

@@ -45,7 +45,7 @@ def chunks_of(leaf: Any) -> Chunks | None:
 
 
 def in_chunks(backend: Backend, leaves: Sequence[Any], expressions: Expressions) -> Backend | None:
-    """Return the backend for Dask arrays; `None` if neither the arguments nor the list have any.
+    """Return the backend for Dask arrays; `None` if there are none among the arguments and constants.
 
     Args:
         backend: the backend that compiles the lists of the tasks.
@@ -83,7 +83,7 @@ class ChunkedProgram:
     Args:
         expressions: the list; Dask arrays among its constants become inputs.
         backend: the backend that compiles the lists of the tasks.
-        known: the chunks of the arguments, for `source`; by default those of the first call.
+        known: the chunks of the arguments, for `source`. Default: the chunks of the first call.
     """
 
     def __init__(self, expressions: Expressions, backend: Backend, known: Sequence[Chunks | None] | None = None) -> None:

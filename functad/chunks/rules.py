@@ -73,7 +73,7 @@ class Found(NamedTuple):
 Rule = Callable[[Call], Found | None]
 
 RULES: dict[Any, Rule] = {}
-"""Rules of primitives whose family has no rule, by primitive or by function."""
+"""Rules of primitives in families without a rule, by primitive or by function."""
 
 _FAMILIES = ("arranging", "control", "indexing", "products", "reductions")
 

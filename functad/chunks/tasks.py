@@ -30,7 +30,7 @@ class ListTask:
         key: identifies the list; the same list has the same key in all processes.
         template: the list.
         backend: the name of the backend that compiles the list.
-        exact: `True` if the results must be bit-identical to those of the operations.
+        exact: `True` if the results must be bit-identical to eager execution.
         totals: the number of leading results that are parts of totals; the task returns these as one tuple.
         places: for each input, the position of a task argument and the path to the input in that argument.
     """

@@ -79,8 +79,10 @@ PROFILES = {
     ),
     "nests": Profile({"layouts": True}, nests=True),
 }
-"""Profiles by name: programs without writes, with writes through views, with reused buffers, with Python numbers, with large
-arrays, and with nested transforms."""
+"""Profiles by name.
+
+The programs have no writes, writes through views, reused buffers, Python numbers, large arrays, or nested transforms.
+"""
 
 COMPILED = {f"compiled-{backend}": Profile({"backend": backend}, backend=backend) for backend in ("numpy", "llvm", "xla")}
 """Profiles that compare compiled with eager execution, one per backend of `jit`."""

@@ -97,8 +97,8 @@ class Places:
         return int(self.makers[slot])
 
     def row(self, slot: int) -> Origin | None:
-        """Return the origin of a value that is a row of an array; `None` if it is no row, or if its loop also computes
-        the array."""
+        """Return the origin of a row of an array; `None` for other values, and for rows of arrays that the same loop
+        computes."""
         number = int(self.makers[slot])
         if slot < len(self.labelled.expressions.inputs) or not self.labelled.indices.get(number):
             return None

@@ -96,7 +96,7 @@ def _only_rows(block: Block) -> bool:
 
 
 def _fitting(places: Places, block: Block) -> Block | None:
-    """Return the blocks whose reads of earlier loops cover consecutive steps in one direction."""
+    """Return the part of the blocks that reads consecutive steps of earlier loops, in one direction."""
     start, stop = 0, block.count
     middle = block.count // 2
     votes = 0

@@ -124,7 +124,7 @@ def _part(equation: Equation, numbers: Sequence[int]) -> Part:
 
 
 def _apart(parts: Sequence[Part], shape: tuple[int, ...]) -> bool:
-    """Return `True` if the order of adding the parts to zeros does not matter: at most two values meet at an element."""
+    """Return `True` if parts can be added in any order: each element gets at most two values, or one sum."""
     if len(parts) < 2:
         return True
     terms = np.zeros(shape, np.int64)

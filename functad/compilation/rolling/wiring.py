@@ -128,7 +128,8 @@ class Block:
         return bad
 
     def indexed(self) -> list[tuple[int, Any]]:
-        """Return the positions of equations whose index varies between blocks, with its integers: a row for each block."""
+        """Return the positions of equations with an index that varies between blocks, and its integers: a row for each
+        block."""
         found = []
         for position in range(self.period):
             if self.labelled.indices.get(self.start + position):

@@ -71,8 +71,7 @@ class Writer:
             places |= dict(zip(e.outputs, slots, strict=True))
 
     def call(self, f: Callable[..., Any], sources: Sequence[Any], expected: Sequence[ArraySpec]) -> list[Any] | None:
-        """Write the equations of a function of some sources; return its results, or `None` if their specs are not
-        `expected`."""
+        """Write the equations of a function of sources; return its results, or `None` if their specs differ."""
         given = [self.specs[s] if type(s) is int else spec_of(s.value) for s in sources]
         made = trace("simplify", f, given)
         if made.results != list(expected):
@@ -87,8 +86,7 @@ def _placed(sources: Sequence[Any], places: dict[int, Any]) -> tuple[Any, ...]:
 
 
 def fixed_terms_first(step: Step) -> Step:
-    """Return a scan whose steps add up loop-invariant and row terms before terms that depend on carries: `h @ w + (x +
-    b)`.
+    """Return a scan that adds terms without carries before terms with carries: `h @ w + (x + b)`.
 
     Two terms of int8, or of a float narrower than the sum, stay apart: NumPy would add them in their own dtype.
     """
@@ -245,11 +243,11 @@ def products_at_once(step: Step, length: int, before: Writer, after: Writer, mov
 
 
 def sums_at_once(step: Step, length: int, before: Writer, after: Writer, moved: dict[int, Any], fused: bool) -> Step:
-    """Return a scan with accumulated arrays summed after it.
+    """Return a scan with accumulated arrays summed after it, so that later passes can move their computation too.
 
-    Further passes can then move the computation of the terms after the scan as well. The arguments are the same as in
-    `products_at_once`. `fused` means that additions are free, as part of a fused loop; then only results of the scan are
-    summed.
+    The arguments are the same as in `products_at_once`, and `fused`: if additions are free in a fused loop, only terms
+    that are
+    already results are summed.
     """
     sums = _Sums(step, length)
     kept: dict[int, Any] = {}
@@ -315,8 +313,7 @@ class _Sums:
         return not shared <= slot < len(self.body.inputs) and slot >= len(self.step.carries)
 
     def product(self, place: int) -> tuple[Callable[..., Any], list[int]] | None:
-        """Return the sum of products in a carry as a function of all factors, and the factors; `None` if it is no such
-        sum."""
+        """Return a function that sums the products of a carry, and the factors; `None` if the carry is no such sum."""
         term = self.term(place)
         e = self.makers.get(term)
         if e is None or self.uses[term] != 1 or e.primitive not in (OUTER, MATMUL):

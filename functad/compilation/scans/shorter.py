@@ -25,7 +25,7 @@ from functad.expressions.spec import spec_of
 from functad.transforms.lists import extract
 
 _LARGEST_COMPARED = 2**20
-"""Maximum bytes of a constant whose rows are compared."""
+"""Maximum bytes of a constant for the comparison of its rows."""
 
 Simplify = Callable[[Expressions], Expressions]
 
@@ -38,7 +38,7 @@ def with_shorter_loops(expressions: Expressions, simplify: Simplify, exact: bool
     Args:
         expressions: the expression list.
         simplify: the simplification applied to the inner lists.
-        exact: keep the computation of each step unchanged, except for hoisting and dead code.
+        exact: keep the operations of each step, so that results are bit-identical.
         fused: the backend fuses elementwise operations into one loop.
     """
     if not any(e.primitive.lists for e in expressions.equations):
@@ -126,8 +126,7 @@ class _Loops:
         return live(step, self.read)
 
     def _without_copies(self, step: Step) -> Step:
-        """Return a scan without duplicate inputs and results; Python and NumPy scalars shared by all steps move into its
-        body.
+        """Return a scan without duplicate inputs and results, with the scalars shared by all steps as constants.
 
         Equal results are read from the first of them. Rows that are returned unchanged are read from their source.
         """

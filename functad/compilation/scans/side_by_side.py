@@ -18,7 +18,7 @@ from functad.primitives.indexing.read import GETITEM
 from functad.transforms.lists import extract
 
 _LARGEST = 2**14
-"""Maximum bytes of an array whose rows are combined."""
+"""Maximum bytes of an array with rows to combine."""
 
 _ROUNDS = 8
 """Maximum number of consecutive operations to combine."""

@@ -1,8 +1,10 @@
 """The lines of random programs that test the limits of `jit`.
 
-Values may be of any dtype, infinite or NaN. The lines use Python integers beyond int64, 0-d arrays and views that are
-written to, booleans with other bytes, foreign byte order, loops of zero and one step, results that nothing reads, static
-arguments, and values read from globals, attributes, dicts and nested functions.
+Values may be of any dtype, infinite or NaN. The lines use Python integers beyond int64, writes to 0-d arrays and views,
+booleans
+with bytes other than 0 and 1, foreign byte order, loops of zero and one step, unused results, static arguments, and
+values read
+from globals, attributes, dicts and nested functions.
 """
 
 from __future__ import annotations

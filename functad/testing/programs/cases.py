@@ -437,7 +437,7 @@ _PRODUCTS = re.compile(r"prod|dot|matmul|einsum|inner|outer|kron|@|fft|linalg|co
 
 
 def _with_parts(found: Any, expected: Any) -> Any:
-    """Return complex results of XLA with the eager real or imaginary parts where both are infinite or NaN.
+    """Return complex results of XLA with the eager elements where both are infinite or NaN.
 
     Products along axes and matrix products differ from NumPy's in the NaN part of an infinite result.
     """
