@@ -60,7 +60,7 @@ def _position(call: Call) -> Found | None:
 
 
 def _wide(a: Any) -> Any:
-    """Return an array in the dtype in which NumPy accumulates its mean."""
+    """Return an array in the dtype that NumPy uses to accumulate its mean."""
     dtype = mean_dtype(a.dtype)
     return a.astype(np.float32 if dtype == np.float16 else dtype, copy=False)
 

@@ -1,8 +1,7 @@
 """Expression lists for one chunk, with the number of rows as a symbol until a chunk is given.
 
-A value of a list is either whole, the same for every chunk, or cut along one axis like the chunks. The length of that
-axis is
-a multiple of the number of rows: an array of `n` rows and 3 columns, flattened, has an axis of length `3 n`.
+A value of a list is either whole, the same for every chunk, or cut along one axis like the chunks. The length of that axis
+is a multiple of the number of rows: an array of `n` rows and 3 columns, flattened, has an axis of length `3 n`.
 """
 
 from __future__ import annotations

@@ -79,10 +79,7 @@ PROFILES = {
     ),
     "nests": Profile({"layouts": True}, nests=True),
 }
-"""Profiles by name.
-
-The programs have no writes, writes through views, reused buffers, Python numbers, large arrays, or nested transforms.
-"""
+"""Profiles by name: no writes, writes through views, reused buffers, Python numbers, large arrays, nested transforms."""
 
 COMPILED = {f"compiled-{backend}": Profile({"backend": backend}, backend=backend) for backend in ("numpy", "llvm", "xla")}
 """Profiles that compare compiled with eager execution, one per backend of `jit`."""

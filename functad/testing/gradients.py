@@ -164,9 +164,8 @@ class _Comparison:
     Attributes:
         doubles: the point in double precision, used for differences.
         scales: step size per input: the size of its elements, at least 1.
-        twice: accept an element only if steps of two sizes agree. If a kink is nearer than the step, as for `abs(x) **
-            1.5`, the error
-            of one step can exceed its uncertainty. A failure is therefore repeated with `twice`.
+        twice: accept an element only if steps of two sizes agree. If a kink is nearer than the step, as for `abs(x) ** 1.5`,
+            the error of one step can exceed its uncertainty. A failure is therefore repeated with `twice`.
     """
 
     def __init__(self, point: _Point, mode: Mode, generator: np.random.Generator) -> None:

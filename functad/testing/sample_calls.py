@@ -49,11 +49,9 @@ def label(entry: Entry) -> str:
 class InputSource:
     """Makes random inputs for sample calls: `array(*shape, low=-2.0, high=2.0)`.
 
-    All real parts from one source differ by at least a thousandth of their interval, and are at least as far from
-    multiples of 1/2.
-    So finite differences meet no ties and no kinks. The distance is halved when the interval is nearly full, after about
-    700 numbers.
-    Sources with the same seed give the same numbers in every dtype, rounded to float32.
+    All real parts from one source differ by at least a thousandth of their interval, and are at least as far from multiples of
+    1/2. So finite differences meet no ties and no kinks. The distance is halved when the interval is nearly full, after about
+    700 numbers. Sources with the same seed give the same numbers in every dtype, rounded to float32.
 
     Args:
         dtype: dtype of the inputs.

@@ -33,8 +33,8 @@ class Loop:
         block: the blocks.
 
     Attributes:
-        stacked: results read outside the loop in steps other than the last.
-        last: results read outside the loop in the last step only.
+        stacked: results read outside the loop, not only in the last step.
+        last: results read outside the loop, in the last step only.
         sums: the sums that the loop accumulates.
         filled: for each result that is an array filled by the steps: the positions of the equations that write to it.
     """

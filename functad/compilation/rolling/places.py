@@ -20,8 +20,7 @@ class Origin(NamedTuple):
     """The group of a value, and its position in the group.
 
     Attributes:
-        key: equal for the values of one result in all steps of a loop, and for reads of one array at indices of the same
-            form.
+        key: equal for the values of one result in all steps of a loop, and for reads of one array at indices of the same form.
         at: the position in the group: the step, or the integers in the index.
     """
 
@@ -97,8 +96,7 @@ class Places:
         return int(self.makers[slot])
 
     def row(self, slot: int) -> Origin | None:
-        """Return the origin of a row of an array; `None` for other values, and for rows of arrays that the same loop
-        computes."""
+        """Return the origin of a row of an array; `None` for other values, and for rows of arrays of the same loop."""
         number = int(self.makers[slot])
         if slot < len(self.labelled.expressions.inputs) or not self.labelled.indices.get(number):
             return None

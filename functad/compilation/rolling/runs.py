@@ -24,9 +24,8 @@ class Run(NamedTuple):
 def runs(labels: Any, least: int) -> list[Run]:
     """Return the periodic runs of a sequence, the longest first.
 
-    Words of 1, 2, 4, ... elements are ranked by sorting pairs of ranks of their halves. In a periodic run, the distance
-    from a word to
-    the next equal word is the period, if the period is at most the length of the word. The time is `O(n log(n)**2)`.
+    Words of 1, 2, 4, ... elements are ranked by sorting pairs of ranks of their halves. In a periodic run, the distance from a
+    word to the next equal word is the period, if the period is at most the length of the word. The time is `O(n log(n)**2)`.
 
     Args:
         labels: an array of integers.

@@ -128,8 +128,7 @@ class Block:
         return bad
 
     def indexed(self) -> list[tuple[int, Any]]:
-        """Return the positions of equations with an index that varies between blocks, and its integers: a row for each
-        block."""
+        """Return the positions of equations with an index that varies, and its integers: a row for each block."""
         found = []
         for position in range(self.period):
             if self.labelled.indices.get(self.start + position):
@@ -140,7 +139,7 @@ class Block:
         return found
 
     def makers(self) -> Any:
-        """Return, for each result of a block, the position of the equation that computes it."""
+        """Return, for each result of a block, the position of its equation."""
         return np.repeat(np.arange(self.period), np.diff(self.labelled.first[self.start : self.start + self.period + 1]))
 
     def first_column(self, position: int) -> int:

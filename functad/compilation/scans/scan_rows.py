@@ -1,10 +1,8 @@
 """Move work out of the steps of a scan: values of rows alone, results that no step reads, and sums of products.
 
 The first two are most of the work of the derivative of a recurrent network for its inputs and results. One product of
-matrices
-replaces one product of a matrix and a vector per step. Derivatives with respect to weights are sums over all steps of
-outer
-products; they become one product of matrices too.
+matrices replaces one product of a matrix and a vector per step. Derivatives with respect to weights are sums over all steps
+of outer products; they become one product of matrices too.
 """
 
 from __future__ import annotations
@@ -245,9 +243,8 @@ def products_at_once(step: Step, length: int, before: Writer, after: Writer, mov
 def sums_at_once(step: Step, length: int, before: Writer, after: Writer, moved: dict[int, Any], fused: bool) -> Step:
     """Return a scan with accumulated arrays summed after it, so that later passes can move their computation too.
 
-    The arguments are the same as in `products_at_once`, and `fused`: if additions are free in a fused loop, only terms
-    that are
-    already results are summed.
+    The arguments are the same as in `products_at_once`. With `fused`, additions are free, as part of a fused loop. Then only
+    terms that are already results are summed.
     """
     sums = _Sums(step, length)
     kept: dict[int, Any] = {}

@@ -1,10 +1,8 @@
 """The lines of random programs that test the limits of `jit`.
 
 Values may be of any dtype, infinite or NaN. The lines use Python integers beyond int64, writes to 0-d arrays and views,
-booleans
-with bytes other than 0 and 1, foreign byte order, loops of zero and one step, unused results, static arguments, and
-values read
-from globals, attributes, dicts and nested functions.
+booleans with bytes other than 0 and 1, foreign byte order, loops of zero and one step, unused results, static arguments, and
+values read from globals, attributes, dicts and nested functions.
 """
 
 from __future__ import annotations
@@ -323,7 +321,7 @@ TABLES = {
 
 
 def draw_lines(choose: Choose, max_operations: int = 5) -> BorderDraft:
-    """Return a program whose one to five lines (plus a few fixed ones) test the limits of `jit`.
+    """Return a program of one to five lines, plus a few fixed ones, that test the limits of `jit`.
 
     Args:
         choose: the source of randomness: `choose(n)` returns one of `0 ... n - 1`.
