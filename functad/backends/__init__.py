@@ -1,1 +1,1 @@
-"""From an expression list to something that runs: the backends, imported by nothing but `functad.compilation`."""
+"""Backends: compile expression lists to executable programs. Only `functad.compilation` imports this package."""

@@ -1,4 +1,4 @@
-"""The lines of a scan over arrays: a loop of Python, whose steps write their results into the rows of arrays."""
+"""The source of a scan over arrays: a Python loop. Each step writes its results into rows of preallocated arrays."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from functad.expressions.expressions import Equation
 
 
 class ArrayLoop:
-    """A scan, and where the results of its steps are written.
+    """The source of one scan and the buffers for the results of its steps.
 
     Args:
         equation: the scan.
         made: the names of its results.
-        definitions: what stands in front of the function.
-        in_place: whether steps may write into rows; else they are stacked after the loop, which keeps the order of their axes.
+        definitions: the definitions in front of the function.
+        in_place: steps may write into rows of buffers. Otherwise results are stacked after the loop, in their axis order.
 
     Attributes:
-        targets: by slot of the body, the array of which each step writes a row.
-        states: by place of a result that is what a carry was before each step, the array that has the last one besides.
+        targets: maps a slot of the body to the array with one row for each step.
+        states: maps the position of a result that holds a carry before each step to the array that also holds the final carry.
     """
 
     def __init__(self, equation: Equation, made: Sequence[str], definitions: Definitions, in_place: bool) -> None:
@@ -40,7 +40,7 @@ class ArrayLoop:
         makers = {e.outputs[0]: e for e in self.body.equations}
 
         def is_written(slot: Any) -> bool:
-            """Say whether a ufunc computes a value, so that it can be written into a row."""
+            """Return `True` if a ufunc computes the slot, so that the result can be written into a row."""
             if type(slot) is not int or slot not in makers or not self.body.specs[slot].shape:
                 return False
             ufunc = ufunc_of(makers[slot], self.body)
@@ -57,13 +57,13 @@ class ArrayLoop:
                 self.states[place] = self.definitions.local(f"{self.made[place]}_all")
 
     def lines(self, given: Sequence[str], names: Mapping[int, str], step: Sequence[str], results: Sequence[str]) -> list[str]:
-        """Return the lines.
+        """Return the lines of the loop.
 
         Args:
             given: texts of the arguments of the scan.
-            names: those of the values of a step.
+            names: the names of the values of a step.
             step: the lines of a step.
-            results: texts of its results.
+            results: texts of the results of a step.
         """
         carries, rows = self.carries, self.rows
         own = [names[i] for i in range(len(self.body.inputs))]
@@ -83,11 +83,11 @@ class ArrayLoop:
         return lines
 
     def _is_row(self, place: int) -> bool:
-        """Say whether steps write a result into its rows."""
+        """Return `True` if steps write this result into rows of a buffer."""
         return place in self.states or self.targets.get(self.body.outputs[place]) == self.made[place]
 
     def _arrays(self, given: Sequence[str]) -> list[str]:
-        """Return the lines that make the arrays which steps write into."""
+        """Return the lines that allocate the buffers for the steps."""
         lines, done = list[str](), set[str]()
         first, last = ("1:", ":-1") if self.reverse else (":-1", "1:")
         for place, whole in self.states.items():
@@ -108,7 +108,7 @@ class ArrayLoop:
         return f"np.empty({shape!r}, {self.definitions.literal(spec.dtype)})"
 
     def _header(self, given: Sequence[str], names: Mapping[int, str]) -> str:
-        """Return the head of the loop, behind `for`."""
+        """Return the loop header after `for`."""
         first = self.carries
         arrays = [*given[first : first + self.rows], *self.targets.values()]
         own = [*[names[i] for i in range(first, first + self.rows)], *[names[slot] for slot in self.targets]]

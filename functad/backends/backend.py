@@ -1,4 +1,4 @@
-"""What compiles expression lists, by name."""
+"""The registry of backends: find the compiler of expression lists with a given name."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from functad.importable import optional
 from functad.places import here
 
 Program = Callable[[Sequence[Any]], Sequence[Any]]
-"""A compiled list: from input leaves to output leaves. Its `source` is what it runs."""
+"""A compiled expression list: a function from input leaves to output leaves. Its attribute `source` is the compiled text."""
 
 
 class Backend(NamedTuple):
-    """What makes a program of an expression list.
+    """A compiler of expression lists.
 
     Attributes:
-        name: what `functad.jit` calls it.
-        compile: from a list to a program; that of `numpy` takes a list besides to compute where a NaN comes out.
-        plain: from results of a program to what NumPy computes with; `None` if they are NumPy's arrays as they are.
-        exact: it gives every bit that NumPy gives.
+        name: the name that `functad.jit` accepts.
+        compile: compiles a list to a program. The backend `numpy` accepts a second list to compute if a result has a NaN.
+        plain: converts results of a program to NumPy arrays and numbers; `None` if they need no conversion.
+        exact: results equal NumPy's bit for bit.
     """
 
     name: str
@@ -32,29 +32,29 @@ class Backend(NamedTuple):
 
     @property
     def fuses(self) -> bool:
-        """Whether it computes several elementwise operations in one pass over memory."""
+        """Whether the backend fuses elementwise operations into one pass over memory."""
         return self.name.partition(" ")[0] != "numpy"
 
     def handed_on(self, values: Sequence[Any]) -> Sequence[Any]:
-        """Return results of a program for code that goes on computing with them, such as a trace that is not compiled."""
+        """Return results of a program in a form that uncompiled code can compute with."""
         return values if self.plain is None else self.plain(values)
 
 
 def find(name: str | None, exact: bool = False) -> Backend:
-    """Return a backend by its name; the best that is installed by default.
+    """Return the backend with a name.
 
     Args:
-        name: its name.
-        exact: the backend `numpy` shall give every bit that NumPy gives.
+        name: the name, or `None` for `llvm` if llvmlite is installed, else `numpy`.
+        exact: results of the backend `numpy` equal NumPy's bit for bit.
 
     Raises:
-        InputError: there is none of this name.
-        MissingPackageError: it needs a package that is not installed.
+        InputError: no backend has this name.
+        MissingPackageError: the backend needs a package that is not installed.
     """
     if name is None:
         name = "llvm" if find_spec("llvmlite") is not None else "numpy"
     if name == "llvm":
-        from functad.backends.llvm.module import binding  # noqa: PLC0415 - imported when something is compiled
+        from functad.backends.llvm.module import binding  # noqa: PLC0415 - imported at the first compilation
         from functad.backends.native.program import LlvmProgram  # noqa: PLC0415
 
         binding()
@@ -64,7 +64,7 @@ def find(name: str | None, exact: bool = False) -> Backend:
 
         return Backend("numpy", functools.partial(NumpyProgram, exact=True) if exact else NumpyProgram, exact=exact)
     if name == "xla":
-        if find_spec("jax") is None:  # it is imported when something is compiled: that takes two seconds
+        if find_spec("jax") is None:  # the first compilation imports JAX, which takes two seconds
             optional("jax", "The backend `xla`", package="jax", install="'functad[xla]'")
         from functad.backends.xla.program import XlaProgram, as_numpy  # noqa: PLC0415
 

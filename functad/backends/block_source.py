@@ -1,4 +1,4 @@
-"""The text of a cluster: a function with a loop over blocks, in which each result is written into memory that is used again."""
+"""The source of a cluster: a function with a loop over blocks that reuses the buffers of intermediate results."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from functad.expressions.spec import ArraySpec, spec_or_none
 
 
 class BlockWriter:
-    """Writes one cluster as a function of what it reads.
+    """Writes one cluster as a function of the values that it reads.
 
     Args:
         expressions: the list.
         block: the cluster.
-        names: by slot.
-        definitions: what stands in front of the function.
-        source: the text of an input of an equation.
+        names: maps a slot to its name.
+        definitions: the definitions in front of the function.
+        source: returns the text of an input of an equation.
 
     Attributes:
         text: the definition of the function.
@@ -67,7 +67,7 @@ class BlockWriter:
         return f"def {self.name}({', '.join(self.names[s] for s in self.read)}):"
 
     def _before(self) -> list[str]:
-        """Return the lines that make the results, and the memory that blocks are written into."""
+        """Return the lines that allocate the results and the buffers of a block."""
         block = self.block
         whole = (block.length,) if block.flat else block.shape
         rows = (block.rows, *whole[1:])
@@ -86,7 +86,7 @@ class BlockWriter:
         return [*lines, *self.lines]
 
     def _after(self) -> list[str]:
-        """Return the lines that add the sums of blocks, and return the results."""
+        """Return the lines that add the partial sums of the blocks and return the results."""
         lines = []
         for parts, slot, is_mean in self.sums:
             mean = f" / {math.prod(self.block.shape)}" if is_mean else ""
@@ -99,7 +99,7 @@ class BlockWriter:
         return self.definitions.literal(dtype)
 
     def _given(self, source: int | Constant) -> str:
-        """Return the text of an argument in a block: of an array from outside that has its rows, that of these."""
+        """Return the text of an argument in a block: for an outer array with the rows of the cluster, the rows of the block."""
         if type(source) is int and source in self.texts:
             return self.texts[source]
         text = self.source(source)
@@ -135,7 +135,7 @@ class BlockWriter:
                 self._drop([slot])
 
     def _write_result(self, equation: Equation, slot: int, given: Sequence[str]) -> None:
-        """Write what is read outside too into its place in the whole array."""
+        """Write the lines of an equation whose result is also read outside: the block goes into the whole array."""
         target = f"{self.names[slot]}[{self.start}:{self.stop}]"
         ufunc = self._ufunc(equation)
         right = self._call(equation, given) if ufunc is None else f"{ufunc}({', '.join([*given, target])})"
@@ -148,7 +148,7 @@ class BlockWriter:
         self.lines.append(f"{part} = {target if ufunc is None else right}")
 
     def _write_inner(self, equation: Equation, slot: int, given: Sequence[str], dead: Sequence[int]) -> None:
-        """Write what only the cluster reads into memory that is used again."""
+        """Write the lines of an equation whose result only the cluster reads: the block goes into a reused buffer."""
         name = self.texts[slot] = self.names[slot]
         ufunc = self._ufunc(equation)
         if ufunc is None:
@@ -156,7 +156,7 @@ class BlockWriter:
             if not is_fresh(equation):
                 self.buffers.share(slot, inputs_of(equation))
             self.buffers.loose.add(slot)
-        for other in dead:  # their memory may be that of the result
+        for other in dead:  # the result may reuse their memory
             self.buffers.drop(other)
         if ufunc is not None:
             buffer = self.buffers.take(slot, self.specs[slot].dtype)
@@ -164,7 +164,7 @@ class BlockWriter:
         self._drop(dead)
 
     def _ufunc(self, equation: Equation) -> str | None:
-        """Return the text of the ufunc that computes an equation; `x ** 2` is a square, which takes a tenth of the time."""
+        """Return the text of the ufunc of an equation; `None` for `np.power`, as `x ** 2` takes a tenth of the time."""
         ufunc = ufunc_of(equation, self.expressions)
         if ufunc is not np.power:
             return None if ufunc is None else self.definitions.text(ufunc, ufunc.__name__)
@@ -176,7 +176,7 @@ class BlockWriter:
         return self.definitions.call(equation.primitive.compute, given, equation.params)
 
     def _drop(self, slots: Sequence[int]) -> None:
-        """Let the memory of values be used again."""
+        """Release the memory of slots for reuse."""
         loose = [self.names[s] for s in sorted(slots) if s in self.buffers.loose]
         if loose:
             self.lines.append(f"del {', '.join(loose)}")
@@ -185,11 +185,11 @@ class BlockWriter:
 
 
 class _Buffers:
-    """The memory that blocks are written into.
+    """The buffers of a block.
 
     Attributes:
-        made: by the name of each array, its dtype.
-        loose: slots whose values are in arrays of their own.
+        made: maps the name of a buffer to its dtype.
+        loose: slots with values outside the buffers.
     """
 
     def __init__(self, definitions: Definitions) -> None:
@@ -199,7 +199,7 @@ class _Buffers:
         self._users: dict[str, set[int]] = {}
 
     def take(self, slot: int, dtype: np.dtype[Any]) -> str:
-        """Return the name of an array for the value of a slot."""
+        """Return the name of a free or new buffer for the value of a slot."""
         free = [name for name, own in self.made.items() if own == dtype and not self._users[name]]
         name = free[-1] if free else self.definitions.local(f"part_{len(self.made)}")
         self.made[name] = dtype
@@ -207,12 +207,12 @@ class _Buffers:
         return name
 
     def share(self, slot: int, others: Sequence[int]) -> None:
-        """Keep the memory of other slots as long as a slot, whose value may be a view of one of them."""
+        """Keep the buffers of `others` until `slot` is dropped: its value may be a view of one of them."""
         for users in self._users.values():
             if not users.isdisjoint(others):
                 users.add(slot)
 
     def drop(self, slot: int) -> None:
-        """Note that a value is not read any more."""
+        """Remove a dead value from the users of all buffers."""
         for users in self._users.values():
             users.discard(slot)

@@ -1,7 +1,7 @@
-"""Which equations of a list are computed together, block by block, so that what is between them stays in the cache.
+"""Tiling: find clusters of equations to compute together, block by block, so that intermediate values stay in the cache.
 
-A cluster is a number of elementwise equations over the same large shape, and sums of all elements of their results, or of
-products of two. Equations that do not depend on it are moved in front of it, those that do behind it.
+A cluster consists of elementwise equations over one large shape, and full sums of their results or of products of two results.
+Independent equations move in front of the cluster. Dependent equations move behind it.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from functad.expressions.records import inputs_of, last_readers
 from functad.expressions.spec import ArraySpec, spec_or_none
 
 LARGE = 4_000_000
-"""Bytes from which on an array is computed in blocks: several smaller ones stay in the last cache as they are."""
+"""Bytes from which an array is computed in blocks: several smaller arrays fit into the last-level cache."""
 
 BLOCK = 1 << 16
-"""Bytes of an array in a block: several fit into the second cache, and BLAS starts no threads for 8,192 numbers."""
+"""Bytes of a block of one array: several blocks fit into the L2 cache, and BLAS starts no threads for 8,192 numbers."""
 
 _ALIGNED = 64
-"""So many rows are at the beginning of a line of the cache, whatever their dtype."""
+"""A multiple of this row count keeps blocks aligned to cache lines for every dtype."""
 
 _WINDOW = 500
-"""So many equations after the last one of a cluster no other is looked for."""
+"""Equations after the last member of a cluster at which the search for more members ends."""
 
 _STEPS = 200_000
-"""How many equations are looked at before the search for clusters ends: as many as take a tenth of a second."""
+"""Equations to inspect before the search for clusters ends: about a tenth of a second."""
 
 _REDUCTIONS = (np.sum, np.mean)
 
@@ -39,10 +39,10 @@ class Block(NamedTuple):
 
     Attributes:
         start, stop: the range of its equations.
-        shape: that of all arrays in it.
-        rows: how many rows of the first axis are computed at a time; of all elements in a row, if it is flat.
-        flat: all arrays in it have the whole shape, and are taken as one axis.
-        results: the slots of what is read outside.
+        shape: the shape of all arrays in the cluster.
+        rows: the number of rows of a block along the first axis; the number of elements if `flat`.
+        flat: all arrays have the full shape and are flattened to one axis.
+        results: the slots that are read outside the cluster.
     """
 
     start: int
@@ -54,16 +54,16 @@ class Block(NamedTuple):
 
     @property
     def length(self) -> int:
-        """The number of rows."""
+        """The number of rows of the whole arrays; the number of elements if `flat`."""
         return math.prod(self.shape) if self.flat else self.shape[0]
 
 
 def arranged(expressions: Expressions, sums: bool = True) -> tuple[Expressions, dict[int, Block]]:
-    """Return a list with the equations of each cluster next to each other, and the clusters by their first equation.
+    """Return a list with the equations of each cluster in sequence, and the clusters by the position of their first equation.
 
     Args:
         expressions: the list.
-        sums: clusters have sums, which are then taken in another order.
+        sums: clusters may include sums. This changes the order of summation.
     """
     if all(spec.size * spec.dtype.itemsize < LARGE for spec in expressions.specs):
         return expressions, {}
@@ -86,13 +86,13 @@ def _block(start: int, stop: int, spec: ArraySpec, results: tuple[int, ...]) -> 
     flat = is_flat(spec.shape)
     row = spec.dtype.itemsize * (1 if flat else math.prod(spec.shape[1:]))
     length = spec.size if flat else spec.shape[0]
-    rows = -(-length // -(-length * row // BLOCK))  # all blocks are about as large
+    rows = -(-length // -(-length * row // BLOCK))  # all blocks have about the same size
     rows += -rows % _ALIGNED if rows > _ALIGNED else 0
     return Block(start, stop, spec.shape, rows, flat, results)
 
 
 def is_flat(shape: Sequence[int]) -> bool:
-    """Say whether arrays of a shape have rows too long for blocks of rows."""
+    """Return `True` if the rows of a shape are too long for blocks of rows."""
     return len(shape) > 1 and math.prod(shape[1:]) * 8 * 4 > BLOCK
 
 
@@ -115,7 +115,7 @@ class _Search:
                 self._readers.setdefault(source, set()).add(-1)
 
     def parts(self, numbers: list[int]) -> list[list[int]]:
-        """Return the numbers of equations in a new order, in parts: those of more than one equation are clusters."""
+        """Return the numbers of equations in a new order, in parts. Parts with several equations are clusters."""
         found: list[list[int]] = []
         while numbers:
             first, *rest = numbers
@@ -130,7 +130,7 @@ class _Search:
         return found
 
     def _grown(self, first: int, rest: list[int], shape: tuple[int, ...]) -> tuple[list[int], list[int], list[int]]:
-        """Return the equations to compute before a cluster that begins with one, the cluster, and those after it."""
+        """Return the equations before a cluster that begins with `first`, the cluster, and the equations after it."""
         early, cluster, late = [], [first], []
         inside, after = set(self.equations[first].outputs), set[int]()
         place = newest = 0
@@ -148,7 +148,7 @@ class _Search:
                 late.append(number)
                 after.update(equation.outputs)
                 if self.shapes[number] != shape and any(self._is_large(slot) for slot in equation.outputs):
-                    break  # what is computed far from here would be kept all the way
+                    break  # results of members moved up from behind it would live longer
             else:
                 early.append(number)
             if place - newest > _WINDOW:
@@ -160,8 +160,8 @@ class _Search:
         return early, [number for number in cluster if number in own], late
 
     def _joined(self, cluster: Sequence[int]) -> set[int]:
-        """Return those equations of a cluster that values within it connect with the first."""
-        parent: dict[int, int] = {}  # of each value, another of the same group, up to one that is its own
+        """Return the equations of a cluster that are connected with its first equation by values of the cluster."""
+        parent: dict[int, int] = {}  # union-find: the representative of a group is its own parent
 
         def root(slot: int) -> int:
             while parent[slot] != slot:
@@ -194,7 +194,7 @@ class _Search:
         return spec_or_none(source.value) if isinstance(source, Constant) else self.specs[source]
 
     def _is_sum(self, equation: Equation, shape: tuple[int, ...]) -> bool:
-        """Say whether an equation sums all elements of an array of a shape, takes their mean, or sums the products of two."""
+        """Return `True` if an equation is the full sum or mean of an array of `shape`, or the dot product of two."""
         primitive, given = equation.primitive, [self._spec(source) for source in equation.inputs]
         if not self.sums or primitive.owner is not None or any(s is None or s.shape != shape for s in given):
             return False
@@ -212,10 +212,10 @@ class _Search:
         return axis is None or (isinstance(axis, tuple) and len(axis) == len(shape)) or (len(shape) == 1 and axis in (0, -1))
 
     def _saves(self, cluster: Sequence[int], shape: tuple[int, ...]) -> bool:
-        """Say whether the equations, one by one, would hold more arrays at a time than their results.
+        """Return `True` if the equations, computed one by one, would need more live arrays than their results.
 
-        What is written into the one array again and again is as quick as in blocks, or quicker; memory that is asked for and
-        given back takes three to ten times as long.
+        One array that is overwritten in place is as fast as blocks or faster. Repeated allocation takes three to ten times as
+        long.
         """
         equations, own = [self.equations[number] for number in cluster], frozenset(cluster)
         last = last_readers(equations)
@@ -232,12 +232,12 @@ class _Search:
         return most > max(1, results)
 
     def _is_read(self, slot: int, cluster: frozenset[int]) -> bool:
-        """Say whether anything outside of a cluster reads a value."""
+        """Return `True` if an equation or output outside a cluster reads the slot."""
         return not self._readers.get(slot, set()) <= cluster
 
 
 def is_elementwise(equation: Equation) -> bool:
-    """Say whether an equation computes each element of its result from one of each argument, and by no code of a user."""
+    """Return `True` if an equation is elementwise and runs no user code."""
     primitive = equation.primitive
     if primitive.multiple or primitive.inner is not None or primitive.owner is not None or primitive.lists:
         return False

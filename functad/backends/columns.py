@@ -1,8 +1,8 @@
-"""Which arrays of many short rows a program keeps column by column, as Fortran does.
+"""Layout assignment: arrays with many short rows are stored column by column (Fortran order).
 
-NumPy runs along the axis whose elements lie next to each other. Where 30,000 rows of 3 numbers are multiplied by a number each,
-or summed, these are 30,000 loops of 3 turns; column by column they are three loops of 30,000, which take a fifth of the time.
-Elementwise functions and views keep the order, so it is enough to turn what they begin with.
+NumPy's inner loop runs along the contiguous axis. To multiply each of 30,000 rows of 3 numbers by a number, or to sum the rows,
+NumPy runs 30,000 loops of length 3. In Fortran order it runs 3 loops of length 30,000, in a fifth of the time.
+Elementwise functions and views keep the layout, so only the arrays at the start of such a chain are converted.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ from functad.primitives.linalg.einsum import is_by_blas
 from functad.primitives.reductions.sums import MEAN, SUM
 
 _SHORT_ROW = 8
-"""Elements of rows in which NumPy does hardly anything at a time."""
+"""Largest row length with a slow inner loop in NumPy."""
 
 _LONGEST_ROW = 16
-"""Elements of rows from which such are read."""
+"""Largest row length of an array to convert: short rows may be read from longer rows."""
 
 _ROWS = 1000
-"""So many rows are many."""
+"""Number of rows from which an array counts as tall."""
 
 _SMALLEST = 64
-"""Elements from which on what is broadcast to many rows is turned too."""
+"""Elements from which an array that is broadcast to many rows is converted too."""
 
 _WORTH = 6
-"""So many functions of arrays with many short rows are worth turning what they begin with."""
+"""Number of equations on tall arrays from which the conversion pays off."""
 
 
 class Columns:
-    """What is kept column by column in a program.
+    """The Fortran-ordered arrays of a program.
 
     Args:
         expressions: the list.
 
     Attributes:
-        turned: slots of arrays that are turned where they are made.
-        reached: slots of arrays that may lie in another order for that reason.
+        turned: slots of arrays that are converted to Fortran order where they are computed.
+        reached: slots of arrays that depend on a converted array, so that their layout may differ from eager NumPy.
     """
 
     def __init__(self, expressions: Expressions) -> None:
@@ -64,7 +64,7 @@ class Columns:
                 self.reached.update(e.outputs)
 
     def _turn(self, expressions: Expressions, waiting: list[Any]) -> None:
-        """Turn what all these begin with."""
+        """Convert the arrays at the start of the chains that lead to the slots `waiting`."""
         makers = {e.outputs[0]: e for e in expressions.equations if len(e.outputs) == 1}
         seen = set[Any]()
         while waiting:
@@ -81,13 +81,13 @@ class Columns:
                     self.turned.add(source)
 
     def constant(self, source: Any) -> Any:
-        """Return a constant column by column, if it is one that is turned; anything else as it is."""
+        """Return the Fortran-ordered copy of a constant that is converted, else `source`."""
         return (
             self._constants[id(source.value)][1] if type(source) is Constant and id(source.value) in self._constants else source
         )
 
     def text(self, equation: Equation, given: Sequence[str], text: str) -> str:
-        """Return the text of a result that is turned, given the text of it as it is."""
+        """Return the text of a result in Fortran order, given its text in the original layout."""
         if equation.primitive is GATHER and equation.params["template"] == ("i",) and len(given) == 2:
             rows, places = [self.specs[s].ndim if type(s) is int else 0 for s in equation.inputs]
             if (rows, places) == (2, 1):
@@ -95,13 +95,13 @@ class Columns:
         return f"np.asfortranarray({text})"
 
     def result(self, source: Any, text: str) -> str:
-        """Return the text of a result of the program, which lies row by row, as eager functions give it."""
+        """Return the text of a result of the program in C order, as eager NumPy returns it."""
         turned = type(source) is int and source in self.reached and self.specs[source].ndim > 1
         return f"np.ascontiguousarray({text})" if turned else text
 
 
 def _is_short(spec: ArraySpec | None) -> bool:
-    """Say whether an array has short rows."""
+    """Return `True` if an array has short rows."""
     return (
         spec is not None
         and spec.ndim > 1
@@ -112,12 +112,12 @@ def _is_short(spec: ArraySpec | None) -> bool:
 
 
 def _is_tall(spec: ArraySpec) -> bool:
-    """Say whether an array has many short rows."""
+    """Return `True` if an array has many short rows."""
     return _is_short(spec) and spec.shape[-1] <= _SHORT_ROW and math.prod(spec.shape[:-1]) >= _ROWS
 
 
 def _gains(e: Equation, specs: Sequence[ArraySpec]) -> bool:
-    """Say whether an equation is computed in less time if many short rows lie column by column."""
+    """Return `True` if Fortran order makes an equation on a tall array faster."""
     if e.primitive.name == "einsum":
         sizes = [specs[s].size if type(s) is int else 1 for s in e.inputs]
         if e.params["optimize"] or (len(sizes) == 2 and is_by_blas(e.params["subscripts"], sizes[0] * sizes[1])):
@@ -128,11 +128,11 @@ def _gains(e: Equation, specs: Sequence[ArraySpec]) -> bool:
 
 
 def _keeps_order(e: Equation, specs: Sequence[ArraySpec]) -> bool:
-    """Say whether a result lies in memory in the order of the arguments."""
+    """Return `True` if the result has the memory layout of the arguments."""
     if e.primitive is RESHAPE:
         [source] = e.inputs
         own = specs[source].shape if type(source) is int else ()
         return [n for n in own if n > 1] == [n for n in e.params["shape"] if n > 1]
-    if is_elementwise(e):  # of a column and a row there is no order to keep
+    if is_elementwise(e):  # a column and a row have no layout to keep
         return any(_is_short(spec_or_none(s.value) if isinstance(s, Constant) else specs[s]) for s in e.inputs)
     return e.primitive is BROADCAST_TO or (e.primitive is GETITEM and is_basic(e.params["index"]))

@@ -1,6 +1,6 @@
-"""Systems of equations whose matrix is a Cholesky factor: BLAS solves them by substitution, without another factorization.
+"""Solve systems with a Cholesky factor as matrix by substitution in BLAS, without a second factorization.
 
-A factor has no zero on its diagonal, else there is none, so that nobody need look for one.
+The diagonal of a Cholesky factor has no zero, so no check for singular matrices is needed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from functad.primitives.linalg.solve import SOLVE
 TRIL, TRIU = ENTRIES[np.tril], ENTRIES[np.triu]
 
 _ROWS, _LEFT, _PLAIN, _TURNED, _UPPER, _LOWER, _ANY_DIAGONAL = 101, 141, 111, 112, 121, 122, 131
-"""What the interface of C to BLAS calls the order of elements, sides and triangles."""
+"""CBLAS constants: row-major order, left side, no transpose, transpose, upper, lower, non-unit diagonal."""
 
 
 def substituted(a: Any, b: Any, *, lower: bool) -> Any:
@@ -36,7 +36,7 @@ def substituted(a: Any, b: Any, *, lower: bool) -> Any:
         a = np.ascontiguousarray(a)
     out = np.array(b, order="C")
     solve, length = _substitution(a.dtype.char)
-    triangle = _LOWER if lower != turned else _UPPER  # of what is in memory
+    triangle = _LOWER if lower != turned else _UPPER  # the triangle in memory
     places = a.ctypes.data, length(a.strides[1 if turned else 0] // size), out.ctypes.data, length(out.shape[1])
     rows, columns = map(length, out.shape)
     solve(_ROWS, _LEFT, triangle, _TURNED if turned else _PLAIN, _ANY_DIAGONAL, rows, columns, 1.0, *places)
@@ -45,7 +45,7 @@ def substituted(a: Any, b: Any, *, lower: bool) -> Any:
 
 @lru_cache
 def _substitution(letter: str) -> tuple[Callable[..., None], Any]:
-    """Return the function of BLAS for a dtype, and the type of its lengths."""
+    """Return the BLAS routine `trsm` for a dtype, and the ctypes type of its sizes."""
     found = routines()
     assert found is not None
     length = ctypes.c_int64 if found.length == "i64" else ctypes.c_int32
@@ -70,17 +70,17 @@ TRIANGULAR_SOLVE = Primitive(
 
 
 class Factors:
-    """Knows which values of a list are Cholesky factors, perhaps transposed.
+    """The values of a list that are Cholesky factors or their transposes.
 
     Attributes:
-        is_lower: by slot, whether a factor is the lower triangle.
+        is_lower: maps the slot of a factor to `True` if the factor is lower triangular.
     """
 
     def __init__(self) -> None:
         self.is_lower: dict[int, bool] = {}
 
     def note(self, equation: Equation) -> None:
-        """Note what an equation's result is."""
+        """Record the result of an equation if the result is a factor."""
         source = equation.inputs[0] if equation.inputs else None
         if equation.primitive is CHOLESKY:
             self.is_lower[equation.outputs[0]] = True
@@ -90,7 +90,7 @@ class Factors:
                 self.is_lower[equation.outputs[0]] = not self.is_lower[source]
 
     def is_whole(self, equation: Equation) -> bool:
-        """Say whether an equation takes that triangle of a factor outside of which it is zero."""
+        """Return `True` if an equation is a `tril` or `triu` that leaves a factor unchanged."""
         [source, *_] = equation.inputs or (None,)
         lower = self.is_lower.get(source)  # type: ignore[arg-type]
         k = equation.params.get("k", 0)
@@ -99,11 +99,11 @@ class Factors:
         )
 
     def by_substitution(self, equation: Equation, spec: ArraySpec) -> Equation:
-        """Return the equation that solves a system by substitution, if its matrix is a factor, else the equation itself.
+        """Return the triangular solve of a system with a factor as matrix, else `equation`.
 
         Args:
             equation: an equation.
-            spec: of its result.
+            spec: the spec of its result.
         """
         if equation.primitive is not SOLVE or equation.inputs[0] not in self.is_lower:
             return equation
@@ -114,7 +114,7 @@ class Factors:
 
 
 def by_substitution(expressions: Expressions) -> Expressions:
-    """Return a list in which systems whose matrix is a Cholesky factor are solved by substitution."""
+    """Return the list with each system with a Cholesky factor as matrix solved by substitution."""
     if not any(e.primitive is CHOLESKY for e in expressions.equations):
         return expressions
     factors, moved, equations = Factors(), dict[int, Any](), list[Equation]()

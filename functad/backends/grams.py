@@ -1,6 +1,6 @@
-"""Products `x^T diag(w) x`, as in Hessians of generalized linear models.
+"""Weighted Gram matrices `x^T diag(w) x`, as in Hessians of generalized linear models.
 
-With `w >= 0` that is the product of a matrix with its own transpose, of which BLAS computes one half.
+With `w >= 0` the Gram matrix is the product of a matrix and its own transpose. BLAS computes only one half of such a product.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MULTIPLY: Any = ENTRIES[np.multiply]
 _MATMUL: Any = ENTRIES[np.matmul]
 
 _LARGE = 1_000_000
-"""Multiplications from which on it is worth while to look at the weights."""
+"""Multiplications from which the test of the signs of the weights pays off."""
 
 
 def gram(x: Any, w: Any) -> Any:
@@ -36,7 +36,7 @@ GRAM = Primitive(
 
 
 def with_grams(expressions: Expressions) -> Expressions:
-    """Return a list with such products in place of those of `x^T`, multiplied by weights, with `x`."""
+    """Return the list with each product of `x^T * w` and `x` replaced by `gram(x, w)`."""
     makers = {e.outputs[0]: e for e in expressions.equations if e.primitive in (_MULTIPLY, TRANSPOSE)}
     specs, equations = list(expressions.specs), list[Equation]()
     for e in expressions.equations:
@@ -56,7 +56,7 @@ def with_grams(expressions: Expressions) -> Expressions:
 
 
 def _weights(e: Equation, makers: Mapping[Any, Equation], specs: Any) -> tuple[int, list[Constant]] | None:
-    """Return the weights of a product, and the numbers that it is multiplied by; `None` if it is another product."""
+    """Return the weights and the constant factors of a weighted Gram matrix; `None` for other products."""
     product, x = e.inputs
     if (
         type(x) is not int
@@ -81,7 +81,7 @@ def _weights(e: Equation, makers: Mapping[Any, Equation], specs: Any) -> tuple[i
 
 
 def _needed(equations: list[Equation], outputs: Any) -> tuple[Equation, ...]:
-    """Return the equations that something reads."""
+    """Return the equations without dead code."""
     read, kept = set(outputs), list[Equation]()
     for e in reversed(equations):
         if not read.isdisjoint(e.outputs):

@@ -1,8 +1,8 @@
-"""Scans over a few numbers, as loops of Python's own arithmetic.
+"""Scans over a few numbers, as loops of Python float arithmetic.
 
-An operation with an array of three numbers takes NumPy twenty times as long as Python takes with three numbers. Results are the
-same: `+`, `-`, `*` and `/` are those of IEEE 754 in both. Where Python raises an exception in place of giving an infinity or a
-NaN, and where a NaN is found that a product with an exact zero may have made, the loop runs again, with arrays.
+An operation on an array of three numbers takes NumPy twenty times as long as three operations on Python floats. Results are
+equal: Python and NumPy both use IEEE 754 for `+`, `-`, `*` and `/`. The loop falls back to arrays in two cases: Python raises
+an exception instead of an infinity or NaN, or a result has a NaN that a product with an exact zero may have caused.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from functad.primitives.linalg.products import MATMUL
 from functad.primitives.safe import MENDED, PRODUCT, QUOTIENT
 
 _LONGEST = 8
-"""Elements of the vectors that are taken apart: from about 16 on NumPy is as quick."""
+"""Longest vector that is split into numbers: from about 16 elements on NumPy is as fast."""
 
 _FEWEST = 8
-"""Steps from which on it is worth to take arrays apart before them, and to put them together behind."""
+"""Steps from which the conversion of arrays to numbers and back pays off."""
 
 _MOST = 500
-"""Numbers that a step may compute."""
+"""Largest count of numbers that a step computes."""
 
 _WIDEST = 60
-"""Characters of an expression that stands within another one."""
+"""Largest length of an expression that is nested in another expression."""
 
 _FLOAT64 = np.dtype(np.float64)
 
@@ -65,19 +65,19 @@ _FUNCTIONS: Mapping[Any, Callable[..., float]] = {
     ENTRIES[np.cosh]: math.cosh,
     ENTRIES[np.tanh]: math.tanh,
 }
-"""Where the results are no numbers these raise an exception or give a NaN; their last digit may be another than NumPy's."""
+"""Functions of `math`. They raise an exception for some infinities and NaN. Their last digit may differ from NumPy's."""
 
 
 LOCAL_NAMES = frozenset([function.__name__ for function in _FUNCTIONS.values()])
-"""Names that the text of a loop gives to these functions."""
+"""Names of the functions of `math` in the text of a loop."""
 
 
 class _Number(NamedTuple):
     """A number that a step computes.
 
     Attributes:
-        form: the text, with the places of arguments.
-        given: arguments: places in the list of numbers, or texts of constants.
+        form: the format string of the text, with `{}` for arguments.
+        given: the arguments: positions in the list of numbers, or texts of constants.
     """
 
     form: str
@@ -85,15 +85,16 @@ class _Number(NamedTuple):
 
 
 class NumberLoop:
-    """The numbers that the step of a scan computes one by one.
+    """The step of a scan, split into operations on single numbers.
 
     Args:
         equation: the scan.
-        prefix: begins the names of its values.
+        prefix: the prefix of the names of its values.
+        exact: use only functions with NumPy's exact results.
 
     Attributes:
-        guarded: a product with zero may have given a NaN in them.
-        functions: what they need of `math`, by name.
+        guarded: a product with zero may give a NaN.
+        functions: maps a name to a function of `math` that the step calls.
     """
 
     def __init__(self, equation: Equation, prefix: str, exact: bool) -> None:
@@ -112,12 +113,12 @@ class NumberLoop:
 
     @classmethod
     def of(cls, equation: Equation, prefix: str, exact: bool) -> NumberLoop | None:
-        """Return the loop of an equation; `None` if it is no scan over a few numbers.
+        """Return the number loop of an equation; `None` if the equation is no scan over a few numbers.
 
         Args:
-            equation: of a list.
-            prefix: begins the names of its values.
-            exact: functions are to be those of NumPy.
+            equation: an equation of a list.
+            prefix: the prefix of the names of its values.
+            exact: use only functions with NumPy's exact results.
         """
         params = equation.params
         if equation.primitive.lists != "scan" or params["length"] < _FEWEST:
@@ -131,7 +132,7 @@ class NumberLoop:
         return cls(equation, prefix, exact) if numbers else None
 
     def names_of(self, slot: int) -> list[str]:
-        """Return the names of the elements of a value of the step."""
+        """Return the names of the elements of a slot of the step."""
         spec, name = self.body.specs[slot], f"{self.prefix}_{slot}"
         return [f"{name}_{i}" for i in range(spec.size)] if spec.shape else [name]
 
@@ -140,7 +141,7 @@ class NumberLoop:
         return len(self.numbers) - 1
 
     def parts_of(self, source: Any) -> list[int | str]:
-        """Return the elements of an argument: places in the list of numbers, or texts."""
+        """Return the elements of an argument: positions in the list of numbers, or texts."""
         if type(source) is int:
             return self.parts[source]
         values = source.value.ravel().tolist() if type(source.value) is np.ndarray else [source.value]
@@ -170,7 +171,7 @@ class NumberLoop:
         return [self._new(form, *row) for row in zip(*columns, strict=True)]
 
     def _scattered(self, indices: Sequence[int], given: Sequence[int | str], size: int) -> list[int | str]:
-        """Return the elements of a vector of zeros to which numbers are added."""
+        """Return the elements of a zero vector after adding `given` at `indices`."""
         sums: list[Any] = ["0.0" if self.exact else None] * size
         for i, element in zip(indices, given, strict=True):
             sums[i] = element if sums[i] is None else self._new("{} + {}", sums[i], element)
@@ -183,7 +184,7 @@ class NumberLoop:
         return total
 
     def lines(self) -> tuple[list[str], list[list[str]]]:
-        """Return the lines of a step, and the texts of the elements of its results."""
+        """Return the lines of a step and the texts of the elements of its results."""
         uses = [0] * len(self.numbers)
         waiting: list[int | str] = [part for parts in self.results for part in parts]
         while waiting:
@@ -212,14 +213,14 @@ class NumberLoop:
 
 
 class NumberLoopText:
-    """The text of a function that runs a loop on numbers, and on arrays if it finds no number.
+    """The text of a function that runs a loop on numbers, and falls back to arrays.
 
     Args:
         loop: the loop.
         given: the texts of the arguments of the scan.
         made: the names of its results.
-        lists: those of its rows that are lists and no arrays, both that it is given and that it makes.
-        definitions: what stands in front of the function.
+        lists: the names of all rows, arguments and results, that are Python lists instead of arrays.
+        definitions: the definitions in front of the function.
     """
 
     def __init__(
@@ -232,10 +233,10 @@ class NumberLoopText:
         self.arguments = list(dict.fromkeys([text for text, source in pairs if type(source) is int]))
 
     def definition(self, name: str, careful: Sequence[str]) -> str:
-        """Return the definition.
+        """Return the definition of the function.
 
         Args:
-            name: that of the function.
+            name: the name of the function.
             careful: the lines that run the loop on arrays.
         """
         lines = ["try:", *[f"    {line}" for line in self._on_numbers()]]
@@ -245,7 +246,7 @@ class NumberLoopText:
         return "\n    ".join([f"def {name}({', '.join(self.arguments)}):", *lines, f"return {', '.join(self.made)}"]) + "\n"
 
     def _on_numbers(self) -> list[str]:
-        """Return the lines that run it on numbers, and return the results if there is no NaN that a zero might have caused."""
+        """Return the lines that run the loop on numbers and return its results, unless a zero may have caused a NaN."""
         loop, carries = self.loop, self.params["carries"]
         step, results = loop.lines()
         own = [name for slot in range(carries) for name in loop.names_of(slot)]
@@ -263,7 +264,7 @@ class NumberLoopText:
         return [*lines, f"{total} = {sums}", f"if {total} == {total}:", f"    {returned}"]
 
     def _before(self) -> list[str]:
-        """Return the lines that take arguments apart."""
+        """Return the lines that split arguments into numbers."""
         carries, rows = self.params["carries"], self.params["rows"]
         lines = [f"{short} = {self.definitions.literal(function)}" for short, function in self.loop.functions.items()]
         for slot in [*range(carries), *range(carries + rows, len(self.body.inputs))]:
@@ -274,7 +275,7 @@ class NumberLoopText:
         return [*lines, *[f"{row} = []" for row in self.made[carries:]]]
 
     def _header(self) -> str:
-        """Return the head of the loop, behind `for`."""
+        """Return the loop header after `for`."""
         first, count, reverse = self.params["carries"], self.params["rows"], self.params["reverse"]
         if not count:
             return f"_ in range({self.params['length']})"
@@ -294,7 +295,7 @@ class NumberLoopText:
         return f"{self.definitions.literal(numbers)}({text})"
 
     def _target(self, slot: int) -> str:
-        """Return the names of the elements of a value, as they are assigned."""
+        """Return the names of the elements of a slot as the target of an assignment."""
         names = self.loop.names_of(slot)
         return ", ".join(names) + ("," if len(names) == 1 and self.body.specs[slot].shape else "")
 
@@ -302,7 +303,7 @@ class NumberLoopText:
         return f"{row}.append({parts[0]})" if len(parts) == 1 else f"{row} += ({', '.join(parts)})"
 
     def _is_turned(self, parts: Sequence[str]) -> bool:
-        """Say whether a list of results begins with that of the last row, and is no list of vectors, element after element."""
+        """Return `True` if a result list must be reversed: a reverse scan of numbers. Vectors are reversed as arrays."""
         return self.params["reverse"] and len(parts) == 1
 
     def _result(self, place: int) -> str:
@@ -320,10 +321,10 @@ class NumberLoopText:
 
 
 def numbers(value: Any) -> Any:
-    """Turn a number of NumPy, or an array of them, into numbers of Python.
+    """Convert a NumPy scalar or array to Python numbers.
 
     Raises:
-        ValueError: it is something else, for which the loop runs with what it is.
+        ValueError: the value has another type. The loop then runs on arrays.
     """
     if type(value) is np.ndarray or type(value) is np.float64:
         return value.tolist()
@@ -333,20 +334,20 @@ def numbers(value: Any) -> Any:
 
 
 def assigned(names: Sequence[str], values: Sequence[str]) -> list[str]:
-    """Return the assignment of values to names, all at once."""
+    """Return the simultaneous assignment of values to names; no line if all values equal their names."""
     pairs = [(name, value) for name, value in zip(names, values, strict=True) if name != value]
     return [f"{', '.join(name for name, _ in pairs)} = {', '.join(value for _, value in pairs)}"] if pairs else []
 
 
 def _places(number: _Number) -> Iterator[tuple[str, int | str]]:
-    """Yield the arguments of a number as often as they stand in its text."""
+    """Yield the placeholders of a number and their arguments, with repetitions."""
     places = re.findall(r"{(\d?)}", number.form)
     for i, place in enumerate(places):
         yield place, number.given[int(place) if place else i]
 
 
 def _within(text: str) -> str:
-    """Return a text that can stand within another one."""
+    """Return the text in parentheses if another expression needs them around it."""
     return text if text.isidentifier() or re.fullmatch(r"[\d.]+(e[-+]?\d+)?|\w+\([^()]*\)", text) else f"({text})"
 
 
@@ -355,12 +356,12 @@ def _literal(value: float) -> str:
 
 
 def _is_short(spec: ArraySpec) -> bool:
-    """Say whether a value is a number, or a vector that is taken apart."""
+    """Return `True` if a value is a number or a short vector."""
     return spec.dtype == _FLOAT64 and (not spec.shape or (len(spec.shape) == 1 and 0 < spec.shape[0] <= _LONGEST))
 
 
 def _is_number(source: Any) -> bool:
-    """Say whether a source is a value of the step, or a constant that can stand for numbers of Python."""
+    """Return `True` if a source is a value of the step, or a constant that Python floats represent exactly."""
     if not isinstance(source, Constant):
         return True
     value = source.value
@@ -370,7 +371,7 @@ def _is_number(source: Any) -> bool:
 
 
 def _is_split(e: Equation, specs: Sequence[ArraySpec], exact: bool) -> bool:
-    """Say whether the result of an equation can be had number by number."""
+    """Return `True` if an equation can be computed number by number."""
     primitive, params = e.primitive, e.params
     if len(e.outputs) != 1 or not all(map(_is_number, e.inputs)):
         return False

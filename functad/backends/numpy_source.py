@@ -1,8 +1,8 @@
 """The backend `numpy`: an expression list as straight-line Python source of NumPy calls.
 
-Each equation is a line. Values are dropped after their last reader, and large results of elementwise functions are written
-into arrays that nobody reads any more: never into an input, a constant or a view. Several such functions of one large shape are
-computed block by block, so that what is between them stays in the cache.
+Each equation becomes a line. Values are deleted after their last reader. Large elementwise results reuse the memory of dead
+arrays, never of an input, a constant or a view. Several elementwise functions of one large shape are computed block by block,
+so that intermediate values stay in the cache.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from functad.expressions.records import inputs_of, last_readers
 from functad.primitives.elementwise.complex_numbers import IMAG
 
 _LARGE = 16_384
-"""Bytes from which on an array is worth writing into again; to allocate a smaller one takes less time than to say so."""
+"""Bytes from which an array is reused; the allocation of a smaller array takes less time than an `out` argument."""
 
 _OPERATORS = {
     np.add: "+", np.subtract: "-", np.multiply: "*", np.divide: "/", np.less: "<", np.less_equal: "<=", np.greater: ">",
@@ -42,10 +42,10 @@ _OPERATORS = {
 
 
 def module_text(expressions: Expressions, name: str, form: Form) -> str:
-    """Return a module that needs NumPy alone, with a function that computes a list.
+    """Return the source of a module that runs without functad, with a function that computes a list.
 
     Raises:
-        NoTextError: something in the list has no text.
+        NoTextError: a value or function in the list has no text.
     """
     writer = _Writer(expressions, name, parameters=form.parameters)
     writer.text(form)
@@ -61,10 +61,10 @@ class NumpyProgram:
     """An expression list as Python source, and the function that the source defines.
 
     Attributes:
-        source: the text.
-        objects: by name, what the text uses and does not say: large constants, and functions that only functad has.
-        function: the function of the source, if its results are surely nobody else's.
-        gives_numbers: results of shape `()` are surely numbers of NumPy's.
+        source: the source text.
+        objects: maps a name in the source to an object without text: a large constant or a function of functad.
+        function: the compiled function if all its results own their memory, else `None`.
+        gives_numbers: all results of shape `()` are NumPy scalars.
     """
 
     def __init__(
@@ -81,12 +81,12 @@ class NumpyProgram:
 
         Args:
             expressions: the list.
-            name: of the function in the text.
-            exact: sums are taken in the order in which NumPy takes them.
-            careful: a list of the same inputs and outputs that is computed after all if there is a NaN in a result.
-            checked: the positions of these results.
-            finite: the other list is computed if there is an infinity, too.
-            again: computes the results after all if there is a NaN in one of them, and in one of the other list.
+            name: the name of the function in the source.
+            exact: sums keep NumPy's order of summation.
+            careful: a fallback list with the same inputs and outputs, computed if a checked result has a NaN.
+            checked: the positions of the results to check for a NaN.
+            finite: an infinity triggers the fallback, too.
+            again: recomputes the results if the fallback list, or this list without a fallback, gives a NaN.
         """
         own = expressions if exact else with_grams(with_rare_ties(by_substitution(expressions)))
         writer = _Writer(own, name, exact=exact)
@@ -105,7 +105,7 @@ class NumpyProgram:
         self._foreign = set() if self._owned else roots_of(_constants(own))
 
     def __call__(self, leaves: Sequence[Any]) -> Sequence[Any]:
-        """Return the output leaves for input leaves; arrays among them are nobody else's."""
+        """Return the output leaves for the input leaves. Arrays in the result never share memory with other arrays."""
         out = self._run(*leaves)
         if self._owned:
             return out
@@ -113,7 +113,7 @@ class NumpyProgram:
 
 
 def _constants(expressions: Expressions) -> list[Any]:
-    """Return the constant arrays of a list and of the lists in it: a loop or a branch may return one as its result."""
+    """Return the constant arrays of a list and its inner lists: a loop or a branch may return one of them."""
     sources = [*expressions.outputs, *[s for e in expressions.equations for s in e.inputs]]
     found = [s.value for s in sources if isinstance(s, Constant) and type(s.value) is np.ndarray]
     for equation in expressions.equations:
@@ -139,15 +139,15 @@ class Form(NamedTuple):
     result: str
 
     def functions(self, names: Sequence[str], lines: Sequence[str], name: str, inner: Callable[[], str]) -> list[str]:
-        """Return the text of the function.
+        """Return the definitions of the function.
 
-        A parameter such as `np` hides a name that the lines read. The lines are then the body of a function of the leaves.
+        If a parameter such as `np` shadows a name in the lines, the lines become a separate function of the leaves.
 
         Args:
             names: the names of the leaves in the lines.
             lines: the lines that compute and return the result.
             name: the name of the function.
-            inner: returns the name of a function of the leaves.
+            inner: returns the name for the separate function.
         """
         given = [f"{leaf} = {path}" for leaf, path in zip(names, self.leaves, strict=True) if leaf != path]
         read = {node.id for node in ast.walk(ast.parse(_definition("f", "", lines))) if isinstance(node, ast.Name)}
@@ -166,18 +166,18 @@ class _Writer:
     """Writes the lines of a list.
 
     Attributes:
-        name: that of the function.
-        definitions: what stands in front of them.
-        names: of the values, by slot; in a loop they begin with a prefix.
-        roots: by slot, the slot of the array whose memory its value may share.
-        fresh: roots that are arrays of the program's own.
+        name: the name of the function.
+        definitions: the definitions in front of the lines.
+        names: maps a slot to the name of its value; names in a loop begin with a prefix.
+        roots: maps a slot to the slot of the array that its value may alias.
+        fresh: roots that are arrays of the program.
         of_constants: slots that may share the memory of a constant.
         locked: slots that may hold a read-only view.
-        targets: slots of a loop's step whose names are those of rows that their values are written into.
-        columns: what is kept column by column, if anything is.
-        careful: what computes the results again if there is a NaN in them.
-        checked: the positions of results that are looked at for that.
-        finite: they are looked at for infinities, too.
+        targets: maps a slot of the step of a loop to the buffer with a row for its value.
+        columns: the Fortran-ordered arrays, or `None`.
+        careful: the fallback for results with a NaN, or `None`.
+        checked: the positions of the results to check for a NaN.
+        finite: checked results are checked for infinities, too.
     """
 
     def __init__(
@@ -218,7 +218,7 @@ class _Writer:
         self._ends = self._last_of_roots()
 
     def _find_root(self, equation: Equation) -> None:
-        """Note whether the results of an equation are arrays of their own."""
+        """Record the ownership of the results of an equation."""
         given = inputs_of(equation)
         fresh = is_fresh(equation)
         if not fresh and (self._is_read_only(equation) or not self.locked.isdisjoint(given)):
@@ -228,22 +228,22 @@ class _Writer:
         for slot in equation.outputs:
             if fresh:
                 self.fresh.add(slot)
-            elif given:  # it may be a view of any of them: all live as long
+            elif given:  # a view of any argument: all share one lifetime
                 self.roots[slot] = root = self._root(given[0])
                 for other in {self._root(s) for s in given[1:]} - {root}:
                     self.roots[other] = root
                     if other not in self.fresh:
                         self.fresh.discard(root)
                 if any(isinstance(s, Constant) and type(s.value) is np.ndarray for s in equation.inputs):
-                    self.fresh.discard(root)  # it may be the constant itself
+                    self.fresh.discard(root)  # the result may be the constant itself
 
     def _is_read_only(self, equation: Equation) -> bool:
-        """Return `True` if NumPy makes the result read-only: the imaginary part of real numbers is, too."""
+        """Return `True` if NumPy makes the result read-only, as the imaginary part of a real array."""
         of_real = equation.primitive is IMAG and all(self.expressions.specs[s].dtype.kind != "c" for s in inputs_of(equation))
         return of_real or equation.primitive.views == "read-only"
 
     def _number_loops(self) -> dict[int, NumberLoop]:
-        """Return the loops that compute with numbers, by the places of their equations."""
+        """Return the loops over Python numbers by the positions of their equations."""
         found: dict[int, NumberLoop] = {}
         for number, equation in enumerate(self.expressions.equations):
             if equation.primitive.lists:
@@ -253,7 +253,7 @@ class _Writer:
         return found
 
     def _lists(self) -> set[str]:
-        """Return the names of rows of numbers that only such loops make and read: they are lists, and need not be arrays."""
+        """Return the names of scan rows that only number loops write and read: they are Python lists, not arrays."""
         specs, outputs = self.expressions.specs, self.expressions.outputs
         made = {s for loop in self.loops.values() for s in loop.equation.outputs[loop.params["carries"] :]}
         made = {s for s in made if len(specs[s].shape) == 1}.difference([s for s in outputs if type(s) is int])
@@ -271,7 +271,7 @@ class _Writer:
         return slot
 
     def _last_of_roots(self) -> dict[int, int]:
-        """Return for each root the last equation that reads any value in its memory."""
+        """Return, for each root, the last equation that reads a value in the memory of the root."""
         found: dict[int, int] = {}
         for slot, number in self.last.items():
             root = self._root(slot)
@@ -279,7 +279,7 @@ class _Writer:
         return found
 
     def owned(self) -> bool:
-        """Return `True` if all results are writable arrays of the program, each in memory of its own."""
+        """Return `True` if all results are writable arrays of the program that share no memory."""
         roots = [self._root(s) if not isinstance(s, Constant) else None for s in self.expressions.outputs]
         plain = [s for s in self.expressions.outputs if isinstance(s, Constant) and type(s.value) is np.ndarray]
         return (
@@ -290,10 +290,10 @@ class _Writer:
         )
 
     def text(self, form: Form | None = None) -> str:
-        """Return the whole source, of a function.
+        """Return the whole source of a function.
 
         Args:
-            form: how it takes its arguments and returns its result; if not given, it takes leaves and returns a tuple of them.
+            form: the form of its arguments and result. By default the function takes leaves and returns a tuple of leaves.
         """
         names = [self.names[i] for i in range(len(self.expressions.inputs))]
         self.write()
@@ -318,7 +318,7 @@ class _Writer:
         return "\n\n\n".join(part.rstrip() for part in parts) + "\n"
 
     def _unshared(self, source: int | Constant, text: str) -> str:
-        """Return the text of a result: a copy of an array that may share the memory of a constant, for the next call."""
+        """Return the text of a result. A result that may alias a constant is copied, which protects the next call."""
         shared = type(source.value) is np.ndarray if isinstance(source, Constant) else source in self.of_constants
         return f"{text}.copy()" if shared else text
 
@@ -329,7 +329,7 @@ class _Writer:
         return [f"if {careful}.is_usual:", f"    return {careful}({', '.join(names)})"]
 
     def _last_lines(self, names: Sequence[str], values: Sequence[str]) -> list[str]:
-        """Return the lines that compute the results again if there is a NaN in them."""
+        """Return the lines that recompute the results if a checked result has a NaN."""
         results = [self.expressions.outputs[i] for i in self.checked]
         tests = [
             nan_test(self.names[s], self.expressions.specs[s], self.finite) for s in dict.fromkeys(results) if type(s) is int
@@ -366,7 +366,7 @@ class _Writer:
             number = stop
 
     def _block(self, block: Block) -> list[str]:
-        """Return the line of a cluster, which calls a function that computes it in blocks."""
+        """Define a function that computes a cluster in blocks, and return the line that calls the function."""
         if not block.results:  # in a list that is not simplified
             return []
         writer = BlockWriter(self.expressions, block, self.names, self.definitions, self._source)
@@ -374,7 +374,7 @@ class _Writer:
         return [writer.call()]
 
     def _number_loop(self, loop: NumberLoop) -> str:
-        """Return the line of a loop with numbers, which calls a function."""
+        """Define a function that runs a number loop, and return the line that calls the function."""
         given = [self._source(s) for s in loop.equation.inputs]
         made = [self.names[s] for s in loop.equation.outputs]
         text = NumberLoopText(loop, given, made, self.lists, self.definitions)
@@ -383,7 +383,7 @@ class _Writer:
         return f"{', '.join(made)} = {name}({', '.join(text.arguments)})"
 
     def _loop(self, equation: Equation) -> list[str]:
-        """Return the lines of a `scan`: a loop of Python, which is quicker than a call for each step."""
+        """Return the lines of a `scan`: a Python loop, which is faster than one call per step."""
         body, made = equation.params["body"], [self.names[s] for s in equation.outputs]
         step = _Writer(body, self.name, self.definitions, made[0], self.exact)
         loop = ArrayLoop(equation, made, self.definitions, in_place=not self.exact and not step.blocks)
@@ -396,7 +396,7 @@ class _Writer:
         if not isinstance(source, Constant):
             return self.names[source]
         source = source if self.columns is None else self.columns.constant(source)
-        if type(source.value) is np.ndarray:  # made once, and not in each run
+        if type(source.value) is np.ndarray:  # created once, not in each run
             return self.definitions.object(source.value, "constant")
         text = self.definitions.text(source.value)
         return f"({text})" if text.startswith("-") else text
@@ -437,7 +437,7 @@ class _Writer:
         return self.definitions.call(function, given, equation.params)
 
     def _dead_buffer(self, number: int, equation: Equation) -> str | None:
-        """Return the name of an argument into whose memory the result can be written; `None` if there is none."""
+        """Return the name of a dead argument with memory that the result can reuse; `None` if there is none."""
         [slot] = equation.outputs
         spec = self.expressions.specs[slot]
         if spec.size * spec.dtype.itemsize < _LARGE:
@@ -448,7 +448,7 @@ class _Writer:
         return None
 
     def _drop(self, start: int, stop: int) -> None:
-        """Drop what no equation after some, which were just written, reads."""
+        """Delete the values whose last reader is among the equations from `start` to `stop`."""
         equations = self.expressions.equations[start:stop]
         inside = {s for e in equations for s in e.outputs} if stop > start + 1 else set()
         read = {s for e in equations for s in inputs_of(e)} - inside
@@ -463,11 +463,11 @@ _RESERVED = frozenset(["np", *keyword.kwlist, *dir(builtins), *LOCAL_NAMES])
 
 
 def _argument_names(paths: Sequence[str], parameters: Collection[str] = ()) -> list[str]:
-    """Return different identifiers for the inputs, like their paths.
+    """Return distinct identifiers for the inputs, similar to their paths.
 
     Args:
-        paths: the paths of the inputs. Names of values begin with `v`, and other names of the source with `_`.
-        parameters: names that have another meaning, unless a path is such a name.
+        paths: the paths of the inputs. No identifier begins with `v` (values) or `_` (other names of the source).
+        parameters: names that only an input with the same path may have.
     """
     names: dict[int, str] = {}
     taken = set(_RESERVED)
@@ -486,7 +486,7 @@ def _argument_names(paths: Sequence[str], parameters: Collection[str] = ()) -> l
 
 
 def _may_return_constant(equation: Equation) -> bool:
-    """Return `True` if a result may be a constant array of an equation, or of a list in the equation, or a view of one."""
+    """Return `True` if a result may be or view a constant array of the equation or of its inner lists."""
     if not (equation.primitive.views or equation.primitive.lists):
         return False
     inner = [part for value in equation.params.values() for part in (value if type(value) is tuple else (value,))]

@@ -1,11 +1,11 @@
-"""What compiled programs raise within functad for arguments that they do not take; none of it reaches a user."""
+"""Internal exceptions of compiled programs for unsupported arguments. They never reach the user."""
 
 from __future__ import annotations
 
 
 class RefusedError(Exception):
-    """A native function met arguments that only NumPy can compute with, or raises an error for."""
+    """A native function received arguments that only NumPy supports, or for which NumPy raises an error."""
 
 
 class OtherArgumentsError(Exception):
-    """A program was given arrays of other types, dtypes or shapes than those that it was compiled for."""
+    """A program received arrays with types, dtypes or shapes that differ from the compiled signature."""

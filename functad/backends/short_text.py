@@ -1,7 +1,7 @@
-"""Texts of frequent operations on arrays whose shapes and dtypes are known: methods and brackets, in place of calls.
+"""Short texts of frequent operations: methods and indexing instead of calls.
 
-What a primitive computes by has to look at what it is given. In the text of a list that is known, so a matrix is turned by
-`.T`, and elements are read by `a[:, 1:3]`.
+The general function of a primitive inspects its arguments at each call. The compiler knows shapes and dtypes, so it writes
+`.T` for a transpose and `a[:, 1:3]` for an index.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from functad.primitives.linalg.products import SUM_OF_PRODUCTS
 from functad.primitives.reductions.sums import MEAN, SUM
 
 _FLOATS = "fdFD"
-"""Dtypes of which sums and means are sums of their own dtype, and products of matrices those of BLAS."""
+"""Dtypes with sums and means in the same dtype and matrix products in BLAS."""
 
 _SMALL = 10_000
-"""Elements of arrays that are small."""
+"""Elements below which an array counts as small."""
 
 _MATMUL = ENTRIES[np.matmul]
 
@@ -37,14 +37,14 @@ _MATMUL = ENTRIES[np.matmul]
 def short_text(
     equation: Equation, given: Sequence[str], specs: Sequence[ArraySpec], definitions: Definitions, exact: bool
 ) -> str | None:
-    """Return an expression for the result of an equation; `None` if there is none that is shorter.
+    """Return a short expression for the result of an equation; `None` if there is none.
 
     Args:
         equation: the equation.
         given: texts of its inputs.
-        specs: of all slots.
-        definitions: what stands in front of the text.
-        exact: products are to be those of the function that was traced, bit for bit.
+        specs: the specs of all slots.
+        definitions: the definitions in front of the text.
+        exact: products equal the traced function bit for bit.
     """
     write = _einsum if equation.primitive.name == "einsum" and not exact else _TEXTS.get(equation.primitive)
     own = _specs_of(equation, specs) if write is not None else None
@@ -55,14 +55,14 @@ def short_text(
 
 
 def _specs_of(equation: Equation, specs: Sequence[ArraySpec]) -> list[ArraySpec] | None:
-    """Return the specs of the inputs, if all are arrays or numbers of NumPy's."""
+    """Return the specs of the inputs if all are NumPy arrays or scalars, else `None`."""
     own = [spec_or_none(s.value) if isinstance(s, Constant) else specs[s] for s in equation.inputs]
     found = [spec for spec in own if spec is not None and not spec.weak]
     return found if len(found) == len(own) else None
 
 
 def _reshape(equation: Equation, given: Sequence[str], own: Sequence[ArraySpec], definitions: Definitions) -> str:
-    if not own[0].shape and own[0].dtype.kind in "iu":  # a Python integer if it has more than 64 bits
+    if not own[0].shape and own[0].dtype.kind in "iu":  # Python integers of more than 64 bits have no methods of arrays
         return f"np.reshape({given[0]}, {definitions.literal(equation.params['shape'])})"
     return f"{given[0]}.reshape({definitions.literal(equation.params['shape'])})"
 
@@ -103,13 +103,13 @@ def _mean(equation: Equation, given: Sequence[str], own: Sequence[ArraySpec], de
 
 
 def _matmul(equation: Equation, given: Sequence[str], own: Sequence[ArraySpec], definitions: Definitions) -> str | None:
-    """The method asks BLAS for the same, in half the time of a ufunc where arrays are small."""
+    """Use `dot` for small arrays: it calls the same BLAS routine in half the time of the ufunc."""
     small = all(spec.ndim in (1, 2) and 0 < spec.size < _SMALL and spec.dtype.char in _FLOATS for spec in own)
     return f"{given[0]}.dot({given[1]})" if small and own[0].dtype == own[1].dtype else None
 
 
 def _einsum(equation: Equation, given: Sequence[str], own: Sequence[ArraySpec], definitions: Definitions) -> str | None:
-    """Whether BLAS has a part in a sum of products is known from its subscripts and shapes, and need not be found out again."""
+    """Decide on the use of BLAS once, from subscripts and shapes, and pass the path to `np.einsum`."""
     subscripts, optimize = equation.params["subscripts"], equation.params["optimize"]
     if len(given) == 2:
         by_blas = optimize or is_by_blas(subscripts, own[0].size * own[1].size)
@@ -127,7 +127,7 @@ def _vecdot(equation: Equation, given: Sequence[str], own: Sequence[ArraySpec], 
 
 
 _SHORT = 16
-"""Elements of vectors for which BLAS is not worth while."""
+"""Longest vectors with a dot product that is faster without BLAS."""
 
 
 def _getitem(equation: Equation, given: Sequence[str], own: Sequence[ArraySpec], definitions: Definitions) -> str | None:
@@ -146,7 +146,7 @@ _TEXTS: dict[Any, Any] = {
 
 
 def index_text(index: Any) -> str:
-    """Write what stands in brackets for an index of integers, slices, None and an ellipsis."""
+    """Return the text between brackets for an index of integers, slices, `None` and an ellipsis."""
     parts = [_part_text(part) for part in (index if type(index) is tuple else (index,))]
     return f"{parts[0]}," if type(index) is tuple and len(parts) == 1 else ", ".join(parts) or "()"
 
@@ -159,7 +159,7 @@ def _part_text(part: Any) -> str:
 
 
 def _template_text(template: Sequence[Any], arrays: Sequence[str]) -> str:
-    """Write what stands in brackets for a template and the arrays in it."""
+    """Return the text between brackets for a template and its index arrays."""
     remaining = iter(arrays)
     parts = [next(remaining) if part == "i" else str(part) for part in template]
     return f"{parts[0]}," if len(parts) == 1 else ", ".join(parts)
@@ -168,14 +168,14 @@ def _template_text(template: Sequence[Any], arrays: Sequence[str]) -> str:
 def placed_lines(
     equation: Equation, name: str, given: Sequence[str], specs: Sequence[ArraySpec], definitions: Definitions
 ) -> list[str] | None:
-    """Return the lines that put pieces at places of an array of zeros; `None` where that is not all that is to be done.
+    """Return the lines that assign pieces to parts of a zero array; `None` if the equation is no scatter or needs additions.
 
     Args:
-        equation: any.
-        name: that of the result.
+        equation: any equation.
+        name: the name of the result.
         given: texts of the inputs.
-        specs: of all slots.
-        definitions: what stands in front of the text.
+        specs: the specs of all slots.
+        definitions: the definitions in front of the text.
     """
     if equation.primitive is ADD_PIECE:
         return _piece_lines(equation, name, given, specs, definitions)
@@ -193,7 +193,7 @@ def placed_lines(
 def _piece_lines(
     equation: Equation, name: str, given: Sequence[str], specs: Sequence[ArraySpec], definitions: Definitions
 ) -> list[str] | None:
-    """Return the lines that put a piece at places that are values, if one of their coordinates never repeats."""
+    """Return the lines that assign a piece at index arrays if one constant index array has no repeated element, else `None`."""
     own = _specs_of(equation, specs)
     if own is None or any(part != "i" for part in equation.params["template"]) or {spec.ndim for spec in own[1:]} != {1}:
         return None
@@ -207,7 +207,7 @@ def _piece_lines(
 
 
 def _apart(indices: Sequence[Any], shape: Sequence[int]) -> bool:
-    """Say whether it is easily seen that no two indices name the same element."""
+    """Return `True` if no two indices overlap, by a simple sufficient test."""
     places = [_named(index, shape) for index in indices]
     return len(indices) == 1 or all(
         a is not None and b is not None and any(map(_disjoint, a, b)) for i, a in enumerate(places) for b in places[:i]
@@ -215,7 +215,7 @@ def _apart(indices: Sequence[Any], shape: Sequence[int]) -> bool:
 
 
 def _named(index: Any, shape: Sequence[int]) -> list[range] | None:
-    """Return which places along each axis an index of integers and slices names; `None` for others."""
+    """Return the range along each axis that an index of integers and slices selects; `None` for other indices."""
     parts = index if type(index) is tuple else (index,)
     if len(parts) > len(shape) or any(type(part) not in (int, slice) for part in parts):
         return None
@@ -224,5 +224,5 @@ def _named(index: Any, shape: Sequence[int]) -> list[range] | None:
 
 
 def _disjoint(a: range, b: range) -> bool:
-    """Say whether all numbers of one range are below those of the other."""
+    """Return `True` if all numbers of one range are below all numbers of the other, or a range is empty."""
     return not a or not b or max(a[0], a[-1]) < min(b[0], b[-1]) or max(b[0], b[-1]) < min(a[0], a[-1])

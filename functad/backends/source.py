@@ -1,7 +1,7 @@
-"""The text of plain Python functions, taken from their source: what code is made of that is to run without functad.
+"""Source text of Python functions and values, for generated code that runs without functad.
 
-A primitive computes by a short function over NumPy. Its text, with the names of the arguments and the values of the parameters
-put in, is a line of compiled code; what it needs besides is written in front, once.
+A primitive computes its result with a short NumPy function. The generated line is the body of this function, with the names
+of the arguments and the values of the parameters inserted. Imports, constants and helper functions come first, each once.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from functad.exact_keys import exact_key
 from functad.expressions.spec import ArraySpec
 
 _LARGEST_LITERAL = 16
-"""Arrays with more elements stand in a table, and not in the line that uses them."""
+"""Arrays with more elements become named constants instead of literals."""
 
 _MODULES = ("numpy", "numpy.linalg", "numpy.fft", "numpy.lib.array_utils", "scipy.special", "scipy.linalg", "math", "operator")
 _OPERATORS = {
@@ -45,20 +45,20 @@ class NoTextError(Exception):
 
 
 def identifier(text: str) -> str:
-    """Return an identifier like a text. Texts that Python reads as the same identifier give equal results."""
+    """Return an identifier that resembles `text`. Texts that Python treats as the same identifier give equal results."""
     name = "".join(c if f"a{c}".isidentifier() else "_" for c in unicodedata.normalize("NFKC", text))
     return name if name.isidentifier() else f"x_{name}"
 
 
 class Definitions:
-    """What lines of code need in front of them: imports, constants and functions, each once.
+    """The definitions in front of generated code: imports, constants and functions, each once.
 
     Attributes:
-        reserved: names that mean something else.
-        imports: modules, by the names that they have in the text.
-        constants: the texts of containers and dtypes that functions look up, by name.
-        functions: the texts of functions, by name.
-        objects: by name, what has no text, and is handed over as it is.
+        reserved: names that already have another meaning.
+        imports: maps an alias to the name of its module.
+        constants: maps a name to the text of a container or dtype that functions look up.
+        functions: maps a name to the text of a function.
+        objects: maps a name to an object without text, which is passed to the code as it is.
     """
 
     def __init__(self, reserved: Collection[str] = ()) -> None:
@@ -71,14 +71,14 @@ class Definitions:
         self._locals: dict[str, str] = {}
 
     def local(self, hint: str) -> str:
-        """Return a name that nothing else has, always the same for the same hint."""
+        """Return an unused name, always the same name for the same hint."""
         if hint not in self._locals:
             self._locals[hint] = name = self._free(hint)
             self.reserved.add(name)
         return self._locals[hint]
 
     def text(self, value: Any, hint: str = "constant") -> str:
-        """Return an expression for a value; what has no text gets a name among `objects`."""
+        """Return an expression for a value. A value without text gets a name in `objects`."""
         try:
             return self.literal(value)
         except NoTextError:
@@ -88,7 +88,7 @@ class Definitions:
         """Return an expression for a value that runs without functad.
 
         Raises:
-            NoTextError: there is none.
+            NoTextError: the value has no such expression.
         """
         kind = type(value)
         if value is None or value is Ellipsis or kind in (bool, int, str, bytes):
@@ -106,7 +106,7 @@ class Definitions:
         if issubclass(kind, np.generic):
             return f"np.{kind.__name__}({_number(value.item())})" if kind.__name__ in vars(np) else _refused(value)
         if kind is np.ndarray and value.size <= _LARGEST_LITERAL and value.dtype.kind in "biufc":
-            shape = f".reshape({value.shape})" if not value.size and value.ndim > 1 else ""  # lists do not say it
+            shape = f".reshape({value.shape})" if not value.size and value.ndim > 1 else ""  # lists lose an empty shape
             return f"np.array({_nested(value)}, {self.literal(value.dtype)}){shape}"
         return self._reference(value)
 
@@ -117,7 +117,7 @@ class Definitions:
         return f"[{parts}]" if type(value) is list else f"{type(value).__name__}([{parts}])"
 
     def _reference(self, value: Any) -> str:
-        """Return the name by which a function, class or module is found, or that of its definition."""
+        """Return the qualified name of a function, class or module, or the name of its definition."""
         if isinstance(value, types.ModuleType):
             return self._module(value.__name__)
         name = getattr(value, "__name__", None)
@@ -142,7 +142,7 @@ class Definitions:
         return self._imported(name)
 
     def _imported(self, name: str) -> str:
-        """Return the name of a module in the text."""
+        """Return the alias of a module, and import the module if necessary."""
         known = next((alias for alias, module in self.imports.items() if module == name), None)
         if known is None:
             known = self._free(name.replace(".", "_"))
@@ -150,7 +150,7 @@ class Definitions:
         return known
 
     def object(self, value: Any, hint: str) -> str:
-        """Return the name of an object that is handed over as it is."""
+        """Return the name of an object that is passed to the code as it is."""
         known = self._names.get(id(value))
         if known is None:
             known = self._names[id(value)] = (self._free(hint), value)
@@ -158,10 +158,10 @@ class Definitions:
         return known[0]
 
     def constant(self, value: Any, hint: str) -> str:
-        """Return an expression for what a function finds outside of it; a container gets a name, and is made once.
+        """Return an expression for a global or closure value of a function. A container becomes a named constant.
 
         Raises:
-            NoTextError: there is none.
+            NoTextError: the value has no expression.
         """
         text = self.literal(value)
         if not isinstance(value, (dict, set, frozenset, np.dtype)):
@@ -173,7 +173,7 @@ class Definitions:
         return known
 
     def embed(self, name: str, array: Any) -> None:
-        """Write an array that is kept under a name into the text."""
+        """Define the constant `name` with the elements of `array` in the text."""
         if array.size <= _LARGEST_LITERAL and array.dtype.kind in "biufc":
             self.constants[name] = self.literal(array)
             return
@@ -198,10 +198,10 @@ class Definitions:
         return next(name for name in (base, *(f"{base}_{i}" for i in range(1, len(taken) + 2))) if name not in taken)
 
     def function(self, function: types.FunctionType) -> str:
-        """Return the name under which a function of Python is defined, from its source.
+        """Define a Python function by its source, and return its name.
 
         Raises:
-            NoTextError: it has none, or uses what has no text.
+            NoTextError: the function has no source, or uses a value without text.
         """
         known = self._names.get(id(function))
         if known is not None:
@@ -217,7 +217,7 @@ class Definitions:
             raise
         finally:
             del self.functions[name]
-        self.functions[name] = text  # after what it needs
+        self.functions[name] = text  # after the functions that it calls
         return name
 
     def _definition(self, function: types.FunctionType, node: Any, name: str) -> str:
@@ -228,7 +228,7 @@ class Definitions:
         return ast.unparse(ast.fix_missing_locations(body)) + "\n"
 
     def call(self, function: Any, arguments: Sequence[str], params: Mapping[str, Any]) -> str:
-        """Return an expression for a call: the body of a short function with the arguments put in, or a call by name."""
+        """Return an expression for a call: an operator, the inlined body of a short function, or a call by name."""
         if function in _OPERATORS and len(arguments) == 2 and not params:
             return f"{arguments[0]} {_OPERATORS[function]} {arguments[1]}"
         if function in _SIGNS and not params:
@@ -242,7 +242,7 @@ class Definitions:
         return f"{self.text(function, getattr(function, '__name__', 'function'))}({', '.join(given)})"
 
     def _inlined(self, function: types.FunctionType, arguments: Sequence[str], params: Mapping[str, Any]) -> str:
-        """Return the body of a function that is one expression, with what it is given in place of its parameters."""
+        """Return the body of a one-expression function with the arguments substituted for its parameters."""
         text = _value_of(function.__code__)
         if text is None or _is_wrapped(function):
             return _refused(function)
@@ -259,13 +259,13 @@ class Definitions:
 
 
 class _Literal(str):
-    """The text of a parameter's value."""
+    """The text of the value of a parameter."""
 
     __slots__ = ()
 
 
 class _Names(ast.NodeTransformer):
-    """Puts in place of the names in a function what they stand for: its arguments, if given, and what it finds outside."""
+    """Substitutes names in a function: parameters by the given arguments, global and closure names by their values."""
 
     def __init__(
         self, definitions: Definitions, function: types.FunctionType, given: Mapping[str, ast.expr] | None = None
@@ -278,7 +278,7 @@ class _Names(ast.NodeTransformer):
         self.outside = {**function.__globals__, **{name: cell.cell_contents for name, cell in cells}}
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        """Replace a name, unless the function or an inner scope binds it, or hides a name in the replacement."""
+        """Substitute a name unless the function or an inner scope binds it. Refuse a replacement with a shadowed name."""
         if node.id in self.bound or (node.id not in self.given and (node.id in self.local or node.id not in self.outside)):
             return node
         if node.id in self.given:
@@ -291,7 +291,7 @@ class _Names(ast.NodeTransformer):
         return found
 
     def _visit_scope(self, node: Any) -> Any:
-        """Visit an inner scope. Replacements leave the names that it binds."""
+        """Visit an inner scope without substituting the names that the scope binds."""
         around, self.bound = self.bound, self.bound | _bound_in(node)
         visited = self.generic_visit(node)
         self.bound = around
@@ -300,7 +300,7 @@ class _Names(ast.NodeTransformer):
     visit_Lambda = visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _visit_scope  # noqa: N815 - ast's names
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
-        """Choose a branch, if what is given decides."""
+        """Fold a conditional expression whose test is constant."""
         test = self.visit(node.test)
         known = _decided(test)
         if known is None:
@@ -308,18 +308,18 @@ class _Names(ast.NodeTransformer):
         return self.visit(node.body if known else node.orelse)  # type: ignore[no-any-return]
 
     def visit_arg(self, node: ast.arg) -> ast.arg:
-        """Leave out an annotation."""
+        """Remove an annotation."""
         node.annotation = None
         return node
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST | None:
-        """Make a plain assignment of an annotated one."""
+        """Turn an annotated assignment into a plain one."""
         if node.value is None:
             return None
         return self.visit(ast.Assign([node.target], node.value, lineno=node.lineno))  # type: ignore[no-any-return]
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
-        """Leave out the docstring, and decorators, which are not called again."""
+        """Remove the docstring and the decorators."""
         node.decorator_list, node.returns = [], None
         if len(node.body) > 1 and _documented_at_most(node.body[:1]):
             node.body = node.body[1:]
@@ -330,7 +330,7 @@ _SCOPES = (ast.FunctionDef, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp,
 
 
 def _bound_in(scope: ast.AST) -> frozenset[str]:
-    """Return the names that a function or comprehension binds itself: its parameters and the names that it assigns."""
+    """Return the names that a function or comprehension binds: its parameters and assigned names, without inner scopes."""
     names, waiting = set(), list(ast.iter_child_nodes(scope))
     while waiting:
         node = waiting.pop()
@@ -344,7 +344,7 @@ def _bound_in(scope: ast.AST) -> frozenset[str]:
 
 
 def _decided(test: ast.expr) -> bool | None:
-    """Return whether a condition holds; `None` if that is not known before the program runs."""
+    """Return the value of a constant condition; `None` if only the running program can decide it."""
     if isinstance(test, ast.Constant):
         return bool(test.value)
     if isinstance(test, ast.Compare) and isinstance(test.ops[0], (ast.Is, ast.IsNot)) and len(test.ops) == 1:
@@ -356,7 +356,7 @@ def _decided(test: ast.expr) -> bool | None:
 
 
 def _documented_at_most(nodes: Sequence[ast.stmt]) -> bool:
-    """Say whether statements are nothing but a docstring."""
+    """Return `True` if there are no statements but a docstring."""
     return all(isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) for node in nodes)
 
 
@@ -364,7 +364,7 @@ def syntax(function: types.FunctionType) -> Any:
     """Return a new syntax tree of a function: a `FunctionDef` or a `Lambda`.
 
     Raises:
-        NoTextError: its source is not to be found.
+        NoTextError: the source is not available.
     """
     if _is_wrapped(function):
         return _refused(function)
@@ -376,12 +376,12 @@ def syntax(function: types.FunctionType) -> Any:
 
 
 def _is_wrapped(function: types.FunctionType) -> bool:
-    """Say whether the text of a function does not tell what a call of it gives."""
+    """Return `True` if a call differs from the source: a decorated function or a generator."""
     return getattr(function, "__wrapped__", None) is not None or inspect.isgeneratorfunction(function)
 
 
 def _expression(text: str) -> ast.expr:
-    """Return a new syntax tree of an expression; most are names."""
+    """Return a new syntax tree of an expression, with a fast path for names."""
     return (
         ast.Name(text, ast.Load()) if text.isidentifier() and not keyword.iskeyword(text) else ast.parse(text, mode="eval").body
     )
@@ -389,7 +389,7 @@ def _expression(text: str) -> ast.expr:
 
 @functools.lru_cache(maxsize=4096)
 def _value_of(code: types.CodeType) -> str | None:
-    """Return the text of the value of a function that is one expression; `None` if it is not."""
+    """Return the text of the result of a one-expression function; `None` for other functions."""
     text = _text_of(code)
     if text is None:
         return None
@@ -406,7 +406,7 @@ def _value_of(code: types.CodeType) -> str | None:
 
 @functools.lru_cache(maxsize=4096)
 def _text_of(code: types.CodeType) -> str | None:
-    """Return the text of the function that has some code; `None` if it is not to be found."""
+    """Return the source text of a code object; `None` if it is not available."""
     for node in _functions_of(code.co_filename).get(code.co_firstlineno, ()):
         if _compiles_to(node, code):
             return ast.unparse(node)
@@ -415,7 +415,7 @@ def _text_of(code: types.CodeType) -> str | None:
 
 @functools.lru_cache(maxsize=256)
 def _functions_of(path: str) -> dict[int, list[Any]]:
-    """Return the functions in a file by their first lines."""
+    """Return the functions in a file by their first line numbers."""
     try:
         tree = ast.parse(Path(path).read_text(encoding="utf-8"))
     except (OSError, SyntaxError):
@@ -430,7 +430,7 @@ def _functions_of(path: str) -> dict[int, list[Any]]:
 
 
 def _compiles_to(node: Any, code: types.CodeType) -> bool:
-    """Say whether a function in a file is the one that has some code: several may begin on one line."""
+    """Return `True` if a function node has this code object: several functions may begin on one line."""
     names = [a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
     if list(code.co_varnames[: len(names)]) != names:
         return False
@@ -441,7 +441,7 @@ def _compiles_to(node: Any, code: types.CodeType) -> bool:
 
 
 def _meaning(code: types.CodeType) -> tuple[Any, ...]:
-    """Return operators, names and constants of code, by which functions on one line differ: `x * 2`, `x * 2.0`, `x - 2`."""
+    """Return operators, names and constants of code, to tell functions on one line apart: `x * 2`, `x * 2.0`, `x - 2`."""
     constants = [c for c in code.co_consts if not isinstance(c, types.CodeType)]
     operators = [step.argrepr for step in dis.get_instructions(code) if step.opname == "BINARY_OP"]
     return operators, code.co_names, exact_key(tuple(constants))
