@@ -1,1 +1,1 @@
-"""The backend `xla`: an expression list replayed through `jax.numpy` and `jax.lax`, compiled by XLA."""
+"""The backend `xla`: replays an expression list with `jax.numpy` and `jax.lax`, and compiles it with XLA."""

@@ -1,4 +1,4 @@
-"""Shapes, orders and copies: the elements of the operands at other places."""
+"""Shape manipulation, sorting and searching."""
 
 from __future__ import annotations
 
@@ -101,18 +101,18 @@ def _vander(call: Call, x: Any, *, n: int) -> Any:
 
 @row(SPREAD)
 def _spread(call: Call, x: Any, *, subscripts: str, shape: tuple[int, ...]) -> Any:
-    """The places of a diagonal are those that `einsum` reads of an array of positions."""
+    """Write `x` to a diagonal of zeros. `einsum` of an array of positions gives the positions of the diagonal."""
     places = np.einsum(subscripts, np.arange(int(np.prod(shape))).reshape(shape)).reshape(-1)
     flat = jnp.zeros(int(np.prod(shape)), call.dtype)
     return flat.at[places].set(cast(x, call.dtype).reshape(-1), unique_indices=True).reshape(shape)
 
 
-# Orders
+# Sorting and searching
 
 
 @row(np.argsort)
 def _argsort(call: Call, a: Any, *, axis: int | None, kind: Any = None, stable: Any = None, **params: Any) -> Any:
-    """Equal elements keep their order; what NumPy's quick sort does to them is not said anywhere."""
+    """Sort stably. The order of equal elements in NumPy's quicksort is unspecified."""
     dtype = call.given[0].dtype
     if dtype.kind == "c":
         return NotImplemented
@@ -152,7 +152,7 @@ def _isin(call: Call, element: Any, tests: Any, *, invert: bool, **params: Any) 
 
 @row(POSITIONS)
 def _positions_of_ranks(call: Call, a: Any, ranks: Any, *, skip_nan: bool) -> Any:
-    """Of equal elements any may stand for a rank; here they keep their order."""
+    """Return the positions of elements by rank. Equal elements keep their order; NumPy may choose any of them."""
     dtype = call.given[0].dtype
     if dtype.kind == "c" or 0 in call.given[0].shape:
         return NotImplemented

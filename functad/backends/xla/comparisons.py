@@ -1,4 +1,4 @@
-"""Comparisons, logic and questions about values: what gives booleans."""
+"""Functions with boolean results: comparisons, logic and predicates."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from functad.primitives.reductions.extremes import SELECTED
 
 @row(np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal)
 def _comparison(call: Call, x: Any, y: Any) -> Any:
-    """Integers are compared by what they are, numbers of Python that another dtype cannot hold among them."""
+    """Compare integers by value, including Python integers outside the range of the other dtype."""
     dtypes = [spec.dtype for spec in call.given]
     function = getattr(jnp, call.primitive.function.__name__)
     if all(dtype.kind in "biu" for dtype in dtypes):
         if np.uint64 in dtypes and any(dtype.kind == "i" for dtype in dtypes):
-            return NotImplemented  # no dtype of XLA has both
+            return NotImplemented  # no dtype of XLA holds both
         common = np.result_type(*dtypes)
         return function(cast(x, common), cast(y, common))
     x, y = converted(call, (x, y))

@@ -1,8 +1,8 @@
-"""Functions of complex numbers as NumPy computes them.
+"""Complex functions with NumPy's results.
 
-XLA has formulas of its own for complex numbers. They differ from NumPy's on branch cuts, at zeros with a sign, and at
-infinities and NaN. NumPy follows Annex G of the C standard (ISO/IEC 9899). Most functions here take XLA's value in one
-quadrant, restore the signs by symmetry, and replace the values that Annex G lists.
+XLA's complex formulas differ from NumPy's on branch cuts, at signed zeros, and at infinities and NaN. NumPy follows Annex G of
+the C standard (ISO/IEC 9899). Most functions here take XLA's value in one quadrant, restore the signs by symmetry, and replace
+the values that Annex G lists.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LOG_2, _LOG2_E, _LOG10_E = float(np.log(2.0)), float(np.log2(np.e)), float(np.l
 
 
 def _less(x: Any, y: Any) -> Any:
-    """Return `x < y` in the lexicographic order. NaN in an imaginary part makes it false, unless the real parts are equal."""
+    """Return `x < y` in lexicographic order. A NaN in an imaginary part gives `False` unless the real parts are equal."""
     known = ~(jnp.isnan(x.imag) | jnp.isnan(y.imag))
     return ((x.real < y.real) & known) | ((x.real == y.real) & (x.imag < y.imag))
 
@@ -49,7 +49,7 @@ def _fmin(x: Any, y: Any) -> Any:
 
 
 def clipped(a: Any, low: Any, high: Any) -> Any:
-    """Return `a` between two bounds. `np.clip` orders numbers that are partly NaN in another way than `np.maximum`."""
+    """Return `a` clipped to two bounds. `np.clip` and `np.maximum` order numbers with one NaN part differently."""
 
     def less(x: Any, y: Any) -> Any:
         return jnp.where(x.real == y.real, x.imag < y.imag, x.real < y.real)
@@ -83,13 +83,13 @@ def _with_sign(x: Any, flips: Any) -> Any:
 
 
 def _of_conjugate(z: Any, function: Callable[[Any], Any]) -> Any:
-    """Return `function(z)` by its values in the upper half plane: `f(conj(z))` is `conj(f(z))`."""
+    """Return `function(z)` from its values in the upper half plane: `f(conj(z))` is `conj(f(z))`."""
     found = function(lax.complex(z.real, abs(z.imag)))
     return lax.complex(found.real, _with_sign(found.imag, jnp.signbit(z.imag)))
 
 
 def _of_quadrant(z: Any, function: Callable[[Any], Any]) -> Any:
-    """Return `function(z)` by its values in the first quadrant: the function is odd, and real on the real axis."""
+    """Return `function(z)` from its values in the first quadrant: the function is odd, and real on the real axis."""
     found = function(lax.complex(abs(z.real), abs(z.imag)))
     return lax.complex(_with_sign(found.real, jnp.signbit(z.real)), _with_sign(found.imag, jnp.signbit(z.imag)))
 
@@ -117,7 +117,7 @@ def _absolute(z: Any) -> Any:
 
 
 def _sign(z: Any) -> Any:
-    """Return `z / abs(z)`, as NumPy does: a single infinite part is all of the number."""
+    """Return `z / abs(z)` as in NumPy: a single infinite part determines the result."""
     x, y = z.real, z.imag
     size = _absolute(z)
     both = jnp.isinf(x) & jnp.isinf(y)
@@ -152,7 +152,7 @@ def _log10(z: Any) -> Any:
 
 
 def _log1p(z: Any) -> Any:
-    """Return `log(1 + z)`: by NumPy's formula, but near zero, where that formula has few digits, by XLA's."""
+    """Return `log(1 + z)` by NumPy's formula, or by XLA's near zero, where NumPy's formula loses digits."""
     x, y = z.real + 1, z.imag
     plain = lax.complex(jnp.log(_absolute(lax.complex(x, y))), jnp.arctan2(y, x))
     return jnp.where(jnp.abs(z) < 0.5, jnp.log1p(z), plain)
@@ -181,7 +181,7 @@ def _expm1(z: Any) -> Any:
 
 
 def _product_of_large(x: Any, hyperbolic: Any, circular: Any) -> Any:
-    """Return `hyperbolic * circular`, where `hyperbolic` is `sinh(x)` or `cosh(x)` and may overflow before the product does."""
+    """Return `hyperbolic * circular` for `hyperbolic` = `sinh(x)` or `cosh(x)`, which may overflow before the product."""
     half = jnp.exp(abs(x) / 2)
     large = half * (half / 2 * circular)
     return jnp.where(jnp.isinf(hyperbolic), _with_sign(large, hyperbolic < 0), hyperbolic * circular)
@@ -262,7 +262,7 @@ def _arctanh(z: Any) -> Any:
 
 def divided(x: Any, y: Any) -> Any:
     """Return the quotient by Smith's method (Communications of the ACM 5, 1962), as in NumPy."""
-    is_real = abs(y.real) >= abs(y.imag)  # the real part is the larger one; no part is it if there is a NaN
+    is_real = abs(y.real) >= abs(y.imag)  # the real part is larger; false for a NaN
     large, small = jnp.where(is_real, y.real, y.imag), jnp.where(is_real, y.imag, y.real)
     is_zero = is_real & (large == 0)
     ratio = small / jnp.where(is_zero, 1, large)
@@ -274,7 +274,7 @@ def divided(x: Any, y: Any) -> Any:
 
 
 def inverse(x: Any) -> Any:
-    """Return the reciprocal. NumPy has another algorithm for it than for quotients, with other results at infinities."""
+    """Return the reciprocal. NumPy's algorithm for reciprocals differs from its quotient at infinities."""
     is_real = abs(x.imag) <= abs(x.real)
     large, small = jnp.where(is_real, x.real, x.imag), jnp.where(is_real, x.imag, x.real)
     ratio = small / large
@@ -283,16 +283,16 @@ def inverse(x: Any) -> Any:
 
 
 def times(x: Any, y: Any) -> Any:
-    """Return the product without any care for infinities, as NumPy multiplies; XLA simplifies complex products."""
+    """Return the plain product without corrections for infinities, as in NumPy. XLA simplifies complex products."""
     return lax.complex(x.real * y.real - x.imag * y.imag, x.real * y.imag + x.imag * y.real)
 
 
 def _times_of_c(x: Any, y: Any) -> Any:
-    """Return the product as C does: a product with an infinite factor is infinite (Annex G.5.1)."""
+    """Return the product as in C: a product with an infinite factor is infinite (Annex G.5.1)."""
     plain = times(x, y)
 
     def boxed(part: Any, whole: Any) -> Any:
-        """Return 1 or 0 for a part of an infinite number, with its sign."""
+        """Return 1 or 0 with the sign of `part` if the number is infinite, else `part`."""
         return jnp.where(_is_infinite(whole), jnp.copysign(jnp.isinf(part).astype(part.dtype), part), part)
 
     def without_nan(part: Any, other: Any) -> Any:
@@ -309,11 +309,11 @@ def _times_of_c(x: Any, y: Any) -> Any:
 
 
 _LEAST_BY_LOGARITHM = 100
-"""NumPy computes smaller integral exponents by products."""
+"""Exponent from which NumPy uses logarithms; smaller integral exponents use products."""
 
 
 def _by_products(x: Any, n: int) -> Any:
-    """Return the power of an integral exponent as NumPy multiplies it."""
+    """Return the power of an integral exponent with NumPy's sequence of products."""
     count = abs(n)
     if n in (1, 2, 3):
         return x if n == 1 else times(x, x) if n == 2 else times(x, times(x, x))
@@ -327,7 +327,7 @@ def _by_products(x: Any, n: int) -> Any:
 
 
 def _by_products_of_each(x: Any, n: Any) -> Any:
-    """Return the powers of integral exponents below the limit, which are an array of real numbers."""
+    """Return the powers for a real array `n` of integral exponents below `_LEAST_BY_LOGARITHM`."""
     count, one = jnp.abs(n).astype(np.int32), jnp.ones_like(x)
     found, square = one, x
     for bit in range(_LEAST_BY_LOGARITHM.bit_length()):
@@ -343,7 +343,7 @@ def _by_logarithm(x: Any, y: Any) -> Any:
 
 
 def power(x: Any, y: Any, known: complex | None) -> Any:
-    """Return `x**y` by NumPy's method; `known` is the exponent if it is a constant number."""
+    """Return `x**y` by NumPy's method. `known` is the exponent if it is a constant number, else `None`."""
     if known == 0:
         return jnp.ones_like(x * y)
     if known is None:
@@ -392,4 +392,4 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "square": lambda z: times(z, z),
     "reciprocal": inverse,
 }
-"""The functions of complex numbers that JAX computes in another way than NumPy, by NumPy's names."""
+"""Maps a NumPy name to a complex function with NumPy's results, where JAX's own results differ."""

@@ -1,4 +1,4 @@
-"""Loops and branches: XLA's own."""
+"""Loops and branches with XLA's control flow."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from functad.expressions.expressions import Expressions
 
 
 def given_to(body: Expressions, values: Sequence[Any]) -> list[Any]:
-    """Return values for a body in the dtypes that it takes."""
+    """Return values in the dtypes of the inputs of a body."""
     return [cast(value, spec.dtype) for value, spec in zip(values, body.specs, strict=False)]
 
 
@@ -50,7 +50,7 @@ def _while(call: Call, *arrays: Any, carries: int, cond: Expressions, body: Expr
 
 @row(COND, SWITCH)
 def _branch(call: Call, index: Any, *values: Any, branches: Sequence[Expressions], **kept: Any) -> Sequence[Any]:
-    """An index out of bounds takes the first or the last branch, as `functad.switch` does."""
+    """Run the branch at `index`. As in `functad.switch`, an index out of bounds selects the first or last branch."""
     dtypes = [spec.dtype for spec in call.results]
 
     def run(branch: Expressions) -> Any:

@@ -1,7 +1,6 @@
-"""Equal eigenvalues and singular values: what is looked for on the device, and raised by NumPy, on the host.
+"""Checks for equal eigenvalues and singular values, where a derivative does not exist.
 
-A derivative that does not exist is an error. XLA cannot raise one, so it computes whether there is one, and calls NumPy's twin
-only then, which raises it.
+XLA cannot raise an error. The device tests for the problem, and only then calls the NumPy function on the host, which raises.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ from functad.primitives.linalg import decompositions, degenerate, eigen
 
 
 def _negligible(part: Any, whole: Any) -> Any:
-    """Say whether a part of matrices is nothing but rounding, as NumPy's twin does."""
+    """Return whether a part of matrices is only rounding error, by the rule of the NumPy function."""
     eps = float(np.finfo(whole.dtype).eps)
     size = jnp.max(abs(whole), axis=(-2, -1), keepdims=True, initial=0)
     return jnp.all(abs(part) <= eps ** (2 / 3) * size + 64 * eps)
 
 
 def _unless(problem: Any, call: Call, values: Any, params: Any, compute: Callable[[], Any]) -> Any:
-    """Return the result, computed here unless there is a problem, which NumPy raises."""
+    """Return `compute()` on the device, or call NumPy on the host to raise the error if `problem` is true."""
 
     def raising() -> Any:
         return cast(by_numpy(call, values, params, only_to_raise=True)[0], call.dtype)

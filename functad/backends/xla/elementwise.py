@@ -1,4 +1,4 @@
-"""Ufuncs and their relatives: each element follows from those of the operands at the same place."""
+"""Ufuncs and other elementwise functions."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ _WEAK = {"i": int, "f": float, "c": complex}
 
 
 def loop_of(ufunc: np.ufunc, given: Sequence[ArraySpec]) -> tuple[np.dtype[Any], ...]:
-    """Return the dtypes that NumPy converts the operands of a ufunc to, and those of its results."""
+    """Return NumPy's dtypes for the converted operands and the results of a ufunc."""
     kinds = [_WEAK.get(spec.dtype.kind, spec.dtype) if spec.weak else spec.dtype for spec in given]
     return ufunc.resolve_dtypes((*kinds, *[None] * ufunc.nout))
 
 
 def converted(call: Call, values: Sequence[Any], ufunc: np.ufunc | None = None) -> list[Any]:
-    """Return operands in the dtypes that NumPy's ufunc converts them to."""
+    """Return operands in the dtypes of the loop of NumPy's ufunc."""
     dtypes = loop_of(ufunc or call.primitive.function, call.given)
     return [cast(value, dtype) for value, dtype in zip(values, dtypes, strict=False)]
 
 
-# Those of the same name
+# Functions with the same name in JAX
 
 _ALIKE = (
     np.add, np.subtract, np.multiply, np.positive, np.square, np.fmod,
@@ -60,7 +60,7 @@ def _ufunc(call: Call, *values: Any) -> Any:
 
 @row(np.sign, np.spacing, COMPLEX_SIGN)
 def _sign_or_spacing(call: Call, x: Any) -> Any:
-    """NumPy's spacing of `-0.0` is positive; JAX keeps the sign of the argument. The page names the sign of `-0.0`."""
+    """Compute a sign or a spacing. NumPy's spacing of `-0.0` is positive, JAX's negative. The page names the sign of `-0.0`."""
     name = call.primitive.function.__name__
     (x,) = converted(call, (x,))
     if x.dtype.kind == "c":
@@ -73,7 +73,7 @@ def _negative(call: Call, x: Any) -> Any:
     return -cast(x, call.dtype)
 
 
-# Those that XLA computes in another way where NumPy has a convention
+# Functions with conventions of NumPy that XLA does not share
 
 
 def divided(x: Any, y: Any) -> Any:
@@ -88,7 +88,7 @@ def _divide(call: Call, *values: Any) -> Any:
 
 @row(np.reciprocal)
 def _reciprocal(call: Call, x: Any) -> Any:
-    """Return 1 / x. The reciprocal of the integer 0 depends on NumPy's machine code, so NumPy computes it once."""
+    """Return `1 / x`. The reciprocal of integer 0 depends on NumPy's machine code, so NumPy computes it at compile time."""
     (x,) = converted(call, (x,))
     if call.dtype.kind not in "iu":
         return 1 / x if call.dtype.kind != "c" else complex_numbers.inverse(x)
@@ -100,7 +100,7 @@ def _reciprocal(call: Call, x: Any) -> Any:
 
 @row(np.floor_divide, np.remainder, np.fmod)
 def _quotient_or_rest(call: Call, *values: Any) -> Any:
-    """NumPy's integers divided by zero give zero."""
+    """Compute a floor division or remainder. Integer division by zero gives zero, as in NumPy."""
     ufunc: np.ufunc = call.primitive.function
     x, y = converted(call, values)
     function = getattr(jnp, ufunc.__name__)
@@ -111,7 +111,7 @@ def _quotient_or_rest(call: Call, *values: Any) -> Any:
 
 @row(np.gcd, np.lcm)
 def _common(call: Call, *values: Any) -> Any:
-    """Of numbers without a sign: for the least integer, which is its own negative, the loop of JAX's function never ends."""
+    """Compute `gcd` or `lcm` of unsigned absolute values: for the smallest signed integer JAX's loop never ends."""
     values = tuple(converted(call, values))
     unsigned = np.dtype(f"u{call.dtype.itemsize}")
     if call.dtype.kind == "i":
@@ -139,7 +139,7 @@ def _power(call: Call, x: Any, y: Any) -> Any:
 
 
 def _complex_power(base: Any, y: Any, known: float | None, dtype: np.dtype[Any]) -> Any:
-    """Return a complex power. `**` of NumPy has other functions for three real exponents."""
+    """Return a complex power. For the exponents -1, 2 and 0.5, NumPy's `**` calls other functions."""
     if known == -1:
         return complex_numbers.inverse(base)
     if known == 2:
@@ -158,7 +158,7 @@ def _heaviside(call: Call, x: Any, y: Any) -> Any:
 
 @row(np.left_shift, np.right_shift)
 def _shift(call: Call, *values: Any) -> Any:
-    """Shifts by as many bits as there are, or more, give what is shifted in, as NumPy's do."""
+    """Compute a shift. As in NumPy, a shift by the bit width or more gives 0, or -1 for a right shift of a negative number."""
     x, y = converted(call, values)
     bits = x.dtype.itemsize * 8
     outside = (y >= bits) | (y < 0)
@@ -171,7 +171,7 @@ def _shift(call: Call, *values: Any) -> Any:
 
 @row(np.ldexp)
 def _ldexp(call: Call, x: Any, y: Any) -> Any:
-    """Exponents beyond int32 overflow or underflow as the clipped ones do."""
+    """Compute `ldexp`. Exponents beyond int32 are clipped, which gives the same overflow or underflow."""
     y = cast(y, call.given[1].dtype)
     if not np.can_cast(y.dtype, np.int32):
         y = jnp.clip(y, -10000, 10000)
@@ -231,11 +231,11 @@ def _kept(call: Call, g: Any, mask: Any) -> Any:
     return jnp.where(mask, g, zero) if call.primitive is KEPT else jnp.where(mask, zero, g)
 
 
-# Products and quotients in which an exact zero wins
+# Products and quotients that are zero for an exact zero
 
 
 def zero_wins(x: Any, y: Any) -> Any:
-    """Return `x * y`, and zero where either is exactly zero."""
+    """Return `x * y`, and zero where a factor is exactly zero."""
     product = x * y if x.dtype.kind != "c" else complex_numbers.times(x, y)
     return jnp.where((x == 0) | (y == 0), jnp.zeros((), x.dtype), product)
 
@@ -266,7 +266,7 @@ def _softmax_first(call: Call, x: Any, y: Any) -> Any:
     return 1 / (jnp.exp(difference) + 1)
 
 
-# Values as they are
+# Conversions, copies and parts
 
 
 @row(ASTYPE, ASTYPE_INTEGER)

@@ -1,4 +1,4 @@
-"""JAX's modules, imported when something of them is first used: that takes two seconds, and the tables need no JAX."""
+"""Lazy imports of JAX, which take two seconds, and conversions of dtypes. The tables are filled without JAX."""
 
 from __future__ import annotations
 
@@ -26,34 +26,34 @@ lax: Any = Late("jax.lax")
 
 
 def in_double_precision(wide: bool) -> Any:
-    """Return a context in which JAX has 64-bit dtypes, or has none; the user's configuration stays what it is."""
+    """Return a context that enables or disables 64-bit dtypes of JAX. The user's configuration does not change."""
     return jax.enable_x64(wide)
 
 
 def cast(value: Any, dtype: Any) -> Any:
-    """Return a value as an array of JAX with a dtype, converted as NumPy does.
+    """Return a value as a JAX array with a dtype, converted as in NumPy.
 
     Raises:
-        TypeError: the imaginary part would be lost.
+        TypeError: the conversion would discard the imaginary part.
     """
     if getattr(value, "dtype", None) == dtype and isinstance(value, jax.Array):
         return value
-    if not isinstance(value, jax.Array):  # numbers and constants: NumPy itself converts them
+    if not isinstance(value, jax.Array):  # NumPy converts numbers and constants
         return jnp.asarray(readable(np.asarray(value).astype(np.dtype(dtype).newbyteorder("="))))
     if np.dtype(dtype).kind == "b":
         return value != 0
     if value.dtype.kind == "c" and np.dtype(dtype).kind != "c":
         raise TypeError(f"{value.dtype} does not fit into {dtype}")
-    if value.dtype == np.bool_ and np.dtype(dtype).kind in "fc":  # XLA makes a choice of a product with a converted boolean
+    if value.dtype == np.bool_ and np.dtype(dtype).kind in "fc":  # XLA turns a product with a converted boolean into a select
         return jnp.where(value, np.ones((), dtype), np.zeros((), dtype))
     return lax.convert_element_type(value, dtype)
 
 
 def converted_to(value: Any, dtype: Any) -> Any:
-    """Return a value converted as by `astype` or an assignment: the imaginary part is lost where the dtype is real.
+    """Return a value converted as by `astype` or an assignment. A real dtype discards the imaginary part.
 
-    Floating-point numbers out of range wrap in unsigned integers, and integers of 8 or 16 bits take the last bits, as in NumPy
-    on the usual processors. XLA returns the nearest integer of the dtype.
+    As in NumPy on common processors, floating-point numbers out of range wrap in unsigned integers, and integers of 8 or 16
+    bits take the lowest bits. XLA's own conversion returns the nearest integer of the dtype.
     """
     target = np.dtype(dtype)
     if not isinstance(value, jax.Array) or target.kind not in "iuf":
@@ -63,7 +63,7 @@ def converted_to(value: Any, dtype: Any) -> Any:
     if value.dtype.kind != "f" or target.kind == "f":
         return cast(value, target)
     if value.dtype.itemsize < 4:
-        value = cast(value, np.dtype(np.float32))  # half precision does not have the bounds of the integers
+        value = cast(value, np.dtype(np.float32))  # half precision cannot represent the bounds of the integers
     if target.itemsize < 4:
         return cast(_as_signed(value, np.dtype(np.int32)), target)
     if target.kind == "i":
@@ -72,9 +72,9 @@ def converted_to(value: Any, dtype: Any) -> Any:
 
 
 def _as_uint32(value: Any) -> Any:
-    """Return floating-point numbers modulo 2**32, and 0 for what int64 cannot hold, as NumPy converts one number.
+    """Return floating-point numbers modulo 2**32, and 0 outside the range of int64, as NumPy converts a scalar.
 
-    The remainder of the size is exact in each floating-point dtype, and needs no int64.
+    The remainder of the absolute value is exact in each floating-point dtype and needs no int64.
     """
     size = jnp.where(abs(value) < 2.0**63, abs(value), jnp.zeros((), value.dtype))
     found = cast(jnp.fmod(size, jnp.asarray(2.0**32, value.dtype)), np.dtype(np.uint32))
@@ -82,7 +82,7 @@ def _as_uint32(value: Any) -> Any:
 
 
 def _as_uint64(value: Any) -> Any:
-    """Return floating-point numbers as uint64; NumPy computes once the integers for NaN and for too large numbers."""
+    """Return floating-point numbers as uint64. NumPy computes the integers for NaN and overflow at compile time."""
     target = np.dtype(np.uint64)
     with np.errstate(invalid="ignore"):
         of_nan, of_large = np.array([np.nan, np.inf]).astype(target)
@@ -91,7 +91,7 @@ def _as_uint64(value: Any) -> Any:
 
 
 def _as_signed(value: Any, dtype: np.dtype[Any]) -> Any:
-    """Return floating-point numbers as signed integers; NumPy computes once the integers for NaN and for too large numbers."""
+    """Return floating-point numbers as signed integers. NumPy computes the integers for NaN and overflow at compile time."""
     with np.errstate(invalid="ignore"):
         of_nan, of_large = np.array([np.nan, np.inf]).astype(dtype)
     found = jnp.where(value != value, of_nan, cast(value, dtype))
@@ -99,9 +99,9 @@ def _as_signed(value: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def readable(value: Any) -> Any:
-    """Convert a NumPy array to the form that XLA reads: native byte order, and boolean bytes of 0 or 1.
+    """Convert a NumPy array to the format of XLA: native byte order, and boolean bytes 0 or 1.
 
-    NumPy takes every byte of a boolean array except 0 as true. XLA computes with the byte.
+    NumPy treats each nonzero byte of a boolean array as true. XLA computes with the byte itself.
     """
     if type(value) is not np.ndarray:
         return value

@@ -1,7 +1,7 @@
-"""What NumPy computes on the host, in the middle of a program of XLA.
+"""Host callbacks: NumPy functions inside a program of XLA.
 
-JAX runs such calls in threads of its own, where the user's setting of double precision holds and not that of the program:
-values of 64 bits would lose half of them. So their bits are handed over, as pairs of unsigned integers of 32.
+JAX runs callbacks in its own threads. These threads use the user's setting of double precision instead of the program's
+setting, so 64-bit values would lose half of their bits. Such values are passed as pairs of 32-bit unsigned integers.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from functad.settings import context_variable
 
 
 class HostCalls:
-    """The calls of NumPy in a program.
+    """The host callbacks of a program.
 
     Attributes:
-        names: what is called, as far as the program has been traced.
-        failures: what calls have raised; an error would not find its way through XLA.
+        names: the names of the primitives that NumPy computes, in the part of the program that is traced so far.
+        failures: the exceptions of callbacks. XLA would not propagate them.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class HostCalls:
 
 
 HOST: ContextVar[HostCalls | None] = context_variable("host", default=None)
-"""That of the program that is being traced, if it asks afterwards what has been raised."""
+"""The `HostCalls` of the program that JAX traces now; `None` if the program does not check for failures."""
 
 
 def called(
@@ -41,14 +41,14 @@ def called(
     given: Sequence[ArraySpec],
     results: Sequence[ArraySpec],
 ) -> list[Any]:
-    """Return the results of a function of NumPy's arrays for values of JAX.
+    """Return the results of a NumPy function for JAX values, computed in a host callback.
 
     Args:
-        name: of the primitive that is computed so.
-        function: gives a sequence of results.
-        values: the arguments; those that are constants are handed over as they are.
+        name: the name of the primitive.
+        function: a function of NumPy arrays that returns a sequence of results.
+        values: the arguments. Constants are passed unchanged.
         given: the specs of the arguments.
-        results: those of the results.
+        results: the specs of the results.
     """
     host = HOST.get()
     if host is not None:
@@ -75,15 +75,15 @@ def called(
 
 
 def _number(array: Any, *, weak: bool) -> Any:
-    """Return an array as NumPy's functions would be given it: what has no axes is a number."""
+    """Return a NumPy array; for shape `()` a NumPy scalar, or a Python number if `weak`."""
     return array.item() if weak else array[()]
 
 
-# On the side of NumPy
+# NumPy side
 
 
 def _words(dtype: np.dtype[Any]) -> tuple[int, ...]:
-    """Return the shape of the bits of one number, in words of 32; without axes if it is handed over as it is."""
+    """Return the shape of one number in 32-bit words; `()` for a dtype that is passed unchanged."""
     if dtype == np.complex128:
         return (2, 2)
     return (2,) if dtype.itemsize == 8 and dtype.kind in "fiu" else ()
@@ -105,7 +105,7 @@ def _to_bits(array: Any) -> Any:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint32).reshape((*array.shape, *words)) if words else array
 
 
-# On the side of XLA
+# XLA side
 
 
 def _given(value: Any) -> Any:

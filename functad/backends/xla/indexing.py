@@ -1,7 +1,7 @@
-"""Reading and writing at indices.
+"""Reads and writes at indices.
 
-Indices that are constants were checked when the list was made. Of those that are values NumPy raises for what is out of bounds;
-XLA cannot: there a read gives NaN (of integers the least, of booleans true), and a write is dropped.
+Constant indices were checked at trace time. For computed indices out of bounds NumPy raises, and XLA cannot raise: a read gives
+NaN (the smallest value of signed integers, the largest of unsigned ones, `True` for booleans), and a write is dropped.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from functad.primitives.indexing.write import ADD_TO, WRITE, Path, choosing, par
 
 
 def _parts(index: Any) -> tuple[Any, ...]:
-    """Return the parts of an index, with Python's lists as arrays."""
+    """Return the parts of an index, with lists converted to arrays."""
     parts = index if type(index) is tuple else (index,)
     return tuple([np.asarray(p) if type(p) is list else p for p in parts])
 
 
 def _mode(index: Sequence[Any]) -> str:
-    """Say what is done about places that are out of bounds: nothing, if they are constants, which were checked."""
+    """Return JAX's mode for indices out of bounds. Constant indices were checked and need no test."""
     return "fill" if any(isinstance(p, jax.Array) for p in index) else "promise_in_bounds"
 
 
@@ -42,11 +42,11 @@ def read(a: Any, index: Any) -> Any:
 
 
 def put(a: Any, index: Any, v: Any, *, adds: bool) -> Any:
-    """Return an array with elements at an index replaced, or added to, to repeated ones repeatedly."""
+    """Return an array with `v` assigned or added at an index. Additions to repeated indices accumulate."""
     index = _parts(index)
     at = a.at[index]
     shape = jax.eval_shape(lambda x: x[index], a).shape
-    v = jnp.reshape(v, v.shape[max(0, v.ndim - len(shape)) :])  # axes of length 1 in front are left out, as in NumPy
+    v = jnp.reshape(v, v.shape[max(0, v.ndim - len(shape)) :])  # drop leading axes of length 1, as NumPy does
     mode = "drop" if _mode(index) == "fill" else "promise_in_bounds"
     return _update(at, a.dtype, adds)(v, mode=mode)
 
@@ -59,7 +59,7 @@ def _update(at: Any, dtype: Any, adds: bool) -> Any:
 
 
 def _needs_steps(a: ArraySpec, v: ArraySpec) -> bool:
-    """Return `True` if NumPy adds in another kind of dtype, and converts the sum after each of several additions to a place."""
+    """Return `True` if NumPy adds in another kind of dtype, and so converts after each addition to a repeated index."""
     if a.dtype.kind not in "biu":
         return False
     return loop_of(np.add, (a, v))[2].kind not in ("b" if a.dtype.kind == "b" else "iu")
@@ -89,17 +89,17 @@ def _add_piece(call: Call, g: Any, *indices: Any, template: Any, shape: tuple[in
 
 
 def _written(call: Call, a: Any, v: Any, path: Path, index: Any, adds: bool) -> Any:
-    """Return an array with the elements at an index of one of its views replaced or added to."""
+    """Return an array with `v` assigned or added at an index of the view at `path`."""
     if adds and _needs_steps(*call.given[:2]):
         return NotImplemented
     a, v = cast(a, call.dtype), converted_to(v, call.dtype)
     if not path:
         return put(a, index, v, adds=adds)
     if len(choosing(path)) < len(path):
-        return NotImplemented  # into the real or imaginary part
+        return NotImplemented  # a write to the real or imaginary part
     places = part(np.arange(math.prod(call.shape)).reshape(call.shape), path)
     places = read(jnp.asarray(places), index) if _mode(_parts(index)) == "fill" else jnp.asarray(places[index])
-    places = jnp.where(places < 0, math.prod(call.shape), places)  # what was out of bounds stays so
+    places = jnp.where(places < 0, math.prod(call.shape), places)  # indices out of bounds stay out of bounds
     flat = a.reshape(-1)
     v = jnp.broadcast_to(v.reshape(v.shape[max(0, v.ndim - places.ndim) :]), places.shape)
     at = flat.at[places.reshape(-1)]
@@ -118,6 +118,6 @@ def _place(call: Call, a: Any, v: Any, *indices: Any, path: Path, template: Any)
 
 @row(np.choose)
 def _choose(call: Call, a: Any, *choices: Any, mode: str) -> Any:
-    """A choice that there is not gives the last one where NumPy raises."""
+    """Choose elements. With `mode="raise"` an index out of bounds is clipped: XLA cannot raise."""
     a = cast(a, np.int32 if call.kind == "b" else call.given[0].dtype)
     return jnp.choose(a, call.cast(*choices), mode="clip" if mode == "raise" else mode)

@@ -1,10 +1,9 @@
-"""The backward pass of `while_loop`: loops of XLA, whose arrays cannot grow with the number of steps.
+"""The backward pass of `while_loop` with checkpointing: arrays in XLA cannot grow with the number of steps.
 
-A first loop counts the steps. They are divided into blocks of a fixed number of steps, and the carry in front of each block is
-noted, or in front of every second, third, ... one if there are more than there are places for. Then, block by block from the
-last one back, the steps from such a note on are run again, what those of the block keep for the way back is noted, and the
-cotangents go through it. So a step is run three times, or more often where the notes are further apart, and memory does not
-depend on how many there are.
+A first loop counts the steps and divides them into blocks of a fixed size. A second loop saves the carry before each block as a
+checkpoint; if there are more blocks than places, one checkpoint serves several blocks. The third loop runs over the blocks in
+reverse: it recomputes the steps from the checkpoint, saves the residuals of the block, and runs the backward pass of its steps.
+Each step runs three times, or more often with sparse checkpoints. The memory does not depend on the number of steps.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ from functad.expressions.expressions import Expressions
 from functad.expressions.spec import ArraySpec
 
 ROOM = 2**20
-"""Bytes of all carries that are noted, and of what the steps of a block keep, unless the fewest take more."""
+"""Bytes for all checkpoints, and for the residuals of a block, unless `FEWEST` of them take more."""
 
 FEWEST, MOST = 32, 1024
-"""How many carries are noted, and how many steps make a block."""
+"""Bounds of the number of checkpoints and of the number of steps in a block."""
 
 
 @row("while_loop_vjp")
@@ -41,13 +40,13 @@ def _while_backward(
 
 
 class _Pass:
-    """The loops, for operands that are known to XLA.
+    """The loops of one backward pass.
 
     Args:
         cond: the condition.
-        derivative: the step and its way back.
-        carries: how many operands are the first carry.
-        arrays: the operands: the first carry, outer values, cotangents of the last carry.
+        derivative: the forward and backward pass of a step.
+        carries: the number of leaves of the carry.
+        arrays: the operands: the initial carry, outer values, cotangents of the final carry.
     """
 
     def __init__(self, cond: Expressions, derivative: LoopDerivative, carries: int, arrays: Sequence[Any]) -> None:
@@ -60,11 +59,11 @@ class _Pass:
         self.last = given_to(self.backward, [*arrays[inputs:], *[jnp.zeros(spec.shape, spec.dtype) for spec in sums]])
 
     def more(self, leaves: Sequence[Any]) -> Any:
-        """Say whether there is another step."""
+        """Return whether the loop has another step."""
         return cast(replay(self.cond, [*leaves, *self.outer])[0], np.bool_)
 
     def noted(self, leaves: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        """Return the next carry, and what the step keeps."""
+        """Return the next carry and the residuals of the step."""
         leaves, kept = part(replay(self.forward, [*leaves, *self.outer]), self.carries)
         return given_to(self.forward, leaves), kept
 
@@ -73,11 +72,11 @@ class _Pass:
         return self.noted(leaves)[0]
 
     def back(self, cts: Sequence[Any], kept: Sequence[Any]) -> list[Any]:
-        """Return cotangents before a step."""
+        """Return the cotangents before a step from the cotangents after it and its residuals."""
         return given_to(self.backward, replay(self.backward, [*cts, *kept, *self.outer]))
 
     def cotangents(self) -> list[Any]:
-        """Return the cotangents that were asked for."""
+        """Return the requested cotangents."""
         steps = lax.while_loop(
             lambda state: self.more(state[1]), lambda state: (state[0] + 1, self.step(0, state[1])), (0, self.first)
         )[0]
@@ -88,7 +87,7 @@ class _Pass:
         leaf_specs = self.forward.specs[: self.carries]
         size, places = _number(self.kept), _number(leaf_specs)
         blocks = -(-steps // size)
-        each = jnp.maximum(1, -(-blocks // places))  # blocks between two notes
+        each = jnp.maximum(1, -(-blocks // places))  # blocks per checkpoint
 
         def note(i: Any, state: Any) -> Any:
             leaves, notes = state
@@ -116,7 +115,7 @@ class _Pass:
 
 
 def _number(specs: Sequence[ArraySpec]) -> int:
-    """Return for how many steps values of such specs are noted."""
+    """Return the number of rows to save for values of these specs."""
     size = sum(spec.size * spec.dtype.itemsize for spec in specs)
     return int(np.clip(ROOM // max(size, 1), FEWEST, MOST))
 

@@ -1,4 +1,4 @@
-"""Primitives that rules need and whose code is plain NumPy of a few lines: it is traced, and its list replayed."""
+"""Primitives with short NumPy code, used by rules: the code is traced, and the list is replayed."""
 
 from __future__ import annotations
 

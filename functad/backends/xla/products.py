@@ -1,6 +1,6 @@
-"""Products of matrices and what is solved and decomposed with them.
+"""Matrix products, linear systems, decompositions and Fourier transforms.
 
-Products are computed in the full precision of their dtype, unless the user's `jax_default_matmul_precision` says otherwise.
+Products use the full precision of their dtype, unless the user sets `jax_default_matmul_precision`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _sum_of_products(call: Call, a: Any, b: Any) -> Any:
 
 @row(SPARSE_MATMUL)
 def _sparse_matmul(call: Call, x: Any, *, matrix: ConstantMatrix) -> Any:
-    """The entries times what they meet, added up by rows."""
+    """Multiply each entry of the matrix by its row of `x`, and add the products by rows."""
     rows, columns = matrix.places
     x = cast(x, call.dtype)
     entries = matrix.matrix[rows, columns] if type(matrix.matrix) is np.ndarray else matrix.matrix.tocoo().data
@@ -71,7 +71,7 @@ def _convolve(call: Call, a: Any, v: Any, *, mode: str) -> Any:
     return jnp.convolve(a, v, mode=mode, precision=_precision())
 
 
-# Matrices: empty ones are left to NumPy, and half precision, which LAPACK does not have
+# Linear algebra: NumPy computes empty matrices, and half precision, which LAPACK lacks
 
 
 def _by_name(call: Call, *arrays: Any, **options: Any) -> Any:
@@ -88,7 +88,7 @@ def _of_a_matrix(call: Call, a: Any) -> Any:
 
 @row(np.linalg.det)
 def _det(call: Call, a: Any) -> Any:
-    """By sign and logarithm, as in NumPy. JAX multiplies out matrices of up to three rows, where infinities become NaN."""
+    """Compute `det` by sign and logarithm, as NumPy does. JAX expands up to three rows, and infinities become NaN."""
     found = _slogdet(call, a)
     if found is NotImplemented:
         return found
@@ -98,7 +98,7 @@ def _det(call: Call, a: Any) -> Any:
 
 @row(np.linalg.slogdet)
 def _slogdet(call: Call, a: Any) -> Any:
-    """By the pivots, as in NumPy: a NaN counts as a positive pivot. JAX gives NaN as the sign."""
+    """Compute `slogdet` by the pivots, as NumPy does: a NaN counts as a positive pivot. JAX gives NaN as the sign."""
     if 0 in call.given[0].shape or call.dtype == np.float16:
         return NotImplemented
     lu, places, _ = lax.linalg.lu(cast(a, np.result_type(call.given[0].dtype, call.dtype)))
@@ -118,13 +118,13 @@ def _slogdet(call: Call, a: Any) -> Any:
 
 @row(np.linalg.cholesky)
 def _cholesky(call: Call, a: Any) -> Any:
-    """NaN where a matrix is not positive definite, and NumPy raises."""
+    """Compute Cholesky factors. A matrix that is not positive definite gives NaN, where NumPy raises."""
     return _by_name(call, a, symmetrize_input=False)
 
 
 @row(np.linalg.solve)
 def _solve(call: Call, a: Any, b: Any) -> Any:
-    """Infinities or NaN where a matrix is singular, and NumPy raises."""
+    """Solve systems. A singular matrix gives infinities or NaN, where NumPy raises."""
     return _by_name(call, a, b)
 
 
@@ -152,7 +152,7 @@ def _eigvalsh(call: Call, a: Any) -> Any:
 
 @row(singular_values.SVD)
 def _svd(call: Call, a: Any, *, full: bool) -> Any:
-    """The columns that a full decomposition adds are left out by NumPy's twin too."""
+    """Compute the reduced decomposition: the NumPy function also omits the extra columns of a full decomposition."""
     return _by_name(call, a, full_matrices=False)
 
 
@@ -178,17 +178,17 @@ def _rank_of(call: Call, a: Any, p: Any) -> Any:
 
 @row(determinants.inverse)
 def _inverse(call: Call, a: Any, *, of: str, limit: float) -> Any:
-    """Where the derivative cannot be found NumPy's twin raises, so that one looks: such a limit is left to it."""
+    """Invert matrices. For a finite limit NumPy computes the inverse, and raises if the condition number exceeds the limit."""
     if limit != np.inf or 0 in call.shape:
         return NotImplemented
     return jnp.linalg.inv(cast(a, call.dtype))
 
 
-# Which eigenvalues and singular values are equal
+# Ties of eigenvalues and singular values
 
 
 def tied(w: Any) -> Any:
-    """Return which pairs of eigenvalues are equal, but for rounding."""
+    """Return the mask of pairs of eigenvalues that are equal up to rounding."""
     n = w.shape[-1]
     size = jnp.max(abs(w), axis=-1, initial=0)[..., None, None]
     return abs(w[..., :, None] - w[..., None, :]) <= 16 * n * np.finfo(w.dtype).eps * size
@@ -221,7 +221,7 @@ def _weights(call: Call, s: Any, *, which: str) -> Any:
 
 @row(np.linalg.eig)
 def _eig(call: Call, a: Any) -> Any:
-    """On graphics processors it is NumPy that has it."""
+    """Compute `eig`. On other devices than the CPU, NumPy computes it on the host."""
     if 0 in call.shape or call.dtype.kind != "c" or jax.default_backend() != "cpu":
         return NotImplemented
     return jnp.linalg.eig(cast(a, np.result_type(call.given[0].dtype, np.float32)))
@@ -264,7 +264,7 @@ def _singular_sum(call: Call, a: Any, *, which: str) -> Any:
 
 @row(determinants.cofactors)
 def _cofactors(call: Call, a: Any) -> Any:
-    """By the inverse, or where a matrix is singular by the singular values, as NumPy's twin."""
+    """Compute cofactors by the inverse, or by singular values if any matrix is singular, as the NumPy function does."""
     if 0 in call.shape:
         return NotImplemented
 

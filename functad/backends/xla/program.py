@@ -1,4 +1,4 @@
-"""The backend `xla`: a list as a program of XLA, on whatever device JAX has."""
+"""The compiled program of the backend `xla`, for any device of JAX."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from functad.forks import cached_property
 from functad.settings import setting
 
 MOST_KNOWN = 256
-"""So many answers of `Integers` are kept."""
+"""Largest number of cached results of `Integers`."""
 
 
 class XlaProgram:
-    """An expression list, compiled by XLA when it is first run, and anew for arrays that lie on other devices.
+    """An expression list, compiled by XLA at the first call, and again for arrays on other devices.
 
     Args:
         expressions: the list.
-        again: computes the results again if a NaN is among those that are checked. XLA is asked for one truth value after each
-            call, so the call waits until that is computed.
+        again: recomputes the results if a checked result has a NaN. Each call reads one truth value from the device, and waits
+            for it.
         checked: positions of the results that depend on derivatives.
-        within: computes the results within another program of JAX, in one pass, because no truth value is known there.
+        within: computes the results inside another JAX program in one pass, because truth values are abstract there.
 
     Attributes:
         expressions: the list.
-        function: from the input leaves to the output leaves, which are arrays of JAX.
+        function: a function from input leaves to output leaves. The output leaves are JAX arrays.
     """
 
     def __init__(
@@ -70,21 +70,21 @@ class XlaProgram:
             if within is not None and _is_traced_by_jax(leaves) and (found := within((), leaves)):
                 return found
             leaves = tuple([readable(leaf) for leaf in leaves])
-            if jax.config.jax_enable_x64 is wide:  # to set what is set takes as long as a short call
+            if jax.config.jax_enable_x64 is wide:  # setting an unchanged option takes as long as a short call
                 outs, has_nan = jitted(*leaves)
             else:
                 with in_double_precision(wide):
                     outs, has_nan = jitted(*leaves)
             if host.names:
                 outs = waiting(leaves, outs)
-            if again is not None and np.asarray(has_nan):  # `bool` of an array of JAX takes twice as long
+            if again is not None and np.asarray(has_nan):  # `bool` of a JAX array takes twice as long
                 outs = again(outs, leaves)
             return outs if not unchanged else as_given(leaves, outs)
 
         unchanged = _numbers(expressions)
 
         def as_given(leaves: Sequence[Any], outs: Any) -> Any:
-            """Return results with numbers of Python in place of those that are not computed."""
+            """Return results with the original Python numbers for results that are inputs or constants."""
             own = list(outs)
             for i, source in unchanged:
                 value = source.value if isinstance(source, Constant) else leaves[source]
@@ -92,8 +92,8 @@ class XlaProgram:
             return tuple(own)
 
         def waiting(leaves: Sequence[Any], outs: Any) -> Any:
-            """Wait for what NumPy computes on the host, so that what it raises is raised here."""
-            if any(isinstance(out, jax.core.Tracer) for out in outs):  # a part of another program, which is run later
+            """Wait for the host callbacks, and raise their exceptions here."""
+            if any(isinstance(out, jax.core.Tracer) for out in outs):  # part of another JAX program, which runs later
                 return tuple(replay(expressions, leaves))
             outs = jax.block_until_ready(outs)
             if host.failures:
@@ -104,7 +104,7 @@ class XlaProgram:
         self._jitted = jitted
 
     def _by_numpy(self, leaves: Sequence[Any]) -> Sequence[Any]:
-        """Compute the list by NumPy, for Python integers beyond int64; results are arrays of JAX where JAX has their dtype."""
+        """Compute the list with NumPy, for Python integers beyond int64. Results are JAX arrays if JAX has their dtype."""
         if self._fallback is None:
             self._fallback = NumpyProgram(self.expressions)
         outs = self._fallback(as_numpy(leaves))
@@ -112,12 +112,12 @@ class XlaProgram:
             return tuple([_as_jax(out) for out in outs])
 
     def __call__(self, leaves: Sequence[Any]) -> Sequence[Any]:
-        """Return the output leaves for input leaves. Only programs of derivatives wait for the results."""
+        """Return the output leaves for the input leaves. Only programs of derivatives wait for the results."""
         return self.function(*leaves)  # type: ignore[no-any-return]
 
     @cached_property
     def source(self) -> str:
-        """What XLA is given: the operations of JAX, and before them what NumPy computes on the host."""
+        """The jaxpr of the program, after comments with the names of primitives that NumPy computes on the host."""
         host = HostCalls()
 
         def run(*leaves: Any) -> Any:
@@ -130,32 +130,32 @@ class XlaProgram:
 
     @cached_property
     def text(self) -> str:
-        """The program in the language of XLA's compilers, StableHLO."""
+        """The program in StableHLO."""
         with in_double_precision(self._wide):
             return str(self._jitted.lower(*self._inputs()).as_text())
 
     def _inputs(self) -> list[Any]:
-        """Stand-ins for the inputs."""
+        """Return the abstract values of the inputs."""
         return [jax.ShapeDtypeStruct(spec.shape, spec.dtype) for spec in self.expressions.specs[: len(self.expressions.inputs)]]
 
 
 def _is_traced_by_jax(leaves: Sequence[Any]) -> bool:
-    """Return `True` if the leaves belong to another program of JAX."""
+    """Return `True` if another JAX program traces the leaves."""
     return any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
 
 
 def _has_nan(values: Sequence[Any]) -> Any:
-    """Return whether a NaN is among some arrays."""
+    """Return whether any of the arrays has a NaN."""
     return functools.reduce(operator.or_, [jax.numpy.isnan(value).any() for value in values])
 
 
 def as_numpy(values: Sequence[Any]) -> list[Any]:
-    """Return arrays of JAX as arrays of NumPy that nobody else has, and those without axes as numbers of NumPy."""
+    """Return JAX arrays as new NumPy arrays, and as NumPy scalars for shape `()`."""
     return [np.array(value)[()] if isinstance(value, jax.Array) else value for value in values]
 
 
 def _as_jax(value: Any) -> Any:
-    """Return an array or a number as an array of JAX; an integer beyond int64 as it is."""
+    """Return an array or a number as a JAX array. Python integers beyond int64 stay unchanged."""
     if type(value) is int and not INT64[0] <= value <= INT64[1]:
         return value
     return value if getattr(value, "dtype", None) == np.object_ else jax.numpy.asarray(readable(value))
@@ -178,10 +178,10 @@ class Integers:
         self.matter = bool(self._places) or not self._holds([])
 
     def fit(self, leaves: Sequence[Any]) -> bool:
-        """Return `True` if int64 holds all Python integers that these arguments lead to."""
+        """Return `True` if int64 holds all Python integers that the program computes from these arguments."""
         values = [leaves[i] for i in self._places]
         if not all(type(value) in (int, bool) for value in values):
-            return True  # values of JAX: an outer program of JAX holds them as int64
+            return True  # an outer JAX program holds its values as int64
         rough = tuple([_rounded(int(value)) for value in values])
         return self._is_known(rough) or self._is_known(tuple([(int(value), int(value)) for value in values]))
 
@@ -195,7 +195,7 @@ class Integers:
 
     def _holds(self, ranges: Sequence[Range]) -> bool:
         if not all(INT64[0] <= low <= high <= INT64[1] for low, high in ranges):
-            return False  # JAX takes no such argument, even if nothing reads it
+            return False  # JAX refuses such an argument even if it is unused
         given: list[Range | None] = [None] * len(self._expressions.inputs)
         for i, each in zip(self._places, ranges, strict=True):
             given[i] = each
@@ -203,7 +203,7 @@ class Integers:
 
 
 def _rounded(value: int) -> Range:
-    """Return a range of integers with about as many bits, so that few ranges are tested."""
+    """Return a range of integers of about the same bit length, so that few ranges are tested."""
     bits = (value if value >= 0 else ~value).bit_length()
     for most in (7, 15, 31, 63):
         if bits <= most:
@@ -212,7 +212,7 @@ def _rounded(value: int) -> Range:
 
 
 def _numbers(expressions: Expressions) -> list[tuple[int, int | Constant]]:
-    """Return where the results are numbers of Python that are given or constant, and which these are."""
+    """Return the positions and sources of results that are Python numbers from inputs or constants."""
     given = len(expressions.inputs)
     results = zip(expressions.outputs, expressions.results, strict=True)
     return [(i, s) for i, (s, spec) in enumerate(results) if spec.weak and (isinstance(s, Constant) or s < given)]
@@ -224,5 +224,5 @@ def _specs(expressions: Expressions) -> list[ArraySpec]:
 
 
 def _is_wide(spec: ArraySpec) -> bool:
-    """Say whether a dtype is one of those that JAX has only when it is told to."""
+    """Return `True` if JAX has the dtype only with 64-bit dtypes enabled."""
     return spec.dtype in (np.float64, np.int64, np.uint64, np.complex128)

@@ -1,4 +1,4 @@
-"""Reductions over axes, sums and products along them, and where extremes stand."""
+"""Reductions over axes, scans along an axis, and positions of extremes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _count(call: Call, axis: Axes) -> int:
 @row(np.sum, np.prod)
 def _sum(call: Call, a: Any, *, axis: Axes, keepdims: bool) -> Any:
     name = call.primitive.function.__name__
-    if call.dtype.kind == "b":  # the sums of booleans that NumPy keeps as booleans
+    if call.dtype.kind == "b":  # boolean sums that NumPy keeps boolean
         name = {"sum": "any", "prod": "all"}[name]
     return getattr(jnp, name)(cast(a, call.dtype), axis=axis, keepdims=keepdims)
 
@@ -61,13 +61,13 @@ def _extreme(call: Call, a: Any, *, axis: Axes, keepdims: bool) -> Any:
 @row(np.nanmax, np.nanmin)
 def _extreme_but_nan(call: Call, a: Any, *, axis: Axes, keepdims: bool) -> Any:
     if call.dtype.kind == "c":
-        return NotImplemented  # NumPy compares the parts of those that are half NaN
+        return NotImplemented  # NumPy compares the parts of numbers with one NaN part
     return getattr(jnp, call.primitive.function.__name__)(cast(a, call.dtype), axis=axis, keepdims=keepdims)
 
 
 @row(np.argmax, np.argmin, np.nanargmax, np.nanargmin)
 def _position(call: Call, a: Any, *, axis: Axes, keepdims: bool) -> Any:
-    """The first of equal ones, and a NaN before all others, as in NumPy."""
+    """Return the position of the first extreme. A NaN counts as the extreme, as in NumPy."""
     dtype = call.given[0].dtype
     if dtype.kind == "c":
         return NotImplemented
@@ -76,7 +76,7 @@ def _position(call: Call, a: Any, *, axis: Axes, keepdims: bool) -> Any:
 
 
 def _from_the_mean(call: Call, a: Any, axis: Axes) -> Any:
-    """Return the differences from the mean; the first element is subtracted first, so that those of equal ones are zero."""
+    """Return the differences from the mean. Subtracting the first element first makes them exactly zero for equal elements."""
     shape = call.given[0].shape
     if not shape or 0 in shape:
         return a - a
@@ -122,7 +122,7 @@ def _pivot(call: Call, a: Any, valid: Any, *, axis: Axes) -> Any:
     return jnp.where(some & jnp.isfinite(found), found, jnp.zeros((), call.dtype))
 
 
-# Along an axis
+# Scans along an axis
 
 
 @row(np.cumsum)
@@ -149,9 +149,9 @@ def _exclusive_product(call: Call, a: Any, *, axis: int, reverse: bool) -> Any:
 
 @row(RECURRENCE, CAREFUL_RECURRENCE)
 def _recurrence(call: Call, a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
-    """`y[i] = a[i-1] y[i-1] + b[i-1]`, one step after the other, as NumPy does: that overflows nowhere else.
+    """Compute `y[i] = a[i-1] y[i-1] + b[i-1]` step by step, so that it overflows only where NumPy does.
 
-    An exact zero wins in the products of `CAREFUL_RECURRENCE`.
+    In `CAREFUL_RECURRENCE` a product with an exact zero is zero.
     """
     is_careful = call.primitive is CAREFUL_RECURRENCE
     a, b = [jnp.moveaxis(value, axis, 0) for value in call.cast(a, b)]

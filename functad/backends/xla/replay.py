@@ -1,4 +1,4 @@
-"""A list, equation by equation, on values of JAX: arrays, or what stands for them while XLA compiles."""
+"""Replay a list, equation by equation, on JAX arrays or tracers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from functad.primitives.linalg.solve import SOLVE
 
 
 def replay(expressions: Expressions, leaves: Sequence[Any]) -> list[Any]:
-    """Return the output leaves of a list for input leaves, each in the dtype that the list says."""
+    """Return the output leaves of a list for input leaves, each in the dtype of its spec."""
     specs = expressions.specs
     values: dict[int, Any] = {i: cast(leaf, specs[i].dtype) for i, leaf in enumerate(leaves)}
 
@@ -35,13 +35,13 @@ def replay(expressions: Expressions, leaves: Sequence[Any]) -> list[Any]:
 
 
 def call_of(equation: Equation, expressions: Expressions) -> Call:
-    """Return an equation with the specs that a list has for it."""
+    """Return the `Call` of an equation: its primitive with the specs of operands and results."""
     given = [_spec_of_constant(s.value) if isinstance(s, Constant) else expressions.specs[s] for s in equation.inputs]
     return Call(equation.primitive, given, [expressions.specs[s] for s in equation.outputs])
 
 
 def _spec_of_constant(value: Any) -> ArraySpec:
-    """Return the spec of a constant; of `None`, in the place of a number that is not given, that of one."""
+    """Return the spec of a constant. `None`, an omitted number, has the spec of a Python integer."""
     return spec_of(0 if value is None else value)
 
 
@@ -60,7 +60,7 @@ def computed(call: Call, values: Sequence[Any], params: dict[str, Any]) -> Seque
 
 
 def by_substitution(call: Call, values: Sequence[Any], lower: bool) -> Sequence[Any]:
-    """Return the solution of a system whose matrix is a Cholesky factor, without another factorization."""
+    """Return the solution of a system with a Cholesky factor as matrix, without another factorization."""
     a, b = call.cast(*values)
     if a.shape[:-2] != b.shape[:-2] or 0 in b.shape or call.dtype.kind not in "fc" or call.dtype.itemsize < 4:
         return computed(call, values, {})
@@ -68,21 +68,21 @@ def by_substitution(call: Call, values: Sequence[Any], lower: bool) -> Sequence[
 
 
 def _of_jax(call: Call, *values: Any, **params: Any) -> Any:
-    """Return the results of a function of JAX that `functad.from_jax` has made a primitive, if it can be traced."""
+    """Return the results of a JAX function from `functad.from_jax`; `NotImplemented` if JAX cannot trace it."""
     rules = getattr(call.primitive, "rules", None)
     if rules is None or rules.of_jax is None:
         return NotImplemented
     try:
         return rules.of_jax(*[cast(value, spec.dtype) for value, spec in zip(values, call.given, strict=True)])
-    except jax.errors.JAXTypeError:  # it branches on values
+    except jax.errors.JAXTypeError:  # the function branches on values
         return NotImplemented
 
 
 def refuse_dtype(spec: ArraySpec, what: str) -> None:
-    """Raise if XLA does not have a dtype.
+    """Raise if XLA does not support a dtype.
 
     Raises:
-        UnsupportedError: it is one of NumPy alone.
+        UnsupportedError: XLA has no such dtype.
     """
     dtype = spec.dtype
     if dtype.kind not in "biufc" or dtype.itemsize > (16 if dtype.kind == "c" else 8):
@@ -95,7 +95,7 @@ def fitted(call: Call, value: Any, spec: ArraySpec) -> Any:
     """Return a result in its dtype.
 
     Raises:
-        AssertionError: the row gave another shape than NumPy does.
+        AssertionError: the row returned a shape that differs from NumPy's.
     """
     value = cast(value, spec.dtype)
     if value.shape != spec.shape:
@@ -104,13 +104,13 @@ def fitted(call: Call, value: Any, spec: ArraySpec) -> Any:
 
 
 def by_numpy(call: Call, values: Sequence[Any], params: dict[str, Any], only_to_raise: bool = False) -> Sequence[Any]:
-    """Return the results of an equation that NumPy computes on the host, in the middle of the program.
+    """Return the results of an equation, computed by NumPy in a host callback.
 
     Args:
         call: the equation.
         values: its operands.
         params: its parameters.
-        only_to_raise: it is computed there only where it raises an error.
+        only_to_raise: NumPy computes the equation only to raise its error.
     """
     primitive = call.primitive
     name = f"the errors of {primitive.name}" if only_to_raise else primitive.name

@@ -1,4 +1,4 @@
-"""Functions of `scipy.special` that JAX has; the others are computed by SciPy, on the host."""
+"""Functions of `scipy.special` with JAX. SciPy computes the other functions on the host."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ALIKE = (
     "xlogy", "xlog1py", "entr", "i0e", "i1e", "i0", "i1", "boxcox", "boxcox1p", "gammasgn", "dawsn",
     "sici",
 )  # fmt: skip
-"""Within 1e-12 of SciPy's. The beta function and polygamma of JAX are less close, and its exponential integrals take long."""
+"""Functions of JAX within 1e-12 of SciPy. JAX's beta function and polygamma are less exact, its exponential integrals slow."""
 
 _NUMPYS = ("cbrt", "exp2", "expm1", "log1p")
 
@@ -32,7 +32,7 @@ def _of_reals(call: Call, *values: Any) -> Any:
 
 
 def _psi(call: Call, x: Any) -> Any:
-    """At zero JAX gives NaN."""
+    """Compute `psi`, with infinity at zero, where JAX gives NaN."""
     found = _of_reals(call, x)
     if found is NotImplemented:
         return NotImplemented
@@ -41,7 +41,7 @@ def _psi(call: Call, x: Any) -> Any:
 
 
 def _zeta(call: Call, x: Any, q: Any) -> Any:
-    """At poles SciPy gives infinity, and NaN where the exponent is below one; JAX infinity, or NaN, as the exponent is."""
+    """Compute `zeta` with SciPy's values: infinity at poles, NaN for exponents below one. JAX's values differ."""
     found = _of_reals(call, x, q)
     if found is NotImplemented:
         return NotImplemented
@@ -51,7 +51,7 @@ def _zeta(call: Call, x: Any, q: Any) -> Any:
 
 
 def _divergence(call: Call, x: Any, y: Any) -> Any:
-    """Of NaN JAX gives infinity."""
+    """Compute a divergence, with NaN for NaN, where JAX gives infinity."""
     found = _of_reals(call, x, y)
     if found is NotImplemented:
         return NotImplemented
@@ -60,7 +60,7 @@ def _divergence(call: Call, x: Any, y: Any) -> Any:
 
 
 def _log_ndtr(call: Call, x: Any) -> Any:
-    """JAX loses the digits of what is nearly zero, for large x."""
+    """Compute `log_ndtr`. For large `x` the result is nearly zero, and JAX's function loses digits."""
     if call.dtype.kind == "c" or call.dtype.itemsize < 4:
         return NotImplemented
     [x] = converted(call, (x,))
@@ -71,7 +71,7 @@ def _of_numpy(call: Call, x: Any) -> Any:
     return getattr(jnp, call.primitive.function.__name__)(*converted(call, (x,)))
 
 
-# Those that JAX lacks, by formulas that lose no digits
+# Functions that JAX lacks, by numerically stable formulas
 
 
 def _exp10(x: Any) -> Any:

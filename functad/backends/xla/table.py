@@ -1,8 +1,7 @@
-"""What JAX computes each primitive with: one row for each, in tables that the families fill.
+"""The lowering table: one row per primitive. The modules of the families fill the table.
 
-A row is a function of the operands and the parameters of an equation, as the primitive's own is, after a `Call` that says what
-the list knows of them. It computes with `jax.numpy` and `jax.lax`; where it answers `NotImplemented`, and for primitives
-without a row, NumPy computes the equation on the host.
+A row is a function of a `Call` (the specs of an equation), the operands and the parameters. It computes with `jax.numpy` and
+`jax.lax`. NumPy computes an equation on the host if the row returns `NotImplemented` or the primitive has no row.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ from functad.primitives.entry import Primitive
 
 
 class Call(NamedTuple):
-    """What a list knows of an equation.
+    """The primitive of an equation with the specs of operands and results.
 
     Attributes:
-        primitive: what is called.
+        primitive: the primitive.
         given: the specs of the operands.
-        results: those of the results.
+        results: the specs of the results.
     """
 
     primitive: Primitive
@@ -45,7 +44,7 @@ class Call(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """The kind of the first operand's dtype."""
+        """The kind of the dtype of the first operand."""
         return self.given[0].dtype.kind
 
     def cast(self, *values: Any) -> list[Any]:
@@ -54,10 +53,10 @@ class Call(NamedTuple):
 
 
 Row: TypeAlias = Callable[..., Any]
-"""From a `Call`, the operands and the parameters to the results."""
+"""A function from a `Call`, the operands and the parameters to the results."""
 
 ROWS: dict[Any, Row] = {}
-"""The rows, by the primitive, or by the function or the name of primitives that are made when they are needed."""
+"""Maps a primitive to its row. For primitives that are created on demand, the key is their function or name."""
 
 FAMILIES = (
     *("elementwise", "comparisons", "reductions", "arranging", "indexing", "products", "degenerate"),
@@ -67,7 +66,7 @@ FAMILIES = (
 
 
 def row(*functions: Any) -> Callable[[Row], Row]:
-    """Enter a row for some functions of NumPy, primitives, or names."""
+    """Return a decorator that adds a row for NumPy functions, primitives or names."""
 
     def entered(made: Row) -> Row:
         for function in functions:
@@ -80,7 +79,7 @@ def row(*functions: Any) -> Callable[[Row], Row]:
 
 @functools.cache
 def _enter_families() -> None:
-    """Fill the table; the modules import this one."""
+    """Import the families, which fill the table. Late, because they import this module."""
     for name in FAMILIES:
         import_module(f"functad.backends.xla.{name}")
 
