@@ -114,7 +114,7 @@ class Factors:
 
 
 def by_substitution(expressions: Expressions) -> Expressions:
-    """Return the list with each system with a Cholesky factor as matrix solved by substitution."""
+    """Return the list with a triangular solve in place of each system with a Cholesky factor as matrix."""
     if not any(e.primitive is CHOLESKY for e in expressions.equations):
         return expressions
     factors, moved, equations = Factors(), dict[int, Any](), list[Equation]()

@@ -36,7 +36,7 @@ GRAM = Primitive(
 
 
 def with_grams(expressions: Expressions) -> Expressions:
-    """Return the list with each product of `x^T * w` and `x` replaced by `gram(x, w)`."""
+    """Return the list with `gram(x, w)` in place of each product of `x^T * w` and `x`."""
     makers = {e.outputs[0]: e for e in expressions.equations if e.primitive in (_MULTIPLY, TRANSPOSE)}
     specs, equations = list(expressions.specs), list[Equation]()
     for e in expressions.equations:

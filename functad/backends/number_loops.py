@@ -2,7 +2,7 @@
 
 An operation on an array of three numbers takes NumPy twenty times as long as three operations on Python floats. Results are
 equal: Python and NumPy both use IEEE 754 for `+`, `-`, `*` and `/`. The loop falls back to arrays in two cases: Python raises
-an exception instead of an infinity or NaN, or a result has a NaN that a product with an exact zero may have caused.
+an exception instead of an infinity or NaN, or a product with an exact zero may have caused a NaN in a result.
 """
 
 from __future__ import annotations
