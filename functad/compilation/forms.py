@@ -1,7 +1,8 @@
-"""Whether results of shape `()` are numbers of NumPy's or arrays, as what was traced gives them where values are known.
+"""Forms of results of shape `()`: NumPy scalar or array, as eager execution returns them.
 
-Most functions of NumPy give numbers; views, copies and `np.where` give arrays of shape `()`, and some what they are given. A
-simpler list, and native code, have their results as is convenient; they become what the traced list says.
+Most NumPy functions return scalars. Views, copies and `np.where` return arrays of shape `()`. Other functions depend on their
+arguments. Simplified lists and native code may return either form; `Forms` converts their results to the form that the traced
+list has.
 """
 
 from __future__ import annotations
@@ -19,14 +20,18 @@ from functad.primitives.zero_d import Form, is_zero_d, marked, tried
 
 
 class Forms:
-    """What results of shape `()` are.
+    """The forms of the results of shape `()` of a list.
 
     Args:
-        expressions: the list as it was traced.
+        expressions: the list as traced.
+
+    Attributes:
+        places: the positions of the results of shape `()` that are neither inputs nor weakly typed.
+        arrays: pairs of a position and `True` for an array or `False` for a scalar, if all inputs of shape `()` are arrays.
     """
 
     def __init__(self, expressions: Expressions) -> None:
-        given = range(len(expressions.inputs))  # a result that is an argument is what was given
+        given = range(len(expressions.inputs))  # a result that is an input keeps the form of the argument
         results = zip(expressions.results, expressions.outputs, strict=True)
         self.places = [i for i, (spec, s) in enumerate(results) if not spec.shape and not spec.weak and s not in given]
         self.expressions = expressions
@@ -39,7 +44,7 @@ class Forms:
             self._known = {(): self.arrays}
 
     def _of(self, arrays: tuple[bool, ...]) -> list[tuple[int, bool]]:
-        """Return which results are arrays or numbers, if it is known which inputs are."""
+        """Return positions and forms of results, for the forms of the inputs at `_read`."""
         known = self._known.get(arrays)
         if known is None:
             given: list[Form] = [None] * len(self.expressions.inputs)
@@ -51,16 +56,16 @@ class Forms:
         return known
 
     def same_as(self, other: Forms) -> bool:
-        """Say whether those of another list with the same inputs and results are the same."""
+        """Return `True` if another list with the same inputs and results has the same forms."""
         return (self.places, self._read, self.arrays) == (other.places, other._read, other.arrays)
 
     @property
     def vary(self) -> bool:
-        """Say whether it depends on what is given."""
+        """`True` if forms of results depend on the forms of the inputs."""
         return bool(self._read)
 
     def fitted(self, outs: Sequence[Any], leaves: Sequence[Any]) -> Sequence[Any]:
-        """Return results as what they are to be, for given arguments."""
+        """Return the results, converted to their forms for the arguments `leaves`."""
         if not self.places:
             return outs
         wanted = self._of(tuple([type(leaves[i]) is np.ndarray for i in self._read]))
@@ -68,7 +73,7 @@ class Forms:
 
 
 def made(outs: Sequence[Any], wanted: Sequence[tuple[int, bool]]) -> Sequence[Any]:
-    """Return results with arrays and numbers at some places."""
+    """Return the results, converted to arrays (`True`) or scalars (`False`) at the given positions."""
     changed: Any = None
     for i, is_array in wanted:
         out = outs[i]
@@ -82,11 +87,11 @@ def made(outs: Sequence[Any], wanted: Sequence[tuple[int, bool]]) -> Sequence[An
 
 
 def forms_of(expressions: Expressions, given: Sequence[Form]) -> list[Form]:
-    """Return the forms of the results of a list; those of results that have another shape mean nothing.
+    """Return the forms of the results of a list. The form of a result with another shape than `()` is meaningless.
 
     Args:
         expressions: the list.
-        given: the forms of its inputs.
+        given: the forms of the inputs.
     """
     specs = expressions.specs
 
@@ -114,7 +119,7 @@ def forms_of(expressions: Expressions, given: Sequence[Form]) -> list[Form]:
 
 
 def _makers(expressions: Expressions, slots: Sequence[int]) -> Iterator[Equation]:
-    """Yield the equations that make some slots; lists are long, and results stand near their end."""
+    """Yield the equations that compute some slots. The search starts at the end of the list, near the results."""
     missing = {s for s in slots if s >= len(expressions.inputs)}
     for equation in reversed(expressions.equations):
         if not missing:
@@ -125,12 +130,12 @@ def _makers(expressions: Expressions, slots: Sequence[int]) -> Iterator[Equation
 
 
 def _follows(equation: Equation) -> bool:
-    """Return `True` if a primitive may give arrays of shape `()`."""
+    """Return `True` if the primitive of an equation may return arrays of shape `()`."""
     return equation.primitive.zero_d is not False
 
 
 def _results(equation: Equation, given: Sequence[Form], expressions: Expressions) -> Sequence[Form]:
-    """Return the forms of the results of an equation, for the forms of its inputs."""
+    """Return the forms of the results of an equation for given forms of the inputs."""
     primitive: Any = equation.primitive
     params: Any = equation.params
     if primitive.inner is not None:
@@ -148,10 +153,10 @@ def _results(equation: Equation, given: Sequence[Form], expressions: Expressions
 
 
 def _alike(found: Sequence[Sequence[Form]]) -> list[Form]:
-    """Return the forms that all have; `None` where they differ."""
+    """Return the forms that all lists of forms share; `None` where they differ."""
     return [each[0] if len(set(each)) == 1 else None for each in zip(*found, strict=True)]
 
 
 def _sample(spec: Any, form: Form) -> Any:
-    """Return a value that takes no memory, an array or a scalar."""
+    """Return an array or scalar of a form and spec that takes no memory."""
     return stand_in(marked(spec, form is True) if isinstance(spec, ArraySpec) else spec)

@@ -1,4 +1,4 @@
-"""`jit`: a function that is traced once for each structure and kind of its arguments, and compiled."""
+"""`jit`: trace a function once for each structure and kind of its arguments, and compile the list."""
 
 from __future__ import annotations
 
@@ -57,20 +57,20 @@ Q = ParamSpec("Q")
 R = TypeVar("R")
 
 MANY = 16
-"""So many compilations of one function give a warning: its arguments change their shapes from call to call."""
+"""The number of compilations of one function after which `jit` warns that argument shapes change between calls."""
 
 
 class Compiler(Programs):
-    """What a jitted function knows: its options, and what was compiled of it.
+    """The options and the compiled programs of a jitted function.
 
     Attributes:
         f: the function.
-        argnums: positions of the arguments that are static. Negative positions count from the last argument of a call.
-        argnames: their names.
-        backend: what compiles.
-        exact: no bit of a result is to be another than that of the operations that were traced.
-        foreign: types of arrays that are not NumPy's, which calls had among their arguments.
-        shares: programs are kept for other functions with the same list, as the function was unpickled.
+        argnums: positions of the static arguments. Negative positions count from the last argument of a call.
+        argnames: names of the static arguments.
+        backend: the backend that compiles the lists.
+        exact: `True` if results must equal the traced operations bit for bit.
+        foreign: array types of other libraries that earlier calls passed as arguments.
+        shares: `True` if functions with the same list share programs. Unpickled functions do.
     """
 
     def __init__(
@@ -92,12 +92,12 @@ class Compiler(Programs):
         self.shares = False
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run the compiled function, which is compiled first if this kind of arguments is new; or the function itself.
+        """Run the compiled function, or the function itself. Compile first if this kind of arguments is new.
 
-        The function itself also runs if a Python integer grows beyond the dtypes of NumPy, as Python integers may.
+        The function itself also runs if a Python integer exceeds the dtypes of NumPy.
         """
         try:
-            if OBSERVERS.get() and checker() is not None:  # observers of operations see them in the function itself
+            if OBSERVERS.get() and checker() is not None:  # observers see operations only if the function itself runs
                 args, kwargs = self._of_numpy(args, kwargs)
                 return self.f(*args, **kwargs)
             if modes() is not CHECKED[0] and self.backend.plain is None and are_heard():
@@ -115,7 +115,7 @@ class Compiler(Programs):
                 if quick is not None and (entry := self.quick.get(quick)) is not None:
                     self.hits += 1
                     entry.used = self.hits
-                    if usual is not None and entry.strict is usual[1]:  # arguments that it is compiled for, and does not know
+                    if usual is not None and entry.strict is usual[1]:  # `strict` refused arguments of its own kind
                         entry.strict = None
                     elif entry.strict is not None:
                         self.usual = len(args), entry.strict, entry
@@ -140,12 +140,12 @@ class Compiler(Programs):
         if quick is not None and min(self.argnums, default=len(args)) >= len(args) == len(leaves):
             if self.entries.get(key) is entry:
                 self.quick[quick] = entry
-        elif self.backend.plain is not None:  # arrays of the backend's own are arguments of the next calls too
+        elif self.backend.plain is not None:  # later calls also pass arrays of the backend
             self.foreign |= {type(a) for a, kind in zip(leaves, key[1], strict=True) if is_foreign(a, kind)}
         return entry([leaf for leaf, kind in zip(leaves, key[1], strict=True) if kind is not STATIC])
 
     def _itself(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run the function without compiling it. The arrays of the result are writable, and no two elements share memory."""
+        """Run the function without compiling it. Result arrays are writable, without elements that share memory."""
         args, kwargs = self._of_numpy(args, kwargs)
         leaves, structure = flatten(self.f(*args, **kwargs))
         leaves = [
@@ -155,14 +155,14 @@ class Compiler(Programs):
         return structure.unflatten(own_results(leaves, flatten((args, kwargs))[0]))
 
     def _of_numpy(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the arguments for the function itself, with arrays of NumPy in place of arrays of the backend."""
+        """Return the arguments with NumPy arrays in place of arrays of the backend."""
         if self.backend.plain is None:
             return args, kwargs
         leaves, structure = flatten((args, kwargs))
         return structure.unflatten(self.backend.plain(leaves))  # type: ignore[no-any-return]
 
     def _may_read_tensors(self, entry: Entry, leaves: Sequence[Any], key: Any) -> bool:
-        """Return `True` if the function can reach a Tensor that a trace follows, where the list may hold a plain value."""
+        """Return `True` if the function can reach a traced Tensor where the list may hold a plain value."""
         outside = entry.outside
         if outside is None or outside.changed():
             static = [leaf for leaf, kind in zip(leaves, key[1], strict=True) if kind is STATIC]
@@ -172,7 +172,7 @@ class Compiler(Programs):
         return outside.holds_tensor or not outside.is_known
 
     def key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Structure, Any]:
-        """Return the leaves of arguments, how they are put together, and what is equal for calls that one list serves."""
+        """Return the leaves of the arguments, their structure, and the cache key. Calls with equal keys use one list."""
         static: list[Any] = []
         if self.argnums or self.argnames:
             argnums = sorted({i + len(args) if i < 0 else i for i in self.argnums} & set(range(len(args))))
@@ -201,10 +201,10 @@ class Compiler(Programs):
         return leaves, structure, key
 
     def _other(self, leaf: Any, static: list[Any]) -> tuple[Any, Any]:
-        """Return a leaf that is no array of NumPy's as it is to be handed on, and its kind."""
+        """Return the value to pass on for a leaf that is not a NumPy array, and the kind of the leaf."""
         if isinstance(leaf, Static):
             return leaf.value, STATIC
-        if hasattr(type(leaf), "__functad_read__"):  # it is read, and perhaps assigned, by the function
+        if hasattr(type(leaf), "__functad_read__"):  # the function reads the Variable and may assign it
             static.append(Same(leaf))
             return leaf, STATIC
         own = value_of(leaf) if isinstance(leaf, Recorded) else leaf
@@ -214,7 +214,7 @@ class Compiler(Programs):
             if spec.weak:
                 return own, type_of(spec)
             if spec.dtype.kind in "biufc":
-                scalar = not (spec.shape or spec.zero_d)  # a function may write to an array of shape (), not to a scalar
+                scalar = not (spec.shape or spec.zero_d)  # arrays of shape () are writable, scalars are not
                 kind = spec.dtype, spec.shape, chunks_of(own) or (SCALAR if scalar else in_c_order(own))
                 return own, kind if own is leaf else (*kind, TENSOR)
         elif type(own) in PYTHON_SCALARS:
@@ -224,10 +224,10 @@ class Compiler(Programs):
         return leaf, STATIC
 
     def _refuse_foreign(self, value: Any) -> None:
-        """Refuse an array that compiled code would do something else with than NumPy's functions, or could not read.
+        """Refuse an array that compiled code cannot read, or would treat differently than NumPy functions.
 
         Raises:
-            InputError: it is a masked array, a matrix, one with units or labels, or one of JAX where another backend compiles.
+            InputError: `value` is a masked array, a matrix, an array with units or labels, or a JAX array outside `"xla"`.
         """
         if type(value) in PLAIN or isinstance(value, Recorded) or (self.backend.plain is not None and is_of_jax(type(value))):
             return
@@ -239,7 +239,7 @@ class Compiler(Programs):
             try:
                 hash(exact_key(value))
             except TypeError:
-                own = value[1] if type(value) is tuple and len(value) == 2 else value  # with its place, or by itself
+                own = value[1] if type(value) is tuple and len(value) == 2 else value  # (position or name, value), or the value
                 raise InputError(
                     f"{call_of('jit', self.f)}: a static argument is a {type(own).__name__}, which cannot be hashed. "
                     f"Pass a tuple instead of a list, or an array instead of what is no number."
@@ -252,7 +252,7 @@ class Compiler(Programs):
     def compiled(self, leaves: Sequence[Any], structure: Structure, key: Any, count: int, known: Entry | None = None) -> Entry:
         """Trace and compile the function for a kind of arguments.
 
-        If it reads no Tensor of another trace, an entry that is known already is good for this call too.
+        Returns `known`, if it is given and the function reads no Tensor of another trace.
         """
         kinds = key[1]
         places = [i for i, kind in enumerate(kinds) if kind is not STATIC]
@@ -270,9 +270,9 @@ class Compiler(Programs):
             if known is not None and not trace.captured:
                 self.hits += 1
                 return known
-            if trace.hides and not STRICT.get():  # a NaN could not be seen in the results
+            if trace.hides and not STRICT.get():  # a NaN may not reach the results
                 trace = traced(CAREFUL)
-            elif trace.derives and holds_chunks(own_leaves, trace.expressions):  # tasks do not look for a NaN
+            elif trace.derives and holds_chunks(own_leaves, trace.expressions):  # tasks do not check for NaN
                 trace = traced(ELEMENTWISE)
             elif trace.derives and trace.captured and PASS.get():
                 trace = traced(PASS.get())
@@ -283,7 +283,7 @@ class Compiler(Programs):
         self.misses += 1
         if trace.captured and guarded and not PASS.get():
             entry.careful = lambda: self._entry(found := traced(CAREFUL), found.expressions, self.backend)
-        if not trace.captured:  # a list with Tensors of other traces is good for this call alone
+        if not trace.captured:  # a list with Tensors of other traces is valid for this call only
             self.last_miss = key, self._nearest(key)
             self.keep(key, entry)
             if self.kept == MANY:
@@ -298,14 +298,14 @@ class Compiler(Programs):
     def _entry(
         self, trace: Trace, own: Expressions, backend: Backend, careful: Callable[[], Expressions] | None = None
     ) -> Entry:
-        """Return the entry of a trace and its simplified list."""
+        """Return an entry with the program of a trace and its simplified list."""
         program = CompiledList(
             own, backend, self.f, self.exact, trace.expressions, self.shares, careful, trace.checked, trace.checks
         )
         return Entry(trace, program)
 
     def _nearest(self, key: Any) -> Any:
-        """Return the key of the compiled list whose arguments are most like those of another key."""
+        """Return the key of the compiled list with the most similar arguments."""
 
         def likeness(other: Any) -> tuple[bool, int]:
             return other[0] == key[0], sum(likeness_of(a, b) for a, b in zip(other[1], key[1], strict=False))
@@ -313,7 +313,7 @@ class Compiler(Programs):
         return max(reversed(list(self.entries)), key=likeness, default=None)  # other threads may add entries
 
     def explain(self) -> str:
-        """Say which argument made the last compilation necessary."""
+        """Return a message that names the argument that caused the last compilation."""
         if self.last_miss is None:
             return f"{name_of(self.f)} has not been compiled."
         (structure, kinds, static, strict), before = self.last_miss
@@ -337,40 +337,40 @@ class Compiler(Programs):
 
 @functools.cache
 def _usual_key(structure: Structure) -> Exact:
-    """Return the key of one of the few structures that `structure_of_call` returns."""
+    """Return the key of a structure that `structure_of_call` returned. There are only a few."""
     return Exact(structure, structure.exact_key())
 
 
 class Jitted(Transformed):
-    """A compiled function; called, it runs."""
+    """A compiled function."""
 
     compiler: Compiler
 
     @staticmethod
     def rebuild(transform: Callable[..., Any], f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call `jit` again to unpickle its result, which shares programs with other functions unpickled from the same data."""
+        """Return the unpickled function. It shares programs with other functions unpickled from the same data."""
         made = transform(f, *args, **kwargs)
         made.compiler.shares = True
         return made
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
-        """Show the list that the function becomes for arguments like these, and the source of what will run."""
+        """Return the expression list for such arguments, with the source and the cost of the compiled program."""
         compiler = self.compiler
         leaves, structure, key = compiler.key(args, kwargs)
         entry = compiler.entries.get(key) or compiler.compiled(leaves, structure, key, len(args))
         return Lowered(entry.trace.expressions, entry.program)
 
     def cache_info(self) -> CacheInfo:
-        """Return how often the function was called and compiled."""
+        """Return the numbers of calls with and without a compiled program."""
         compiler = self.compiler
         return CacheInfo(compiler.hits, compiler.misses, len(compiler.entries))
 
     def clear_cache(self) -> None:
-        """Drop all compiled programs of this function, and set the counts of `cache_info` to zero."""
+        """Drop all compiled programs of this function, and reset the counts of `cache_info` to zero."""
         self.compiler.clear()
 
     def explain_recompile(self) -> str:
-        """Say which argument, and what about it, made the last compilation necessary."""
+        """Return a message that names the argument, and its change, that caused the last compilation."""
         return self.compiler.explain()
 
 
@@ -387,49 +387,52 @@ def jit(
     exact: bool = False,
     max_entries: int | None = MAX_ENTRIES,
 ) -> CompiledFunction[P, R]:
-    """Return a function that computes what `f` does by a compiled expression list.
+    """Return a compiled version of `f`, with the same results.
 
-    `f` is traced without values once for each structure, dtypes and shapes of its arguments, so it cannot branch on values:
-    `np.where`, `functad.cond` and loops such as `functad.scan` can. Variables that it reads are inputs, and those that it
-    assigns are assigned by each call. What no Tensor takes part in, such as random numbers, is computed while tracing, and is
-    the same in all calls; random numbers give a `FrozenRandomWarning`.
+    `jit` traces `f` without values, once for each structure, dtypes and shapes of the arguments. So `f` cannot branch on
+    values: use `np.where`, `functad.cond` or loops such as `functad.scan`. Variables that `f` reads are inputs of the program.
+    Each call assigns the Variables that `f` assigns. Values that depend on no Tensor are computed while tracing and are the
+    same in all calls. Random numbers are such values: they give a `FrozenRandomWarning`.
 
-    Of Dask arrays, as arguments or captured, it gives lazy results: for each chunk one task runs a compiled list, forward and
-    backward pass together, and a tree of tasks adds up what the chunks give. What combines the rows otherwise, such as a
-    sort, is computed by one task if it is small, and by functions of Dask if not; `lower(...).source()` says what runs where.
+    Dask arrays, as arguments or captured, give lazy results. One task per chunk runs a compiled list with the forward and
+    the backward pass, and a tree of tasks adds the results of the chunks. Other operations across chunks, such as a sort, run
+    in one task if they are small, and in functions of Dask otherwise. `lower(...).source()` shows the tasks.
 
-    With the backend `"xla"` the list is replayed through `jax.numpy` under `jax.jit`. Arguments may be arrays of NumPy or of
-    JAX, on any device and with any sharding; results are arrays of JAX, which stay where they are (with `jax_enable_x64` off,
-    arithmetic on those of float64 is JAX's, in float32). What XLA has no operation for, NumPy computes on the host in the
-    program; `functad.coverage()` says what. Results for Tensors, and new values of Variables, are handed on as arrays of
-    NumPy: `jit(grad(f))` stays on a device, `grad(jit(f))` does not. XLA cannot raise: a read out of bounds gives NaN (of
-    integers the least, of booleans true), a write there is dropped, singular matrices give infinities or NaN, products may
-    overflow in another order than NumPy's, and there are no warnings.
+    The backend `"xla"` replays the list through `jax.numpy` under `jax.jit`:
+
+    - Arguments may be NumPy or JAX arrays, on any device and with any sharding.
+    - Results are JAX arrays and stay on their device. If `jax_enable_x64` is off, JAX computes with their float64 values in
+      float32.
+    - NumPy computes the operations that XLA does not have, on the host; `functad.coverage()` lists them.
+    - Results for Tensors and new values of Variables are NumPy arrays: `jit(grad(f))` stays on a device, `grad(jit(f))`
+      does not.
+    - XLA cannot raise errors and gives no warnings. A read out of bounds gives NaN (for integers the least signed or the
+      largest unsigned number, for booleans `True`). A write out of bounds is dropped. Singular matrices give infinities or
+      NaN. Products may overflow in another order than in NumPy.
 
     Args:
-        f: a function of NumPy code; without it a decorator is returned.
-        static_argnums: positions of arguments that are not traced: for each value the function is compiled anew. They must be
-            hashable. What is no array or number is static without being named. Negative positions count from the last
+        f: a function of NumPy code. Without `f`, `jit` returns a decorator.
+        static_argnums: positions of arguments that are not traced. `f` is compiled for each value of them. The values must be
+            hashable. Arguments that are not arrays or numbers are always static. Negative positions count from the last
             parameter, or from the last argument of a call if `f` has a parameter such as `*args`.
-        static_argnames: names of such arguments. Either option holds however the argument is passed.
-        backend: what compiles: `"llvm"` (machine code; it needs the extra `jit`), `"numpy"`, or the best of these that is
-            installed; or `"xla"` (it needs the extra `xla`: JAX), for what other devices than the processor compute.
-        exact: leave out rewrites that may change the last digit of a result or the sign of a zero, such as multiplying by
-            `1 / c` in place of dividing by `c`. The backend is `"numpy"` then, unless another is named, and gives the results
-            of `f` bit for bit.
-        max_entries: the number of compiled programs that the function keeps. If there are more, the program that was used
-            longest ago is dropped, and is compiled again when it is needed. `None` keeps all of them.
+        static_argnames: names of such arguments. Both options apply to positional and to keyword arguments.
+        backend: `"llvm"` (machine code, needs the extra `jit`), `"numpy"`, or `"xla"` (for GPUs and other devices, needs the
+            extra `xla` with JAX). Default: `"llvm"` if it is installed, else `"numpy"`.
+        exact: skip rewrites that may change the last digit of a result or the sign of a zero, such as `x * (1 / c)` in place
+            of `x / c`. The default backend is then `"numpy"`, and its results equal the results of `f` bit for bit.
+        max_entries: the maximal number of compiled programs that the function keeps. Beyond it, the least recently used
+            program is dropped, and compiled again when it is needed. `None` keeps all programs.
 
     Returns:
-        A function with the signature of `f`, and with the methods `lower(*args)`, `cache_info()`, `clear_cache()` and
+        A function with the signature of `f` and with the methods `lower(*args)`, `cache_info()`, `clear_cache()` and
         `explain_recompile()`.
 
     Raises:
-        AbstractValueError: `f` asked for a value.
-        InputError: a static argument cannot be hashed, an argument is a random generator, there is no such backend, or
-            `max_entries` is no positive integer.
+        AbstractValueError: `f` needs the value of a Tensor.
+        InputError: a static argument cannot be hashed, an argument is a random generator, the backend does not exist, or
+            `max_entries` is not a positive integer.
         MissingPackageError: the backend needs a package that is not installed.
-        OutputError: `f` returned something that is no tree of arrays.
+        OutputError: `f` returned a value that is not a pytree of arrays.
 
     Example:
         >>> import numpy as np, functad
@@ -451,7 +454,7 @@ def jit(
     found = find("numpy" if exact and backend is None else backend, exact)
     compiler = Compiler(f, *static, found, exact, max_entries)
 
-    call = compiler.__call__  # bound once, which saves half of the time of a call
+    call = compiler.__call__  # binding once saves half of the time of a call
 
     @functools.wraps(f)
     def jitted(*args: P.args, **kwargs: P.kwargs) -> Any:

@@ -1,11 +1,12 @@
-"""An expression list that is compiled when it is first run, and its derivatives, which are compiled lists in turn.
+"""Compiled expression lists, and their derivatives, which are compiled lists too.
 
-A call with Tensors among its arrays is recorded as one operation. Its derivatives are traced once, without values: the list of
-values and cotangents together is cut into a forward list, which also gives what the other needs, and a backward list.
+A list is compiled when it first runs. A call with Tensors is recorded as one operation. The derivatives are traced once,
+without values: a joint list of results and cotangents is split into a forward list, which also returns the residuals, and a
+backward list.
 
-A function with derivatives has one list for each pass of `functad.primitives.safe.PASS`. A program of the quick list runs the
-careful list if its results have a NaN. A trace without values records the list of its own pass and notes the derivatives among
-the results, so its own program looks for a NaN in the results that depend on them.
+A function that contains derivatives has one list per pass of `functad.primitives.safe.PASS`. The program of the quick list
+runs the careful list if a result has a NaN. A trace without values records the list of its own pass. It also stores the
+slots of the derivatives, so its own program checks the results that depend on them for NaN.
 """
 
 from __future__ import annotations
@@ -43,20 +44,20 @@ Split = tuple["CompiledList", "CompiledList", tuple[int, ...], list[int]]
 
 
 class CompiledList:
-    """A list, and what a backend makes of it.
+    """An expression list and its compiled program.
 
     Args:
-        expressions: the list; its result is a tuple of leaves.
-        backend: what compiles it.
-        function: that of the user, for messages.
-        exact: whether lists that are derived from it are simplified so that no bit of their results changes.
-        traced: the list before it was simplified, which says what results of shape `()` are.
-        shares: whether the program is kept for other functions with the same list.
-        careful: traces the function again, in the present pass, for the results without checks. `None` if no derivatives are
-            in the list.
+        expressions: the list. It returns a tuple of leaves.
+        backend: the backend that compiles the list.
+        function: the user's function, for messages.
+        exact: `True` if the simplification of derived lists may not change any bit of a result.
+        traced: the list before simplification. It decides which results of shape `()` are arrays.
+        shares: `True` if functions with the same list share the program.
+        careful: traces the function again in the current pass, without the checks at the end. `None` if the list contains no
+            derivatives.
         checked: positions of the results that depend on derivatives.
-        checks: the number of results at the end that are computed only because that may raise an error.
-        inner: lists within the list that have derivatives, with the slots of these.
+        checks: the number of results at the end that are computed only because their equations may raise errors.
+        inner: inner lists that contain derivatives, each with the slots of the derivatives.
     """
 
     def __init__(
@@ -112,14 +113,14 @@ class CompiledList:
         return self.backend.compile(plain.expressions, careful=own, finite=plain.finite, **watch)
 
     def _careful_program(self, now: int = CAREFUL) -> Callable[[Sequence[Any]], Sequence[Any]] | None:
-        """Return the program of the list for a careful pass; `None` if there is no such list."""
+        """Return the program of the list for a careful pass, or `None` if this list has none."""
         found = self._in_pass(now)
         return None if found is self else found
 
     def _in_pass(self, now: int) -> CompiledList:
         """Return the list of the same function for a derivative pass, without the checks at the end.
 
-        It is this list if there are no derivatives, or if the function, traced again, takes or gives other leaves.
+        Returns this list if it contains no derivatives, or if the inputs or results change when the function is traced again.
         """
         if now == QUICK or self._careful is None:
             return self
@@ -129,7 +130,7 @@ class CompiledList:
             try:
                 with collector_paused(), setting(PASS, now):
                     found = self._careful()
-            except EscapedTensorError:  # an outer trace whose Tensors the function reads has ended
+            except EscapedTensorError:  # the function reads Tensors of an outer trace that has ended
                 return self
             alike = found.specs[: len(found.inputs)] == own.specs[: len(own.inputs)] and found.results == own.results[:count]
             careful = self.backend.plain is None and now == CAREFUL
@@ -137,7 +138,7 @@ class CompiledList:
         return self._others[key]
 
     def __call__(self, arrays: Sequence[Any]) -> Sequence[Any]:
-        """Return the results for arrays; with a Tensor among them the call is recorded as one operation."""
+        """Return the results. A call with a Tensor is recorded as one operation."""
         for a in arrays:
             if type(a) not in PLAIN and isinstance(a, Recorded):
                 break
@@ -150,9 +151,9 @@ class CompiledList:
         return apply(self.rules(active), arrays)
 
     def _recorded(self, arrays: Sequence[Any]) -> Sequence[Any]:
-        """Return the results for Tensors of a batch, or of a trace without values, from the equations of the list.
+        """Return the results for Tensors of a batch or of a trace without values, by evaluating the equations.
 
-        A trace without values records the list of its pass. In a batch, a NaN is followed by the careful list.
+        A trace without values records the list of its pass. In a batch, the careful list follows if a checked result has a NaN.
         """
         own, checked = self._in_pass(PASS.get()), list[Any]()
         if own is self:
@@ -167,23 +168,25 @@ class CompiledList:
         return [*outs, *checked[len(outs) :]]
 
     def _note(self) -> None:
-        """Note the lists with derivatives within the list for the trace that records it."""
+        """Report the inner lists with derivatives to the trace that records this list."""
         if self._inner and (noted := DERIVATIVES.get()) is not None:
             noted.extend(self._inner)
 
     def _has_nan(self, outs: Sequence[Any]) -> bool:
-        """Return `True` if a NaN is in a result that depends on derivatives; a trace without values notes these results."""
+        """Return `True` if a checked result has a NaN. A trace without values stores the slots of these results."""
         return bool(self._checked) and has_nan_below([outs[i] for i in self._checked])
 
     def _inlined(self) -> Expressions:
-        """Return the list for a trace that goes on: the simpler one, unless numbers became arrays in it, or arrays numbers."""
+        """Return the simplified list, or the traced list if simplification exchanged scalars and arrays of shape `()`."""
         return self.expressions if self.forms.same_as(Forms(self.expressions)) else self.forms.expressions
 
     def direct(self, structure: Structure, name: str = "function") -> Callable[..., Any] | None:
-        """Return a function of plain arrays and numbers that gives the result of a structure; `None` if there is none yet.
+        """Return a function from plain arrays and numbers to the result as a pytree, or `None` if not compiled.
+
+        Also `None` if the inputs decide which results of shape `()` are arrays.
 
         Args:
-            structure: that of the result.
+            structure: the structure of the result.
             name: the attribute of the program that holds the function of leaves.
         """
         function, forms = getattr(self._program, name, None), self.forms
@@ -200,7 +203,7 @@ class CompiledList:
         return lambda *leaves: build(*function(*leaves))
 
     def rules(self, active: tuple[int, ...]) -> Rules:
-        """Return how a call is computed and differentiated by the arrays at some positions."""
+        """Return the rules of a call that is differentiated with respect to the arrays at the positions `active`."""
         if active not in self._rules:
 
             def forward(*arrays: Any) -> tuple[tuple[Any, ...], Any]:
@@ -239,7 +242,7 @@ class CompiledList:
         return self._rules[active]
 
     def _forward(self, active: tuple[int, ...], arrays: Sequence[Any], now: int) -> tuple[tuple[Any, ...], Any]:
-        """Return the results, and the residuals and arrays for the backward list that is traced in a pass."""
+        """Return the results, and the residuals and arrays for the backward list of the pass `now`."""
         first, _, inputs, _ = self._split(active, now)
         outs = first(arrays)
         count = len(self.expressions.outputs)
@@ -254,14 +257,14 @@ class CompiledList:
         return _has_finite_constants(self.expressions)
 
     def _derived(self, key: Any, f: Callable[..., Sequence[Any]], specs: Sequence[ArraySpec]) -> CompiledList:
-        """Return a list of derivatives in the present pass, traced from a function of leaves, that is kept by a key.
+        """Return the cached list of derivatives for a key and the current pass; trace it from `f` if there is none.
 
-        NumPy computes the list of a careful pass.
+        The list of a careful pass uses the backend `numpy`.
 
         Args:
             key: the key.
-            f: the function.
-            specs: the specs of its leaves.
+            f: a function of leaves that computes derivatives.
+            specs: the specs of the leaves.
         """
         now = PASS.get()
         key = key, now
@@ -273,7 +276,7 @@ class CompiledList:
     def _traced(
         self, f: Callable[..., Sequence[Any]], specs: Sequence[ArraySpec]
     ) -> tuple[Expressions, list[tuple[Expressions, list[int]]]]:
-        """Return the list of a function of leaves, and the lists within it that have derivatives."""
+        """Return the list of a function of leaves, and its inner lists with derivatives."""
         noted: list[tuple[Expressions, list[int]]] = []
         with setting(DERIVATIVES, noted):
             found = trace("jit", lambda *own: tuple(f(*own)), specs, function=self.function)
@@ -301,10 +304,11 @@ class CompiledList:
         return simplified(expressions, self.exact, fused=self.backend.fuses)
 
     def _split(self, active: tuple[int, ...], now: int) -> Split:
-        """Return the forward and the backward list for the derivatives by some inputs, traced in a pass.
+        """Return the forward and the backward list for derivatives with respect to some inputs, traced in a pass.
 
         Returns:
-            Both lists; the inputs that the backward one takes after what the forward one kept; and those that have a cotangent.
+            The forward list, the backward list, the positions of the inputs that the backward list takes after the residuals,
+            and the positions of the inputs with a cotangent.
         """
         key = active, now
         if key not in self._splits:
@@ -347,7 +351,7 @@ class CompiledList:
         return self._list(first, backend), self._list(second, backend, inner), inputs, wanted
 
     def _pull_again(self, wanted: Sequence[int], arrays: Sequence[Any], gs: Sequence[Any]) -> Sequence[Any]:
-        """Return the cotangents of the wanted inputs in the present pass. All values are computed again."""
+        """Return the cotangents of the wanted inputs in the current pass. All values are recomputed."""
         own, count = self.expressions, len(self.expressions.inputs)
 
         def back(*given: Any) -> list[Any]:
@@ -401,7 +405,7 @@ class CompiledList:
 
 
 def by_slot(expressions: Expressions) -> list[Any]:
-    """Return the equations at the slots of their last results, `None` elsewhere, as in a trace."""
+    """Return a list with each equation at the slot of its last result and `None` elsewhere, as in a trace."""
     found: list[Any] = [None] * len(expressions.specs)
     for equation in expressions.equations:
         found[equation.outputs[-1]] = equation
@@ -409,7 +413,7 @@ def by_slot(expressions: Expressions) -> list[Any]:
 
 
 def _has_finite_constants(expressions: Expressions) -> bool:
-    """Return `True` if no constant of a list, or of a list inside it, is infinite or NaN."""
+    """Return `True` if no constant of a list, inner lists included, is infinite or NaN."""
     for equation in expressions.equations:
         for source in equation.inputs:
             value: Any = source.value if type(source) is Constant else None

@@ -1,4 +1,4 @@
-"""What a compiled function becomes, to look at: its list, its source, its cost."""
+"""`Lowered`: the expression list, the source and the cost of a compiled function, for inspection."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class Cost(NamedTuple):
-    """What a list costs.
+    """The cost of an expression list.
 
     Attributes:
         operations: the number of equations.
-        bytes_moved: bytes that all equations read and write, if each works alone.
-        peak_bytes: bytes of the values that live at one time, inputs included.
+        bytes_moved: the bytes that all equations read and write, without fusion.
+        peak_bytes: the maximal number of bytes of all values alive at one time, inputs included.
     """
 
     operations: int
@@ -34,18 +34,18 @@ class Cost(NamedTuple):
 
 
 class Both(NamedTuple):
-    """A list before and after it was simplified."""
+    """A list before and after simplification."""
 
     before: Expressions
     after: Expressions
 
 
 class Lowered:
-    """A function that was traced for some arguments.
+    """A function, traced and compiled for some arguments.
 
     Args:
-        traced: the list as it was traced.
-        program: what is compiled of it.
+        traced: the list as traced.
+        program: the compiled list.
 
     Example:
         >>> import numpy as np, functad
@@ -80,19 +80,19 @@ class Lowered:
 
     @property
     def expressions(self) -> Both:
-        """The list as it was traced, and as it is compiled."""
+        """The list as traced and as compiled."""
         return Both(self._traced, self._program.expressions)
 
     def source(self) -> str:
-        """Return the text of what will run."""
+        """Return the source of the compiled program."""
         return str(self._program.compiled().source)
 
     def compile(self) -> Any:
-        """Return the compiled program, a function from leaves to leaves."""
+        """Return the compiled program, a function from input leaves to output leaves."""
         return self._program.compiled()
 
     def cost(self) -> Cost:
-        """Return how much is computed, moved and held."""
+        """Return the number of operations, the bytes moved and the peak memory of the compiled list."""
         own = self._program.expressions
         moved = 0
         for equation in own.equations:
@@ -103,12 +103,12 @@ class Lowered:
 
 
 class CacheInfo(NamedTuple):
-    """How often a compiled function was called and compiled.
+    """Counts of calls and compilations of a compiled function.
 
     Attributes:
-        hits: calls for which there was a compiled list.
-        misses: calls for which the function was traced and compiled.
-        size: the number of lists that are kept.
+        hits: the number of calls that found a compiled list.
+        misses: the number of calls that traced and compiled the function.
+        size: the number of compiled lists that the function keeps.
     """
 
     hits: int
@@ -123,16 +123,16 @@ class CompiledFunction(Protocol[P, R_co]):
         """Call the function."""
 
     def lower(self, *args: P.args, **kwargs: P.kwargs) -> Lowered:
-        """Show the list that the function becomes for arguments like these, and the source of what will run."""
+        """Return the expression list for such arguments, with the source and the cost of the compiled program."""
 
     def cache_info(self) -> CacheInfo:
-        """Return how often the function was called and compiled."""
+        """Return the numbers of calls with and without a compiled program."""
 
     def clear_cache(self) -> None:
-        """Drop all compiled programs of the function, and set the counts of `cache_info` to zero."""
+        """Drop all compiled programs of the function, and reset the counts of `cache_info` to zero."""
 
     def explain_recompile(self) -> str:
-        """Say which argument, and what about it, made the last compilation necessary."""
+        """Return a message that names the argument, and its change, that caused the last compilation."""
 
     @overload
     def __get__(self, instance: None, owner: Any = None) -> CompiledFunction[P, R_co]: ...
@@ -143,7 +143,7 @@ class CompiledFunction(Protocol[P, R_co]):
 
 
 class Compiles(Protocol[Q]):
-    """`jit`: it takes a function and options, or options alone."""
+    """The type of `jit`, which takes a function and options, or options alone."""
 
     @overload
     def __call__(self, f: np.ufunc, /, *args: Q.args, **kwargs: Q.kwargs) -> CompiledFunction[..., Any]: ...

@@ -1,8 +1,8 @@
-"""Rows of the table of rewrites, traced into patterns, and where in a list a pattern is found.
+"""Patterns of peephole rewrites: rows of the table, their traced trees, and the search for them in a list.
 
-A row is two NumPy functions that compute the same. The first is traced once; what comes out is a tree of primitives, which is
-looked for in lists. The second is traced for each kind of arguments that is met, so that dtypes, and what is weak, are those of
-NumPy; a rewrite whose result would have another shape or dtype is left.
+A row is two NumPy functions with the same results. The first function is traced once into a tree of primitives, the pattern.
+The second function is traced for each kind of arguments found, so that dtypes and weak types follow NumPy. A rewrite that
+would change the shape or dtype of the result is not applied.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ _FLOAT = np.dtype(np.float64)
 
 
 class Row(NamedTuple):
-    """One rewrite: two functions that compute the same, and what may differ all the same.
+    """One rewrite: two functions with the same results, and the differences that are allowed.
 
     Attributes:
-        before: what is looked for. Arguments are arrays, those whose names begin with `c` constant numbers, those with `k`
-            constant arrays.
-        after: what takes its place. It may also ask for `out`, the spec of the result, and for `params`, those of the
-            equations found, in order.
-        changes: what may be another than before; empty if nothing is, bit for bit.
-        error: how much the result may change, in units of its last place; `None` for sums that are taken in another order,
-            whose error is relative to the sum of absolute values.
-        where: whether the row holds for constants, and specs of other arrays, given by the names of the arguments; it may ask
-            for `out`.
-        kinds: of dtypes for which it holds.
-        once: what is looked for is computed for this alone; it would not be saved otherwise.
-        free: parameters may be any others than those of `before`.
-        mixed: arguments and results may differ in their dtypes.
-        scalars: the constants are scalars; an array of one number does not fit.
-        fused: it helps also where a backend computes several operations in one pass.
-        more: so many equations more than before are still cheaper.
-        shapes: of the arguments by name, for tracing and for tests, where they are not all of one shape.
+        before: the function to search for. Arguments are arrays. A name that begins with `c` is a constant number, a name
+            that begins with `k` is a constant array.
+        after: the replacement. It may also take `out`, the spec of the result, and `params`, the parameters of the matched
+            equations, in order.
+        changes: the differences that are allowed, in words; empty if results are equal bit for bit.
+        error: the maximal change of the result, in units in the last place. `None` for reordered sums: their error is relative
+            to the sum of absolute values.
+        where: returns `True` if the row is valid for the constants, and for the specs of the other arrays, which it takes by
+            the names of the arguments. It may also take `out`.
+        kinds: the kinds of dtypes for which the row is valid.
+        once: the row applies only if the matched inner results have no other reader. Otherwise it would save nothing.
+        free: `True` if the matched equations may have any parameters.
+        mixed: `True` if the dtypes of arguments and results may differ.
+        scalars: `True` if constants must be scalars; a constant array with equal elements does not match.
+        fused: `True` if the row also helps backends that fuse operations.
+        more: the number of additional equations at which the replacement is still cheaper.
+        shapes: the shapes of arguments by name, for tracing and for tests. Default: all arguments have one shape.
     """
 
     before: Callable[..., Any]
@@ -61,12 +61,12 @@ class Row(NamedTuple):
 
 
 class Node(NamedTuple):
-    """A primitive with its inputs: nodes, names of arguments, and constants.
+    """A call of a primitive in a pattern.
 
     Attributes:
-        primitive: what is called.
-        params: its parameters; `None` if these may be any.
-        inputs: a `Node`, a name, or a `Constant` each.
+        primitive: the primitive.
+        params: the parameters; `None` matches any parameters.
+        inputs: each is a `Node`, the name of an argument, or a `Constant`.
     """
 
     primitive: Primitive
@@ -75,14 +75,14 @@ class Node(NamedTuple):
 
 
 class Pattern(NamedTuple):
-    """One way in which what a row looks for may stand in a list.
+    """One tree of primitives that a row matches.
 
     Attributes:
         row: the row.
-        root: the tree.
-        names: of the arguments.
-        wants: which of `out` and `params` the second function asks for.
-        checks_out: the condition asks for `out`.
+        root: the root of the tree.
+        names: the names of the arguments.
+        wants: the names among `out` and `params` that `row.after` takes.
+        checks_out: `True` if `row.where` takes `out`.
     """
 
     row: Row
@@ -93,11 +93,11 @@ class Pattern(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A place where a pattern fits.
+    """A match of a pattern.
 
     Attributes:
-        given: the sources by the names of the arguments.
-        equations: those found, with the outermost last.
+        given: the source of each argument, by name.
+        equations: the matched equations, with the outermost last.
     """
 
     given: dict[str, Any]
@@ -105,7 +105,7 @@ class Found(NamedTuple):
 
 
 def patterns_of(row: Row) -> Iterator[Pattern]:
-    """Yield the patterns of a row: with the inputs of commutative operations in both orders."""
+    """Yield the patterns of a row. Commutative operations give patterns with both orders of inputs."""
     names = tuple(inspect.signature(row.before).parameters)
     wants = tuple([name for name in inspect.signature(row.after).parameters if name in ("out", "params")])
     checks_out = row.where is not None and "out" in inspect.signature(row.where).parameters
@@ -116,7 +116,7 @@ def patterns_of(row: Row) -> Iterator[Pattern]:
 
 
 def _trees(expressions: Expressions, source: Any, names: Sequence[str], free: bool) -> list[Any]:
-    """Return the trees that compute a source."""
+    """Return the trees that compute a source, one for each order of commutative inputs."""
     if type(source) is Constant:
         return [source]
     if source < len(names):
@@ -132,23 +132,23 @@ def _trees(expressions: Expressions, source: Any, names: Sequence[str], free: bo
 
 
 def is_constant(name: str) -> bool:
-    """Say whether an argument of a row stands for a constant."""
+    """Return `True` if an argument of a row is a constant."""
     return name.startswith(("c", "k"))
 
 
 def commutes(primitive: Primitive) -> bool:
-    """Say whether the two inputs of a primitive can be exchanged."""
+    """Return `True` if the two inputs of a primitive may be swapped."""
     return primitive.ufunc is np.add or primitive.ufunc is np.multiply
 
 
 def match(node: Node, equation: Equation, made: Mapping[int, Equation], number_of: Callable[[Any], Any]) -> Found | None:
-    """Return where a pattern fits an equation; `None` if it does not.
+    """Return the match of a pattern at an equation, or `None`.
 
     Args:
-        node: the tree of the pattern.
-        equation: the outermost one.
-        made: equations with one result, by its slot.
-        number_of: the number that all elements of a constant are; `None` if they differ.
+        node: the root of the pattern.
+        equation: the equation to compare with the root.
+        made: the equations with one result, by the slot of the result.
+        number_of: returns the common value of all elements of a constant source, or `None` if there is none.
     """
     found = Found({}, [])
     return found if _fits(node, equation, made, number_of, found) else None
@@ -191,13 +191,13 @@ def _binds(name: str, source: Any, number_of: Any, given: dict[str, Any]) -> boo
 
 
 def _same_number(a: Any, b: Any) -> bool:
-    """Say whether two numbers are equal, zeros in their sign too."""
+    """Return `True` if two real numbers are equal, including the sign of a zero."""
     kind = np.asarray(a).dtype.kind
     return kind != "c" and bool(a == b) and (b != 0 or bool(np.signbit(float(a)) == np.signbit(float(b))))
 
 
 class Index:
-    """Patterns by the primitive that they begin with and by what makes its inputs, so that few are tried for each equation."""
+    """Patterns, indexed by the root primitive and the producers of its inputs, so that few are tried per equation."""
 
     def __init__(self, rows: Sequence[Row]) -> None:
         self.by_root: dict[Any, list[Pattern]] = {}
@@ -209,7 +209,7 @@ class Index:
     def candidates(
         self, equation: Equation, made: Mapping[int, Equation], number_of: Callable[[Any], Any]
     ) -> Sequence[Pattern]:
-        """Return the patterns that fit an equation and what makes its inputs, as far as primitives and numbers tell."""
+        """Return the patterns that may match an equation, judged by the primitives and numbers of its inputs."""
         patterns = self.by_root.get(equation.primitive)
         if patterns is None:
             return ()
@@ -229,7 +229,7 @@ class Index:
 
 _OTHER = "another number"
 _LISTED = frozenset([-1, 0, 0.5, 1, 2, 3, 4])
-"""The numbers that patterns have in them."""
+"""The numbers that occur in patterns."""
 
 
 def _is_listed(number: Any) -> bool:

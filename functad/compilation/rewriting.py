@@ -1,6 +1,4 @@
-"""One way through a list that makes it shorter: constants are computed, what was computed before is read again, and what stands
-in the table of rewrites is replaced.
-"""
+"""One simplification pass: constant folding, common subexpression elimination and peephole rewrites."""
 
 from __future__ import annotations
 
@@ -19,16 +17,16 @@ from functad.primitives.safe import MENDED
 from functad.transforms.lists import trace
 
 LARGEST_FOLDED = 2**16
-"""Bytes of a result that is computed while compiling; a larger one is if what it is computed from is as large."""
+"""Maximal bytes of a folded result. A larger result is folded only if the constants it replaces are as large."""
 
 _SMALLEST_FLOAT = 4
-"""Bytes of the numbers from which on rewrites may change digits and zeros: half precision overflows too soon."""
+"""Minimal item size for rewrites that change digits or zeros. Half precision overflows too soon."""
 
 _ROUNDS = 8
-"""So many rows are applied to one equation after the other at most."""
+"""Maximal number of rows that are applied to one equation in succession."""
 
 _LARGE = 1000
-"""Elements from which on an array is read in more time than NumPy takes to convert a number."""
+"""Minimal number of elements at which NumPy reads an array more slowly than it converts a number."""
 
 _NUMBERS = (np.generic, *PYTHON_SCALARS)
 
@@ -36,20 +34,20 @@ _POWERS = (np.power, np.float_power)
 
 
 class Rewriter:
-    """A list that is written anew, equation by equation.
+    """A pass that rewrites a list, equation by equation.
 
     Args:
         expressions: the list.
-        index: the patterns to look for.
-        exact: nothing may change, so arrays keep the order in which they lie in memory, too.
+        index: the patterns to search for.
+        exact: `True` if results must not change in any bit. Arrays then also keep their memory layout.
 
     Attributes:
-        specs: those of all slots, new ones included.
-        equations: what was written.
-        made: equations with one result, by its slot.
-        moved: what is read in place of slots that are not made any more.
-        uses: how often each slot is read.
-        applied: how many rewrites were made.
+        specs: the specs of all slots, new slots included.
+        equations: the equations written so far.
+        made: the equations with one result, by the slot of the result.
+        moved: the replacement sources of slots that are no longer computed.
+        uses: the number of readers of each slot.
+        applied: the number of rewrites applied.
     """
 
     def __init__(self, expressions: Expressions, index: Index, exact: bool = False) -> None:
@@ -70,7 +68,7 @@ class Rewriter:
         self.applied = 0
 
     def run(self) -> Expressions:
-        """Return the list that was written."""
+        """Return the rewritten list."""
         for equation in self.expressions.equations:
             self.write(equation)
         outputs = tuple([self.moved.get(s, s) if type(s) is int else s for s in self.expressions.outputs])
@@ -78,7 +76,7 @@ class Rewriter:
         return self.expressions.replace(equations=kept, outputs=outputs, specs=tuple(self.specs))
 
     def write(self, equation: Equation, rounds: int = 0) -> None:
-        """Write an equation, or what takes its place."""
+        """Write an equation or its replacement."""
         moved = self.moved
         inputs = tuple([moved.get(s, s) if type(s) is int else s for s in equation.inputs])
         e = equation if inputs == equation.inputs else Equation(equation.primitive, inputs, equation.params, equation.outputs)
@@ -105,7 +103,7 @@ class Rewriter:
             self.made[e.outputs[0]] = e
 
     def number_of(self, source: Any) -> Any:
-        """Return the number that all elements of a constant are, one of Python's if it is an array; `None` if they differ."""
+        """Return the common value of all elements of a constant (a Python number for an array), or `None` if they differ."""
         if type(source) is not Constant:
             return None
         value = source.value
@@ -117,7 +115,7 @@ class Rewriter:
         return known[0]
 
     def _key(self, equation: Equation) -> Any:
-        """Return a key that equations have in common if they compute the same; `None` if that is not known."""
+        """Return a key that is equal for equations with equal results, or `None` if there is no such key."""
         primitive = equation.primitive
         if primitive.inner is not None or primitive.owner is not None or primitive.lists:
             return None
@@ -138,7 +136,7 @@ class Rewriter:
         return known[0]
 
     def _fold(self, e: Equation) -> bool:
-        """Compute an equation of constants, if that is cheap to keep; say whether it was."""
+        """Fold an equation of constants, if the result is small. Return `True` if it was folded."""
         primitive = e.primitive
         if primitive.inner is not None or primitive.owner is not None or primitive.lists or not e.inputs:
             return False
@@ -151,7 +149,7 @@ class Rewriter:
         try:
             with np.errstate(all="ignore"):
                 out = primitive.compute(*values, **e.params)
-        except Exception:  # noqa: BLE001 - it is raised where the program runs, as without this
+        except Exception:  # noqa: BLE001 - the program raises the error when it runs
             return False
         results = out if primitive.multiple else (out,)
         if any(spec_of(r) != self.specs[s] for r, s in zip(results, e.outputs, strict=True)):
@@ -161,19 +159,19 @@ class Rewriter:
         return True
 
     def _narrowed(self, e: Equation) -> Equation:
-        """Return an elementwise equation with scalars in place of arrays of one number that do not give it its shape.
+        """Return an elementwise equation with scalars in place of constant arrays with equal elements.
 
-        A scalar of NumPy takes part in the promotion of dtypes, as the array does. A Python number takes none, so it stands in
-        only where all arrays have its dtype.
+        Another input must have the shape of the result. A NumPy scalar takes part in dtype promotion, as the array does. A
+        Python number does not, so it is used only if all arrays have the same dtype.
         """
         if len(e.inputs) < 2 or len(e.outputs) != 1 or not _is_elementwise(e.primitive):
             return e
         [slot] = e.outputs
         spec = self.specs[slot]
-        if self.exact and spec.ndim > 1:  # such an array may decide in which order the result lies in memory
+        if self.exact and spec.ndim > 1:  # the layout of such an array may decide the layout of the result
             return e
         found = {i: n for i, s in enumerate(e.inputs) if _is_large(s) and (n := self.number_of(s)) is not None}
-        if e.primitive.function in _POWERS:  # NumPy computes a scalar exponent such as 0.5 by another function
+        if e.primitive.function in _POWERS:  # NumPy uses another function for scalar exponents such as 0.5
             found.pop(1, None)
         if not found or not any(type(o) is int and self.specs[o].shape == spec.shape for o in e.inputs):
             return e
@@ -184,7 +182,7 @@ class Rewriter:
         return Equation(e.primitive, inputs, e.params, e.outputs) if e.primitive.spec(*given, **e.params) == spec else e
 
     def _apply(self, pattern: Pattern, found: Found, rounds: int) -> bool:
-        """Replace what was found, if the row holds for it; say whether it was."""
+        """Replace the matched equations, if the row is valid for them. Return `True` if they were replaced."""
         row, root = pattern.row, found.equations[-1]
         slot = root.outputs[0]
         out = self.specs[slot]
@@ -213,12 +211,12 @@ class Rewriter:
         return True
 
     def _is_number(self, found: Found, result: Any) -> bool:
-        """Say whether what is read in place of a number is one too: some functions give arrays of shape () instead."""
+        """Return `True` if the replacement of a scalar is a scalar too. Some functions return arrays of shape `()`."""
         if type(result) is Constant:
             return True
         arrays = [s for name, s in found.given.items() if not is_constant(name)]
         producer = self._producer(arrays[result])
-        while producer is not None and producer.primitive is MENDED:  # which may give its argument
+        while producer is not None and producer.primitive is MENDED:  # it may return its argument
             producer = self._producer(producer.inputs[0])
         return producer is not None and producer.primitive.zero_d is False
 
@@ -226,8 +224,8 @@ class Rewriter:
         return self.made.get(source) if type(source) is int else None
 
     def _known(self, name: str, source: Any, dtype: np.dtype[Any]) -> Any:
-        """Give the number or array that an argument is if it is a constant, else its spec."""
-        if name.startswith("c"):  # what is computed from it is to be as precise as the result
+        """Return the value of a constant argument, or the spec of another argument."""
+        if name.startswith("c"):  # values computed from it need the precision of the result
             return dtype.type(source) if issubclass(type(source), np.generic) else source
         return source.value if name.startswith("k") else self._spec(source)
 
@@ -235,14 +233,14 @@ class Rewriter:
         return self.specs[source] if type(source) is int else spec_of(source.value)
 
     def _of_one_dtype(self, out: ArraySpec, inner: Sequence[int], known: Mapping[str, Any]) -> bool:
-        """Say whether nothing is converted on the way: Python's numbers take any dtype."""
+        """Return `True` if all values have the dtype of the result. Weak types fit every dtype."""
         dtype = out.dtype
         if any(self.specs[s].dtype != dtype for s in inner):
             return False
         return all(k.dtype == dtype or k.weak for k in known.values() if type(k) is ArraySpec)
 
     def _put(self, made: Expressions, given: Sequence[Any], root: Equation, rounds: int) -> None:
-        """Write the equations of a second function, and have its result read in place of that of the first."""
+        """Write the equations of a replacement, and redirect readers of the old result to its result."""
         places: dict[int, Any] = dict(enumerate(given))
         uses = self.uses
         for equation in made.equations:
@@ -259,7 +257,7 @@ class Rewriter:
         self._replace(root, root.outputs[0], places[result] if type(result) is int else result)
 
     def _replace(self, equation: Equation, slot: int, source: Any) -> None:
-        """Have another source read in place of a result that is not computed."""
+        """Redirect the readers of `slot`, a result that is no longer computed, to `source`."""
         self.moved[slot] = source
         if type(source) is int:
             self.uses[source] += self.uses[slot]
@@ -267,7 +265,7 @@ class Rewriter:
             self._release(equation)
 
     def _release(self, equation: Equation) -> None:
-        """Note that an equation reads its inputs no more, nor do those that nothing else reads."""
+        """Remove an equation from the use counts, with every equation that has no reader left."""
         waiting = [equation]
         while waiting:
             for s in inputs_of(waiting.pop()):
@@ -277,7 +275,7 @@ class Rewriter:
 
 
 def _second(pattern: Pattern, known: tuple[tuple[str, Any], ...], out: ArraySpec, params: Sequence[Any]) -> Expressions | None:
-    """Return the list that takes the place of a pattern; `None` if its result would be of another kind."""
+    """Return the replacement of a pattern as a list, or `None` if the spec of its result differs."""
     key: Any = id(pattern.row), tuple([(name, _value_key(k)) for name, k in known])
     if "out" in pattern.wants:
         key = *key, out
@@ -302,13 +300,13 @@ def _second(pattern: Pattern, known: tuple[tuple[str, Any], ...], out: ArraySpec
 
 
 _SECONDS: dict[Any, tuple[Expressions, Pattern]] = {}
-"""Second functions, traced for the kinds of arguments that were met."""
+"""Replacement functions, traced, by row and kinds of arguments."""
 
 
 def reorders(dtype: np.dtype[Any]) -> bool:
-    """Return `True` if sums and products of floats may be taken in another order.
+    """Return `True` if sums and products of this dtype may be reordered.
 
-    Half precision has 11 bits: a running sum of ones ends at 2048, and another order gives another number.
+    Half precision has 11 bits: a running sum of ones stops at 2048, and another order gives another number.
     """
     return dtype.kind == "f" and dtype.itemsize >= _SMALLEST_FLOAT
 
@@ -319,7 +317,7 @@ def _is_elementwise(primitive: Primitive) -> bool:
 
 
 def _is_in_range(c: Any, dtype: np.dtype[Any]) -> bool:
-    """Return `True` if a number stays finite, and other than zero, if it is converted to the dtype of a result."""
+    """Return `True` if a number stays finite and nonzero when it is converted to the dtype of the result."""
     if dtype.kind != "f":
         return True
     try:
@@ -337,7 +335,7 @@ def _is_large(source: Any) -> bool:
 
 
 def _uniform(value: Any) -> Any:
-    """Return the number that all elements of an array are, to the bit; `None` if they differ."""
+    """Return the common value of all elements of an array, or `None` if any element differs in a bit."""
     if type(value) is not np.ndarray or not value.size or value.dtype.kind not in "biuf":
         return None
     first = value.flat[0]
@@ -356,7 +354,7 @@ def _params_key(params: Mapping[str, Any]) -> Any:
 
 
 def _value_key(value: Any) -> Any:
-    """Return a key of a value: of an array that of its bytes."""
+    """Return a hashable key of a value. The key of an array contains its bytes."""
     kind = type(value)
     if kind is ArraySpec or kind is str or value is None:
         return value
