@@ -1,4 +1,4 @@
-"""The cycle collector of Python, which has nothing to find in lists and looks through them all the same."""
+"""Pause Python's cyclic garbage collector, which scans expression lists although they contain no cycles."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Let the collector wait until a list has been made: for one of 150,000 equations it takes a third of the time.
+    """Pause the garbage collector while a list is traced. It takes a third of the time for 150,000 equations.
 
-    Records refer to one another by numbers, so that nothing in a trace forms a cycle.
+    Records refer to each other by slot numbers, so a trace contains no cycles.
     """
     was = gc.isenabled()
     try:

@@ -1,7 +1,7 @@
-"""NumPy's modes for floating-point errors, which native code does not know: `np.errstate(divide="raise")` and the like.
+"""NumPy's floating-point error modes, such as `np.errstate(divide="raise")`, which native code does not support.
 
-Native code computes infinities and NaN, as NumPy does in the mode `ignore`. In the modes `raise`, `call`, `print` and `log` a
-compiled function therefore runs the function itself. In the mode `warn`, NumPy's default, native code gives no warnings.
+Native code returns infinities and NaN, as NumPy does in the mode `ignore`. In the modes `raise`, `call`, `print` and `log`
+`jit` therefore runs the function itself. In the mode `warn`, NumPy's default, native code gives no warnings.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from typing import Any
 from functad.tracing.float_errors import LAST, get_state, user_modes
 
 modes: Callable[[], Any] = get_state
-"""Return the object of NumPy that holds the modes, and is never changed: `np.errstate` and `np.seterr` make another one."""
+"""Return NumPy's immutable object of the modes. `np.errstate` and `np.seterr` replace it."""
 
 CHECKED: list[Any] = [None]
-"""The last result of `modes` that stood for silent modes: to compare it takes 30 ns, and `np.geterr` takes 400."""
+"""The last result of `modes` with only the modes `ignore` and `warn`. A comparison takes 30 ns, `np.geterr` 400 ns."""
 
 
 def are_heard() -> bool:
-    """Return `True` if NumPy is to do anything but ignore an error or warn of it."""
+    """Return `True` if any error has a mode other than `ignore` and `warn`."""
     now = modes()
-    if now is LAST[0][1] and LAST[0][0] is CHECKED[0]:  # a trace is open, and the modes before it were silent
+    if now is LAST[0][1] and LAST[0][0] is CHECKED[0]:  # a trace is open, and the modes outside are `ignore` and `warn`
         return False
     if any(mode not in ("ignore", "warn") for mode in user_modes().values()):
         return True

@@ -1,4 +1,4 @@
-"""Kinds of arguments of compiled functions: what is equal for calls that one list serves."""
+"""Kinds of arguments of compiled functions. Calls with equal kinds use the same list."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from functad.transforms.calling.selection import parameters_of, positions_of
 
 
 def is_foreign(a: Any, kind: Any) -> bool:
-    """Say whether an argument is an array of another library, known by its shape and dtype."""
+    """Return `True` if an argument is an array of another library with a known shape and dtype."""
     return type(kind) is tuple and kind[-1] is not TENSOR and not issubclass(type(a), (np.ndarray, np.generic, Recorded))
 
 
 def quick_key(args: tuple[Any, ...], foreign: set[type]) -> Any:
-    """Return a key of arguments that are arrays and numbers; `None` for others."""
+    """Return a key of the arguments if all are arrays or numbers, else `None`."""
     kinds: list[Any] = []
     for a in args:
         kind = type(a)
@@ -40,12 +40,12 @@ def quick_key(args: tuple[Any, ...], foreign: set[type]) -> Any:
 
 
 def is_large(number: int) -> bool:
-    """Return `True` if an integer has more than 64 bits with its sign: NumPy makes other arrays of it than int64."""
+    """Return `True` if an integer does not fit into int64."""
     return not -(2**63) <= number < 2**63
 
 
 LARGE = "large integer"
-"""The kind of such an argument. The function itself computes the call."""
+"""The kind of an integer that does not fit into int64. Such calls run the function itself."""
 
 NUMBERS = frozenset({float, int, bool, complex, np.float64, np.float32})
 
@@ -53,13 +53,13 @@ NUMBERS = frozenset({float, int, bool, complex, np.float64, np.float32})
 def static_places(
     f: Callable[..., Any], argnums: int | Sequence[int], argnames: str | Sequence[str]
 ) -> tuple[frozenset[int], frozenset[str]]:
-    """Return the positions and the names of static arguments, each of which may be passed either way.
+    """Return the positions and the names of static arguments. Each argument may be passed by position or by name.
 
-    Negative positions count from the last parameter. A function with `*args`, or without a known signature, has them counted
-    from the last argument of each call: such positions stay negative.
+    Negative positions count from the last parameter. They stay negative for a function with `*args` or without a known
+    signature, and count from the last argument of each call.
 
     Raises:
-        InputError: a position is no integer, or the function has no argument of a name or at a position.
+        InputError: a position is not an integer, or the function has no such argument.
     """
     positions = set(positions_of("jit", f, argnums, "static_argnums"))
     names = {argnames} if isinstance(argnames, str) else set(argnames)
@@ -87,7 +87,7 @@ def static_places(
 
 
 class Static:
-    """A static argument: a leaf of the arguments that no trace enters."""
+    """A wrapper that makes a static argument a leaf of the arguments."""
 
     is_tree_leaf = True
 
@@ -96,22 +96,22 @@ class Static:
 
 
 SCALAR = "scalar"
-"""Stands in the kind of a scalar of NumPy; in the kind of an array of shape `()` there is `True`."""
+"""The last part of the kind of a NumPy scalar. An array of shape `()` has `True` there."""
 
 STATIC = "static"
 TENSOR = "tensor"
-"""Ends the kind of a Tensor that no trace follows: what is computed from it is one too."""
+"""The last part of the kind of a Tensor outside all traces. Values computed from it are such Tensors too."""
 
 
 def likeness_of(kind: Any, other: Any) -> int:
-    """Return in how many respects two kinds of leaves are alike."""
+    """Return the number of equal parts of two kinds of leaves."""
     if isinstance(kind, tuple) and isinstance(other, tuple):
         return sum(a == b for a, b in zip(kind, other, strict=False))
     return 3 if kind == other else 0
 
 
 def shown(kind: Any) -> str:
-    """Return how a kind is called in messages."""
+    """Return the text of a kind for messages."""
     if kind is STATIC:
         return "static"
     if isinstance(kind, type) or isinstance(kind[0], type):
@@ -125,14 +125,14 @@ def shown(kind: Any) -> str:
 
 
 def _lengths(chunks: tuple[int, ...]) -> str:
-    """Return how long chunks along an axis are, in few words: `(6, 6, 6, 2)`, or `1000` if all are."""
+    """Return a short text of the chunk lengths along an axis: `(6, 6, 6, 2)`, or `1000` if all are equal."""
     if len(set(chunks)) == 1:
         return str(chunks[0])
     return f"({', '.join(map(str, chunks[:3]))}{', ...' * (len(chunks) > 4)}, {chunks[-1]})".replace("(, ", "(")
 
 
 class Same:
-    """A static argument that equals only itself, such as a Variable: a compiled function reads and assigns this one."""
+    """A static argument compared by identity, such as a Variable. The compiled function reads and assigns this object."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -148,7 +148,7 @@ class Same:
 
 
 class Weak:
-    """A static argument that equals only itself, and that the cache does not keep alive, such as `self` of a method."""
+    """A static argument compared by identity that the cache does not keep alive, such as `self` of a method."""
 
     __slots__ = ("ref",)
 
@@ -159,7 +159,7 @@ class Weak:
         return isinstance(other, Weak) and self.ref == other.ref  # a dead reference equals only itself
 
     def __hash__(self) -> int:
-        return hash(self.ref)  # which the reference remembers when its object is gone
+        return hash(self.ref)  # the reference keeps the hash of a freed object
 
     def __repr__(self) -> str:
         value = self.ref()
@@ -167,7 +167,7 @@ class Weak:
 
 
 def without_owner(value: Any) -> Any:
-    """Return a static argument as `Weak` if its class compares objects by identity; anything else as it is."""
+    """Return a static argument as `Weak` if its class compares by identity; other values unchanged."""
     kind: Any = type(value)
     if kind.__eq__ is object.__eq__ and kind.__hash__ is object.__hash__:
         try:

@@ -1,8 +1,8 @@
-"""The order of the equations of a list, which decides how many of its values live at one time.
+"""Scheduling: the order of the equations of a list determines its peak memory.
 
-A list of forward mode is traced with all values first and their tangents behind them, so what the tangents need of each step
-lives until the last. By depth, each tangent follows the step that it belongs to. A list of reverse mode goes back through what
-it made, and gains nothing. So the order by depth is taken where less memory is held in it.
+A traced list of forward mode computes all values first and their tangents after them, so the residuals of each step live
+until the end. In order of depth, each tangent follows its step. A list of reverse mode needs the residuals in reverse order
+and gains nothing. So the order by depth is used only if it needs less memory.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from functad.expressions.expressions import Equation, Expressions
 from functad.expressions.records import inputs_of, last_readers
 
 WORTHWHILE = 0.75
-"""The share of the memory from which on the order of the program, in which it is easiest to read, is given up."""
+"""The traced order, which is easiest to read, is given up below this share of its peak memory."""
 
 
 def in_order(expressions: Expressions) -> Expressions:
-    """Return the list as it is, or by depth where that holds much less memory at one time."""
+    """Return the list unchanged, or in order of depth if that needs much less peak memory."""
     order = by_depth(expressions)
     if order == list(range(len(order))):
         return expressions
@@ -24,7 +24,7 @@ def in_order(expressions: Expressions) -> Expressions:
 
 
 def by_depth(expressions: Expressions) -> list[int]:
-    """Return the indices of the equations by the number of equations on the longest way to them."""
+    """Return the indices of the equations, sorted by depth: the length of the longest path from an input."""
     depths = [0] * len(expressions.specs)
     for equation in expressions.equations:
         depth = 1 + max([depths[slot] for slot in inputs_of(equation)], default=0)
@@ -34,7 +34,7 @@ def by_depth(expressions: Expressions) -> list[int]:
 
 
 def reordered(expressions: Expressions, order: list[int]) -> Expressions:
-    """Return a list with its equations in another order, in which each comes behind those that it reads."""
+    """Return a list with its equations in another order. `order` must be a topological order."""
     number = list(range(len(expressions.specs)))
     specs = list(expressions.specs[: len(expressions.inputs)])
     equations = []
@@ -50,7 +50,7 @@ def reordered(expressions: Expressions, order: list[int]) -> Expressions:
 
 
 def peak_bytes(expressions: Expressions) -> int:
-    """Return the bytes of the values that live at one time, inputs included."""
+    """Return the maximal number of bytes of all values alive at one time, inputs included."""
     specs, count = expressions.specs, len(expressions.inputs)
     last = last_readers(expressions.equations, expressions.outputs)
     peak = live = sum([spec.nbytes for spec in specs[:count]])

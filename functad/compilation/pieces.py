@@ -1,4 +1,4 @@
-"""Arrays that are put together from pieces: by one call of NumPy, and not by adding each piece to zeros."""
+"""Replace scatters that fill an array with `np.stack` or `np.concatenate`, which need one NumPy call."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from functad.primitives.arranging.reshape import RESHAPE
 from functad.primitives.indexing.read import SCATTER
 
 _LARGEST = 2**16
-"""Bytes up to which that is done: larger arrays are written piece by piece at the speed of memory."""
+"""Maximal bytes of such an array. Scatters into larger arrays are limited by memory bandwidth anyway."""
 
 
 def put_together(expressions: Expressions) -> Expressions:
-    """Return a list that stacks or concatenates pieces which fill an array; the sign of a zero in them is kept.
+    """Return a list with scatters that fill an array replaced by stacks, which keep the signs of zeros.
 
-    What is stacked and then has its first two axes joined is concatenated.
+    A stack with a reshape that joins its first two axes becomes a concatenation.
     """
     if not any(e.primitive is SCATTER for e in expressions.equations):
         return expressions
@@ -34,7 +34,7 @@ def put_together(expressions: Expressions) -> Expressions:
 
 
 def _stacked(e: Equation, expressions: Expressions) -> Equation:
-    """Return an equation that stacks the rows that a scatter fills an array with; itself if it does something else."""
+    """Return a stack in place of a scatter that fills an array with rows, or `e` for other scatters."""
     out, indices = expressions.specs[e.outputs[0]], e.params["indices"]
     if not out.shape or len(indices) != out.shape[0] or out.size * out.dtype.itemsize > _LARGEST:
         return e
@@ -48,7 +48,7 @@ def _stacked(e: Equation, expressions: Expressions) -> Equation:
 
 
 def _concatenated(e: Equation, stack: Equation, expressions: Expressions) -> Equation:
-    """Return an equation that concatenates what is stacked before its first two axes are joined."""
+    """Return a concatenation in place of a reshape that joins the first two axes of a stack, or `e`."""
     out, whole = expressions.specs[e.outputs[0]], expressions.specs[stack.outputs[0]]
     if whole.ndim < 2 or out.shape != (whole.shape[0] * whole.shape[1], *whole.shape[2:]):
         return e

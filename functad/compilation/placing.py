@@ -1,4 +1,4 @@
-"""The equations of one list written behind those of another."""
+"""Append the equations of one list to another."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functad.expressions.spec import ArraySpec
 
 
 def put(made: Expressions, given: Sequence[Any], specs: list[ArraySpec], equations: list[Equation]) -> Any:
-    """Write the equations of a list behind others, and return where its result is."""
+    """Append the equations of a list with one result to `equations`, and return the source of the result."""
     places: dict[int, Any] = dict(enumerate(given))
     for e in made.equations:
         [slot] = e.outputs

@@ -1,8 +1,8 @@
-"""The programs that `jit` has compiled: how many of them a function keeps, and for how long.
+"""The cache of compiled programs of a function.
 
-A function keeps its programs by the kinds of arguments that they were compiled for. If there are more than `max_entries`, the
-program that was used longest ago is dropped. The time of use is the number of hits, and the quickest path of a call counts hits
-alone: the program of that path counts as the one that was used last.
+The keys are the kinds of the arguments. If there are more than `max_entries` programs, the least recently used program is
+dropped. The time of use is the number of hits. The fastest path of a call only counts hits, so the program of that path is
+never the least recently used.
 
 Static arguments that are compared by identity are held weakly. Their programs are dropped when they are freed.
 """
@@ -26,17 +26,17 @@ from functad.transforms.walks.zero_wins import has_nan_below
 from functad.trees.structure import LEAF
 
 MAX_ENTRIES = 256
-"""Programs that are kept for one function, if `max_entries` says nothing else."""
+"""The default of `max_entries`."""
 
 
 def weak_in(static: Sequence[Any]) -> list[Weak]:
-    """Return the weak ones of the static arguments of a key, of which some stand beside their places."""
+    """Return the `Weak` static arguments of a key. Some are in pairs of a position or name and the value."""
     found = [value.value[1] if type(value.value) is tuple and len(value.value) == 2 else value.value for value in static]
     return [value for value in found if type(value) is Weak]
 
 
 class WeakGroup:
-    """Objects of this process that are told apart by identity; the group keeps none of them alive."""
+    """A set of objects compared by identity, held weakly."""
 
     def __init__(self) -> None:
         self._refs: set[weakref.ref[Any]] = set()
@@ -47,7 +47,7 @@ class WeakGroup:
 
     def alive(self) -> list[Any]:
         """Return the objects that are alive now."""
-        found = [ref() for ref in list(self._refs)]  # a copy made in one step: other threads add to the set
+        found = [ref() for ref in list(self._refs)]  # an atomic copy, since other threads add to the set
         return [value for value in found if value is not None]
 
     def clear(self) -> None:
@@ -56,23 +56,23 @@ class WeakGroup:
 
 
 _ALL = WeakGroup()
-"""The programs of all compiled functions of this process, for `clear_cache`."""
+"""The `Programs` of all compiled functions of this process, for `clear_cache`."""
 
 _SEARCHED = WeakGroup()
-"""Entries whose `outside` refers to static arguments that they must not keep alive."""
+"""Entries with an `outside` that refers to weakly held static arguments."""
 
 
 def _forget(programs: weakref.ref[Programs], key: Any) -> None:
-    """Drop the entry of a key, of whose static arguments one was freed."""
+    """Drop the entry of a key after one of its static arguments was freed."""
     own = programs()
     if own is not None:
         own.drop(key)
 
 
 def let_go_later(entry: Entry) -> None:
-    """Let the next full garbage collection drop the references that a search in an object for Tensors left behind.
+    """Drop `entry.outside` at the next full garbage collection.
 
-    They go through the object itself, so they would keep it alive. The search is done again if the object is still in use.
+    `outside` refers to weakly held static arguments and would keep them alive. A later call repeats the search.
     """
     _SEARCHED.add(entry)
     if _let_go not in gc.callbacks:
@@ -90,16 +90,16 @@ class Entry:
     """The compiled function for one kind of arguments.
 
     Attributes:
-        trace: what was traced.
+        trace: the trace of the function.
         program: the compiled list.
-        simple: nothing but arguments goes in, and nothing but the result comes out.
-        direct: a function of arrays and numbers that does all of it, where known: a third of a tiny call's time.
-        strict: the same for arguments that are just as the code reads them, which it finds out itself.
-        outside: the state that the function can read, as it was when a call under a trace looked for Tensors.
-        used: the number of hits of the function at the last call that looked the entry up.
-        careful: makes the entry that computes a call after all, if a NaN is in a result that depends on derivatives. `None` if
-            the list has no derivatives, or no Tensors of other traces: then the program has a careful list.
-        watched: references to the static arguments that are held weakly; the entry is dropped when one of them is freed.
+        simple: `True` if the only inputs are arguments and the only outputs are results.
+        direct: a function from arrays and numbers to the result, or `None`. It saves a third of the time of a tiny call.
+        strict: the same, but it checks the kinds of its arguments and raises `OtherArgumentsError` for others.
+        outside: the state that the function can read, as of the last search for Tensors by a call under a trace.
+        used: the number of hits of the function at the last lookup of this entry.
+        careful: returns the entry of the careful pass, for calls with a NaN in a result that depends on derivatives. `None` if
+            the list contains no derivatives, or no Tensors of other traces; then the program has a careful list itself.
+        watched: weak references to static arguments. The entry is dropped when one of them is freed.
     """
 
     def __init__(self, trace: Trace, program: CompiledList) -> None:
@@ -116,11 +116,11 @@ class Entry:
         self.watched: list[weakref.ref[Any]] = []
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
-        """Run on leaves of arguments, and assign what the function assigned."""
+        """Run the program for leaves of arguments, and write assigned values to Variables and other state."""
         trace, given = self.trace, leaves
         if self.simple:
             outs = self.program(leaves)
-            if self.direct is None:  # calls with other arguments than arrays come here again and again
+            if self.direct is None:  # calls with arguments other than arrays and numbers repeat this path
                 self.direct = self.program.direct(trace.structure)
                 self.strict = self.program.direct(trace.structure, "strict")
             return outs[0] if trace.structure is LEAF else trace.structure.unflatten(list(outs))
@@ -142,12 +142,12 @@ class Entry:
         return trace.structure.unflatten(list(outs))
 
     def _constant(self, out: Any) -> Any:
-        """Return a result as the Tensor that the function gave; one that a trace follows stays what it is."""
+        """Return a result as a Tensor outside all traces. A traced Tensor stays unchanged."""
         return idle(Tensor, self.program.backend.handed_on([out])[0]) if is_plain(out) else out
 
 
 def _assign(cells: Sequence[Cell], values: Sequence[Any], before: Sequence[Any]) -> None:
-    """Assign all new values, or none if that is interrupted."""
+    """Assign all new values. Restore the old values if an exception interrupts."""
     try:
         for cell, value in zip(cells, values, strict=True):
             cell.write(value)
@@ -162,13 +162,13 @@ class Programs:
 
     Attributes:
         max_entries: the number of entries that are kept; `None` for no limit.
-        entries: the programs, by a key of the arguments that they were compiled for.
-        quick: the same for calls with arrays and numbers alone, by keys that take less time to make.
-        usual: the number of arguments of the last entry, its function if that checks its arguments itself, and the entry.
-        hits: calls for which there was a program.
-        misses: calls for which a program was compiled.
-        kept: programs that were entered, dropped ones included.
-        last_miss: the key of the last compilation, and the key of the entry that was most like it.
+        entries: the entries, by the key of the arguments.
+        quick: the same entries by cheaper keys, for calls with arrays and numbers only.
+        usual: the number of arguments, `strict` and the entry of the last call, or `None`.
+        hits: the number of calls that found an entry.
+        misses: the number of calls that compiled an entry.
+        kept: the number of entries ever stored, dropped entries included.
+        last_miss: the key of the last compilation, and the most similar key before it.
     """
 
     def __init__(self, max_entries: int | None = MAX_ENTRIES) -> None:
@@ -181,7 +181,7 @@ class Programs:
         _ALL.add(self)
 
     def keep(self, key: Any, entry: Entry) -> None:
-        """Keep an entry, and drop the one that was used longest ago if there are too many."""
+        """Store an entry. Drop the least recently used entry if there are too many."""
         entry.used, self.kept = self.hits, self.kept + 1
         own = weakref.ref(self)
         owners = [weak.ref() for weak in weak_in(key[2])]
@@ -205,15 +205,15 @@ class Programs:
             self.usual = None
 
     def clear(self) -> None:
-        """Drop all entries, and start counting again."""
+        """Drop all entries, and reset the counts."""
         self.entries, self.quick, self.usual, self.last_miss = {}, {}, None, None
         self.hits = self.misses = self.kept = 0
 
 
 def clear_cache() -> None:
-    """Drop all programs that `jit` has compiled in this process, and set the counts of `cache_info` to zero.
+    """Drop all programs that `jit` has compiled in this process, and reset the counts of `cache_info` to zero.
 
-    Functions stay usable: the next call of each compiles again. Files of `compilation_cache` are not deleted. To drop the
+    Functions stay usable: their next call compiles again. Files of `compilation_cache` are not deleted. To drop the
     programs of one function, call its method `clear_cache()`.
 
     Example:

@@ -1,4 +1,4 @@
-"""What a forward list keeps for the backward list: as few bytes as they can be without computing anything costly again."""
+"""Residuals: select values for the backward list with few bytes and only cheap recomputation."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from functad.expressions.records import inputs_of
 from functad.primitives.entry import Primitive
 
 _SMALL = 4096
-"""Bytes up to which a value is kept: to compute it again takes longer than to have it."""
+"""Maximal bytes of values that are always kept. To recompute them takes longer than to store them."""
 
 _LONGEST = 8
-"""So many equations are computed again for one value at most."""
+"""Maximal number of equations that are recomputed for one value."""
 
 _CHEAP = 4.0
-"""Additions for each element up to which computing a value again takes hardly longer than reading it."""
+"""Maximal cost, in additions per element, of a primitive that is recomputed: hardly longer than a read."""
 
 
 def _is_view(primitive: Primitive) -> bool:
@@ -27,19 +27,19 @@ def _is_cheap(primitive: Primitive) -> bool:
 
 
 def worth_keeping(whole: Expressions, wanted: Iterable[int], given: int) -> list[int]:
-    """Return the slots to keep, so that wanted ones can be had from them by cheap equations.
+    """Return the slots to keep as residuals, from which cheap equations recompute the wanted slots.
 
     Args:
-        whole: the list.
-        wanted: slots that are read later.
-        given: so many inputs are there later all the same.
+        whole: the joint list.
+        wanted: the slots that the backward list reads.
+        given: the number of leading inputs, which the backward list can take without cost.
 
     Returns:
-        Slots in order; the inputs that are needed are among them.
+        The slots in ascending order, with the inputs that are needed.
     """
     makers = {slot: e for e in whole.equations for slot in e.outputs}
     kept = set(wanted)
-    for cheap, spare in ((_is_view, 0), (_is_cheap, 1)):  # a view takes no time, so it need not save anything
+    for cheap, spare in ((_is_view, 0), (_is_cheap, 1)):  # views cost no time, so equal bytes are accepted
         for slot in sorted(kept, reverse=True):
             size = _bytes(whole, slot)
             if slot < given or size <= _SMALL:
@@ -57,7 +57,7 @@ def worth_keeping(whole: Expressions, wanted: Iterable[int], given: int) -> list
 def _leaves(
     slot: int, makers: Mapping[int, Equation], cheap: Callable[[Primitive], bool], kept: set[int], given: int
 ) -> set[int] | None:
-    """Return the slots that one can be had from by cheap equations; `None` if these are none or too many."""
+    """Return the slots from which cheap equations recompute `slot`, or `None` if there are no or too many equations."""
     found: set[int] = set()
     waiting, count, done = [slot], 0, set()
     while waiting:

@@ -1,11 +1,11 @@
-"""Compiled programs that unpickled functions of a process share, if their expression lists are the same.
+"""A cache of compiled programs, shared by unpickled functions of a process with equal expression lists.
 
-A compiled function that was pickled is traced again wherever it is unpickled, for example in each task of a cluster. Tracing
-takes milliseconds and compiling tenths of seconds, so the programs of such functions are kept by a digest of their lists. Other
-functions keep their own programs alone: programs that outlive their functions take memory.
+An unpickled compiled function is traced again, for example in each task of a cluster. Tracing takes milliseconds, but
+compiling takes tenths of seconds. So the programs of such functions are cached by a digest of their lists. Other functions do
+not use this cache: programs that outlive their functions take memory.
 
-A list is shared only if the digest says all about it: functions and objects of the user in a list may have state of their own,
-and large constants are not kept longer than the functions that use them.
+A list is shared only if the digest describes it completely. Lists with user functions or user objects are not shared, since
+these may have state. Lists with large constants are not shared, since the cache would keep the constants alive.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from functad.rules.call import OneCall
 from functad.trees.structure import Structure
 
 MOST_SHARED = 64
-"""Programs that are kept for other functions. One of the backend `llvm` takes about 150 kB."""
+"""Maximal number of shared programs. A program of the backend `llvm` takes about 150 kB."""
 
 LARGEST_CONSTANTS = 100_000
-"""Bytes of constants in a list that is shared."""
+"""Maximal bytes of the constants of a shared list."""
 
 _BACKENDS = ("llvm", "numpy")
 _PROGRAMS: OrderedDict[Any, Any] = OrderedDict()
@@ -45,15 +45,15 @@ def shared_program(
     compiled: Callable[[], Any],
     careful: Expressions | None = None,
 ) -> Any:
-    """Return the program of a list that another function has compiled, or compile it.
+    """Return the shared program of a list, or compile and store it.
 
     Args:
         expressions: the list.
         backend: the backend that compiles it.
-        options: the options of the compilation that make another program of the same list.
+        options: the options that change the program of a list.
         compiled: compiles the list.
-        careful: the list that the program runs if there is a NaN in its results; another function with the same quick list
-            may have another. `None` if the program runs none.
+        careful: the list that the program runs if a result has a NaN, or `None`. Functions with equal quick lists may have
+            different careful lists.
     """
     key = _key(expressions, backend, options)
     if careful is not None and key is not None:
@@ -76,13 +76,13 @@ def shared_program(
 
 
 def drop_shared_programs() -> None:
-    """Drop all programs that are kept for other functions."""
+    """Drop all shared programs."""
     with _LOCK:
         _PROGRAMS.clear()
 
 
 def _key(expressions: Expressions, backend: Backend, options: tuple[Any, ...]) -> Any:
-    """Return the key of a list; `None` if its program is not shared."""
+    """Return the key of a list, or `None` if the list must not be shared."""
     if backend.name not in _BACKENDS:
         return None
     constants: list[np.ndarray[Any, Any]] = []
@@ -92,13 +92,13 @@ def _key(expressions: Expressions, backend: Backend, options: tuple[Any, ...]) -
         text = digest(expressions)
     except UnsupportedError:
         return None
-    # The digest holds neither memory layouts nor whether a value of shape () is an array.
+    # The digest contains neither memory layouts nor the form, array or scalar, of values of shape ().
     layouts = tuple([a.strides for a in constants])
     return text, layouts, tuple([spec.zero_d for spec in expressions.specs]), backend.name, backend.exact, options
 
 
 def _is_plain_list(expressions: Expressions, constants: list[np.ndarray[Any, Any]]) -> bool:
-    """Return `True` if a list has no functions or objects of the user; its arrays are added to `constants`."""
+    """Return `True` if a list has no user functions or objects. Append its arrays to `constants`."""
     for equation in expressions.equations:
         primitive = equation.primitive
         if primitive.owner is not None or isinstance(primitive, OneCall):
@@ -113,7 +113,7 @@ def _are_plain(values: Iterable[Any], constants: list[np.ndarray[Any, Any]]) -> 
 
 
 def _is_plain(value: Any, constants: list[np.ndarray[Any, Any]]) -> bool:
-    """Return `True` for an immutable value, or a container of such, that the digest tells from all others."""
+    """Return `True` for values, arrays and containers of them that the digest identifies. Append arrays to `constants`."""
     kind = type(value)
     if kind is int or issubclass(kind, _VALUES):
         return True

@@ -1,4 +1,4 @@
-"""A list made shorter: without equations that nothing needs, and without those that compute the same again."""
+"""Simplification of expression lists: the passes and their order."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from functad.transforms.lists import extract
 
 
 def simplified(expressions: Expressions, exact: bool = False, fused: bool = False) -> Expressions:
-    """Return a list that computes the same by fewer equations.
+    """Return a list with the same results and fewer equations.
 
     Args:
-        expressions: the list; what is dead in it should have been taken out.
-        exact: the results are to be the same, bit for bit.
-        fused: what compiles it computes several elementwise operations in one pass over memory, in an order of its own.
+        expressions: the list, after dead code elimination.
+        exact: `True` if results must stay equal bit for bit.
+        fused: `True` if the backend fuses elementwise operations and schedules equations itself.
     """
 
     def simplify(inner: Expressions) -> Expressions:
         return simplified(inner, exact, fused)
 
     own = rolled(expressions)
-    if any(e.primitive.lists for e in own.equations):  # what goes in twice is to be seen to be the same
+    if any(e.primitive.lists for e in own.equations):  # the loop passes need equal inputs in one slot
         own = extract(Rewriter(own, index(exact, fused), exact).run())
         own = with_shorter_loops(own, simplify, exact, fused)
     if not exact:

@@ -1,7 +1,7 @@
-"""A function traced without values, for all calls with arguments of the same specs.
+"""Trace a function without values, for all calls with arguments of the same specs.
 
-What it reads of Variables, and of other state that changes from call to call, becomes inputs of the list, and what it assigns
-to them becomes results. Tensors of other traces that it closes over become inputs too.
+Variables and other mutable state that the function reads become inputs of the list. Values that it assigns to them become
+outputs. Captured Tensors of other traces become inputs too.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from functad.trees.structure import Structure, flatten
 
 
 class Cell(Given):
-    """What a function reads and changes of something outside: a stand-in with a Tensor of the trace as its value.
+    """A temporary value of a Variable or of other state during a trace: a Tensor of the trace.
 
     Attributes:
-        read: returns the present value, where the compiled function is called.
-        write: takes the new value then.
-        slot: that of the input.
-        changed: a value was assigned.
+        read: returns the current value of the state when the compiled function is called.
+        write: assigns the new value to the state after the call.
+        slot: the slot of the input.
+        changed: `True` if the function assigned a value.
     """
 
     __slots__ = ("changed", "read", "slot", "write")
@@ -50,19 +50,19 @@ class Cell(Given):
 
     @property
     def value(self) -> Any:
-        """The value now, at this point of the trace."""
+        """The value at this point of the trace."""
         return self._value
 
     def change(self, value: Any) -> None:
-        """Take a new value."""
+        """Assign a new value."""
         variable: Any = self.variable
-        if variable is not None and is_plain(value):  # a Variable gives Tensors, whatever was assigned
+        if variable is not None and is_plain(value):  # reads of a Variable always return Tensors
             value = idle(Tensor, value)
         self._value, self._latest, self.changed = value, None, True
 
 
 class Cells:
-    """The cells of one trace; called with a Variable it returns its cell."""
+    """The cells of one trace. A call with a Variable returns its cell."""
 
     def __init__(self, recorder: AbstractRecorder) -> None:
         self.recorder = recorder
@@ -70,8 +70,8 @@ class Cells:
         self.outer = MAKER.get()
 
     def __call__(self, variable: Variable) -> Cell:
-        """Return the cell of a Variable, which is an input of the trace from now on."""
-        outer: Any = None if self.outer is None else self.outer(variable)  # a trace within a trace reads the outer one's
+        """Return the cell of a Variable. The first call makes the Variable an input of the trace."""
+        outer: Any = None if self.outer is None else self.outer(variable)  # an inner trace reads the cell of the outer trace
         spec = ArraySpec(variable.shape, variable.dtype)
         if outer is not None:
             return self.cell(id(variable), spec, lambda: outer.value, outer.change, variable)
@@ -80,14 +80,14 @@ class Cells:
     def cell(
         self, key: Any, spec: ArraySpec, read: Callable[[], Any], write: Callable[[Any], Any], variable: Any = None
     ) -> Cell:
-        """Return the cell with a key, which is made if there is none.
+        """Return the cell with a key. Create it if there is none.
 
         Args:
-            key: what it is known by.
-            spec: that of its value.
-            read: returns the value, where the compiled function is called.
-            write: takes the value that was assigned, if any was.
-            variable: the Variable that it stands for, if it does.
+            key: the key of the cell.
+            spec: the spec of its value.
+            read: returns the value when the compiled function is called.
+            write: assigns a new value after the call, if the function assigned one.
+            variable: the Variable of the cell, or `None` for other state.
         """
         if key not in self.known:
             tensor = self.recorder.enter_later(spec)
@@ -97,30 +97,30 @@ class Cells:
 
 
 class Trace:
-    """A function as a list, with what it takes from outside of its arguments.
+    """A function as an expression list, with the state that it reads and assigns.
 
     Args:
-        f: called with the leaves.
-        function: that of the user, for messages.
-        leaves: of which only shapes, dtypes and how they lie in memory matter.
-        names: what the leaves are called.
-        tensors: places of the leaves that are Tensors which no trace follows.
-        static: static arguments, in which random generators are searched.
-        checks: results that nothing needs, and whose computation may raise an error, are kept among the outputs.
+        f: a function of the leaves.
+        function: the user's function, for messages.
+        leaves: the leaves of the arguments. Only their shapes, dtypes and memory layouts matter.
+        names: the names of the leaves.
+        tensors: positions of the leaves that are Tensors outside all traces.
+        static: static arguments, which are searched for random generators.
+        checks: `True` to keep unused results as outputs if their equations may raise errors.
 
     Attributes:
-        expressions: the list: its inputs are the leaves of the arguments, the cells, and the Tensors that it closes over; its
-            outputs the leaves of the result and the new values of cells.
-        structure: that of the result.
-        cells: what is read, in order.
-        changed: those that get new values, in order.
-        checks: the number of outputs at the end that are computed only because that may raise an error.
+        expressions: the list. Its inputs are the leaves of the arguments, the cells and the captured Tensors. Its outputs are
+            the leaves of the result, the new values of cells and the results kept for `checks`.
+        structure: the structure of the result.
+        cells: the cells that the function reads, in order.
+        changed: the cells that the function assigns, in order.
+        checks: the number of outputs at the end that are computed only because their equations may raise errors.
         captured: Tensors of other traces.
-        wraps: for each leaf of the result, whether the function gave a Tensor that no trace follows.
-        variables: the same leaves as Variables, where it gave one; `None` elsewhere.
-        derives: derivatives are computed in it.
-        hides: a NaN in such a derivative may not reach the results.
-        checked: positions of the results that depend on such derivatives.
+        wraps: for each leaf of the result, `True` if the function returned a Tensor outside all traces.
+        variables: for each leaf of the result, the Variable that the function returned, or `None`.
+        derives: `True` if the list contains derivatives.
+        hides: `True` if a NaN in a derivative may not reach the results.
+        checked: positions of the results that depend on derivatives.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class Trace:
         self.changed = [cell for cell in self.cells if cell.changed]
         outputs = [*found.outputs, *[_source(recorder, cell.value) for cell in self.changed]]
         marks = mark_reached(marks_at(recorder.derivatives, len(recorder.specs)), found.equations)
-        inner = any(expressions is not found for expressions, _ in derivatives)  # in a list within the list
+        inner = any(expressions is not found for expressions, _ in derivatives)  # derivatives in an inner list
         self.checked = [
             i
             for i, source in enumerate(outputs)
@@ -173,15 +173,17 @@ class Trace:
 
 
 class Again:
-    """Traces a function for calls of one kind: for the first of them, and for a careful pass later, which keeps no array alive.
+    """Trace a function for one kind of arguments: at the first call, and later for a careful pass.
+
+    The object keeps no array of the first call alive.
 
     Args:
         f: the function.
         structure: the structure of its arguments.
         leaves: the leaves of the arguments of the first call.
-        places: the places of the leaves that are not static.
-        names: names of these leaves.
-        tensors: places among these leaves of Tensors that no trace follows.
+        places: the positions of the leaves that are not static.
+        names: the names of all leaves.
+        tensors: positions, among the leaves that are not static, of Tensors outside all traces.
     """
 
     def __init__(
@@ -199,11 +201,11 @@ class Again:
         self._like = [_like(leaves[i]) for i in places]
 
     def trace(self, leaves: Sequence[Any], *, checks: bool = False) -> Trace:
-        """Trace the function for the leaves that are not static, or for leaves of the same specs and layouts.
+        """Trace the function again.
 
         Args:
-            leaves: the leaves.
-            checks: whether results that nothing needs, and whose computation may raise an error, are among the outputs.
+            leaves: the leaves that are not static, or leaves of the same specs and layouts.
+            checks: `True` to keep unused results as outputs if their equations may raise errors.
         """
         static = [leaf.ref() if type(leaf) is Weak else leaf for leaf in self._static]
 
@@ -214,17 +216,17 @@ class Again:
         return Trace(of_leaves, self._f, leaves, self._names, self._tensors, [*static, self._structure], checks)
 
     def expressions(self) -> Expressions:
-        """Return the list of the function, traced again."""
+        """Trace the function again and return the list."""
         return self.trace(self._like).expressions
 
 
 def _like(leaf: Any) -> Any:
-    """Return the spec of a leaf, or an array that lies in memory as the leaf does."""
+    """Return the spec of a leaf, or an empty array with its layout if the leaf is not in C order."""
     return np.empty_like(leaf) if type(leaf) is np.ndarray and not in_c_order(leaf) else spec_of(leaf)
 
 
 def _source(recorder: AbstractRecorder, value: Any) -> int | Constant:
-    """Return a value that was assigned as an output of a list."""
+    """Return an assigned value as an output of a list."""
     value = resolve(value)
     return value.slot if isinstance(value, Recorded) and value.recorder is recorder else Constant(value)
 
@@ -234,9 +236,9 @@ def _is_lazy(leaf: Any) -> bool:
 
 
 def dead_checks(expressions: Expressions, outputs: Sequence[int | Constant]) -> list[int]:
-    """Return a result of each equation that may raise an error for some values and that no output needs.
+    """Return one result of each equation that may raise an error and that no output needs.
 
-    Eager execution computes it and raises. An equation that raises alike, for the same values, is enough.
+    Eager execution computes these equations and raises. Equations that raise for the same values are returned once.
     """
     raising = [e for e in expressions.equations if e.primitive.raises is not None or e.primitive.lists]
     if not raising:
@@ -257,13 +259,13 @@ def dead_checks(expressions: Expressions, outputs: Sequence[int | Constant]) -> 
 
 
 def _reasons_to_raise(equation: Equation, specs: Sequence[ArraySpec]) -> set[Any]:
-    """Return keys of the values that decide whether an equation raises; those of its branches or steps count too."""
+    """Return keys of the values that decide whether an equation, or an equation in its inner lists, raises."""
     primitive = equation.primitive
     if primitive.lists:
         inner = [part for value in equation.params.values() for part in (value if type(value) is tuple else (value,))]
         lists = [part for part in inner if isinstance(part, Expressions)]
         found = [key for part in lists for e in part.equations for key in _reasons_to_raise(e, part.specs)]
-        return {(None, reason) for _, reason in found}  # a derivative has the loop once more, with other slots
+        return {(None, reason) for _, reason in found}  # a derivative contains the loop again, with other slots
     if primitive.raises is None:
         return set()
     given = [specs[s] if type(s) is int else spec_of(s.value) for s in equation.inputs]  # type: ignore[union-attr]
@@ -276,7 +278,7 @@ def _reasons_to_raise(equation: Equation, specs: Sequence[ArraySpec]) -> set[Any
 
 
 def _raises_anyway(equation: Equation, given: Sequence[ArraySpec]) -> bool:
-    """Return `True` if an elementwise equation raises for ones in place of its variables, such as `x ** -1` of integers."""
+    """Return `True` if an elementwise equation raises with ones as variables, as `x ** -1` does for integers."""
     primitive = equation.primitive
     if primitive.kind != "elementwise" or any(spec.size == 0 for spec in given):
         return False
@@ -292,7 +294,7 @@ def _raises_anyway(equation: Equation, given: Sequence[ArraySpec]) -> bool:
 
 
 def without_idle(source: int | Constant) -> int | Constant:
-    """Return a constant that no trace follows as a plain value."""
+    """Return a constant Tensor outside all traces as a plain constant; other sources unchanged."""
     if isinstance(source, Constant) and isinstance(source.value, Recorded):
         value = resolve(source.value)
         return source if value is source.value else Constant(value)
