@@ -1,11 +1,10 @@
-"""Scans that are linear in what they carry, as backward passes are, with the factors of each carry multiplied before the loop.
+"""Multiply the factors of the carries before the loop, in scans that are linear in their carries (backward passes).
 
-A cotangent on its way through `sigmoid(x)` is multiplied by three arrays, one after the other. None of them depends on the
-cotangent, so their product is computed for all steps at once, and each step has one product to compute.
+The pullback of `sigmoid(x)` multiplies a cotangent by three arrays in succession. The arrays do not depend on the cotangent, so
+their product is computed for all steps at once, and each step computes one product.
 
-The product of the factors may leave the range of the dtype where the cotangent, multiplied by one factor after the other, does
-not. Overflow makes the results infinite or NaN. Underflow is seen where the factors are multiplied, and makes the results NaN.
-The program then computes the list as it was.
+The product of the factors may leave the range of the dtype where successive products with the cotangent do not. Overflow makes
+the results infinite or NaN. `FACTORS` detects underflow and returns NaN. The program then runs the original list.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ _SMALLEST = {np.dtype(kind): float(np.finfo(kind).smallest_normal) for kind in (
 
 
 def _product_of_factors(x: Any, y: Any) -> Any:
-    """Return `x * y`; NaN in all places if an element of it underflows."""
+    """Return `x * y`, with NaN in all elements if one element underflows."""
     out = x * y
     size = abs(out)
     tiny = _SMALLEST[out.dtype]
-    if not out.size or size.item(size.argmin()) >= tiny:  # the least element takes 0.6 us of 120, a reduction 1.7 us
+    if not out.size or size.item(size.argmin()) >= tiny:  # `argmin` takes 0.6 us of 120, a reduction 1.7 us
         return out
     return out * np.nan if np.any((size < tiny) & (x != 0) & (y != 0)) else out
 
@@ -52,12 +51,12 @@ FACTORS = elementwise(
 
 
 class _Product(NamedTuple):
-    """A value of a step: another one times what does not depend on the carries.
+    """A value of a step as `base * factor`, where `factor` does not depend on the carries.
 
     Attributes:
-        base: the slot of the other.
-        factor: the source of what it is multiplied by.
-        steps: how many operations it took.
+        base: the slot of the first factor.
+        factor: the source of the second factor.
+        steps: the number of operations that the product replaces.
     """
 
     base: int
@@ -66,14 +65,14 @@ class _Product(NamedTuple):
 
 
 def with_coefficients(expressions: Expressions) -> tuple[Expressions, list[int]]:
-    """Return a list whose linear scans multiply each carry by one factor, and the slots of all results of these.
+    """Return a list with one factor per carry in linear scans, and the slots of all results of the changed scans.
 
-    A factor may leave the range of its dtype where the products, one by one, do not: then the results are not finite. For that
-    to be seen, all that is computed from them must be linear in them.
+    A factor may leave the range of its dtype where successive products do not. Then the results are infinite or NaN. A scan is
+    changed only if all values computed from its results are linear in them, so that the program can detect this.
     """
     equations, changed = list(expressions.equations), list[int]()
     for i, e in enumerate(expressions.equations):
-        if e.primitive is not SCAN or not any(spec.shape for spec in e.params["body"].specs):  # numbers take no time
+        if e.primitive is not SCAN or not any(spec.shape for spec in e.params["body"].specs):  # scalars take no time
             continue
         body, carries = e.params["body"], range(e.params["carries"])
         if not _is_linear(body.equations, carries) or not _is_linear(expressions.equations[i + 1 :], e.outputs):
@@ -86,7 +85,7 @@ def with_coefficients(expressions: Expressions) -> tuple[Expressions, list[int]]
 
 
 def _is_linear(equations: Sequence[Equation], slots: Iterable[int]) -> bool:
-    """Say whether all that depends on some values is linear in them."""
+    """Return `True` if all values that depend on some slots are linear in them."""
     moving = set(slots)
     for e in equations:
         places = [i for i, s in enumerate(e.inputs) if type(s) is int and s in moving]
@@ -114,7 +113,7 @@ def _is_linear_in(e: Equation, places: Sequence[int]) -> bool:
 
 
 class _Regrouped:
-    """The body of a scan that is written anew."""
+    """A rewrite of the body of a scan."""
 
     def __init__(self, body: Expressions, carries: int) -> None:
         self.body = body
@@ -125,7 +124,7 @@ class _Regrouped:
         self.saved = 0
 
     def run(self) -> Expressions | None:
-        """Return it; `None` if nothing is saved."""
+        """Return the rewritten body, or `None` if it saves nothing."""
         for e in self.body.equations:
             product = self._product(e)
             if product is None:
@@ -141,7 +140,7 @@ class _Regrouped:
         return self.body.replace(equations=tuple(self.equations), specs=tuple(self.specs)) if self.saved else None
 
     def _product(self, e: Equation) -> _Product | None:
-        """Return the result of an equation as a product; `None` if it is none."""
+        """Return the result of an equation as a product, or `None` if it is not one."""
         if len(e.outputs) != 1 or not self.moving[e.outputs[0]]:
             return None
         out, moving = self.specs[e.outputs[0]], [s for s in inputs_of(e) if self.moving[s]]
@@ -166,7 +165,7 @@ class _Regrouped:
         return (spec.weak or spec.dtype == out.dtype) and spec.ndim <= out.ndim
 
     def _made(self, primitive: Primitive, given: tuple[Any, ...], base: int, count: int, out: ArraySpec) -> _Product | None:
-        """Write what computes a factor."""
+        """Write the equation of a factor and return the product, or `None` if the factor does not fit `out`."""
         specs = [s.value if isinstance(s, Constant) else self.specs[s] for s in given]
         spec = primitive.spec(*specs)
         if not all(self._fits(s, out) for s in given) or (primitive is FACTORS and spec.weak):
@@ -178,6 +177,6 @@ class _Regrouped:
 
 
 def has_factors(expressions: Expressions) -> bool:
-    """Return `True` if the steps of a scan multiply factors: this takes longer than to multiply the carry twice."""
+    """Return `True` if steps of a scan multiply factors, which takes longer than two products with the carry."""
     bodies = [e.params["body"] for e in expressions.equations if e.primitive is SCAN]
     return any(any(e.primitive is FACTORS for e in body.equations) or has_factors(body) for body in bodies)

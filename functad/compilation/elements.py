@@ -1,8 +1,8 @@
-"""Short vectors as numbers: `np.stack([y - x, x * z])` and the elements of what is computed from it, without an array.
+"""Replace short vectors, such as `np.stack([y - x, x * z])`, and arithmetic on them with scalars.
 
-Programs that describe a few states by their names put them into an array and take them out again in each step. Arithmetic with
-numbers takes a seventh of the time of arithmetic with arrays as short, and neither a stack nor a scatter is made. This is done
-where it is less work, for all vectors together that are computed from one another.
+Programs with a few named states stack them into an array and read its elements again in each step. Scalar arithmetic takes a
+seventh of the time of arithmetic on short arrays, and needs neither a stack nor a scatter. Vectors that are computed from each
+other form a group. A group is replaced if that saves time.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from functad.primitives.indexing.read import GETITEM, SCATTER
 from functad.primitives.safe import MENDED, PRODUCT, QUOTIENT
 
 _LONGEST = 4
-"""Elements of the vectors that are looked at."""
+"""Maximal number of elements of a vector that is replaced."""
 
 _VECTOR, _NUMBER, _READ, _STACK, _SCATTER = 0.45, 0.07, 0.1, 0.5, 0.6
-"""Microseconds of NumPy for an operation with short vectors, one with numbers, an element, a stack, and a scattered piece."""
+"""NumPy's times in microseconds: an operation on short vectors, on scalars, an element read, a stack, a scattered piece."""
 
 
 def with_numbers(expressions: Expressions) -> Expressions:
-    """Return a list in which short vectors are numbers, where that takes less time."""
+    """Return a list with short vectors replaced by scalars, where that saves time."""
     specs = expressions.specs
     if not any(e.primitive is GETITEM and _element(e, specs) is not None for e in expressions.equations):
         return expressions
@@ -36,7 +36,7 @@ def with_numbers(expressions: Expressions) -> Expressions:
 
 
 def _element(equation: Equation, specs: Sequence[ArraySpec]) -> int | None:
-    """Return the number of the element that an equation reads from a short vector; `None` if it does something else."""
+    """Return the index of the element that an equation reads from a short vector, or `None` for other equations."""
     if equation.primitive is not GETITEM:  # a loop may have no inputs at all
         return None
     index, source = equation.params.get("index"), equation.inputs[0]
@@ -51,7 +51,14 @@ def _is_short(spec: ArraySpec) -> bool:
 
 
 class _Elements:
-    """The list that is written anew."""
+    """A rewrite of a list.
+
+    Attributes:
+        moved: the sources that replace slots of elements.
+        parts: the sources of the elements of each vector.
+        whole: the chosen vectors that were also written as arrays.
+        chosen: the vectors to replace by scalars.
+    """
 
     def __init__(self, expressions: Expressions) -> None:
         self.expressions = expressions
@@ -66,7 +73,7 @@ class _Elements:
         self.chosen = self._chosen()
 
     def run(self) -> Expressions:
-        """Return it."""
+        """Return the rewritten list."""
         if not self.chosen:
             return self.expressions
         for e in self.expressions.equations:
@@ -75,7 +82,7 @@ class _Elements:
         return self.expressions.replace(equations=tuple(self.equations), outputs=outputs, specs=tuple(self.specs))
 
     def _splits(self, e: Equation) -> bool:
-        """Say whether the result of an equation is a short vector that can be had as numbers."""
+        """Return `True` if the result of an equation is a short vector that scalars can replace."""
         if len(e.outputs) != 1 or not _is_short(self.specs[e.outputs[0]]):
             return False
         out, given = self.specs[e.outputs[0]], [self._spec(s) for s in e.inputs]
@@ -92,7 +99,7 @@ class _Elements:
         return self.specs[source] if type(source) is int else spec_of(source.value)
 
     def _chosen(self) -> set[int]:
-        """Return the vectors that are to be numbers."""
+        """Return the slots of the vectors to replace by scalars."""
         makers = {e.outputs[0]: e for e in self.expressions.equations if self._splits(e)}
         group = {slot: slot for slot in makers}
 
@@ -121,7 +128,7 @@ class _Elements:
         return {slot for slot in makers if saved[root(slot)] > 0}
 
     def _gain(self, e: Equation, makers: dict[int, Equation], read: set[Any]) -> float:
-        """Return the time that one vector saves as numbers."""
+        """Return the time, in microseconds, that scalars in place of one vector save."""
         size = self.specs[e.outputs[0]].shape[0]
         if e.primitive is STACK:
             return _STACK
@@ -131,7 +138,7 @@ class _Elements:
         return _VECTOR - size * (_NUMBER + _READ * len(others))
 
     def _read(self, source: Any) -> Any:
-        """Return a source as it is, made whole if it is a vector of which there are numbers only."""
+        """Return the current source of an input. Stack a chosen vector from its elements first."""
         if type(source) is not int:
             return source
         source = self.moved.get(source, source)
@@ -154,7 +161,7 @@ class _Elements:
         return source in self.chosen or source in self.parts
 
     def _parts(self, source: Any) -> list[Any]:
-        """Return the elements of a vector, which are read if it is none of those that are numbers."""
+        """Return the sources of the elements of a vector. Write reads of the elements if the vector is an array."""
         if type(source) is Constant:
             value = source.value
             return [Constant(value[i]) for i in range(len(value))]
@@ -166,7 +173,7 @@ class _Elements:
         return self.parts[source]
 
     def _split(self, e: Equation) -> list[Any]:
-        """Write an equation for each element of a vector; return where they are."""
+        """Write one equation per element of a vector, and return the sources of the elements."""
         out = self.specs[e.outputs[0]]
         given = [self.moved.get(s, s) if type(s) is int else s for s in e.inputs]
         if e.primitive is STACK:

@@ -1,8 +1,8 @@
-"""Products in the derivative of a Cholesky factor, without the product of two whole matrices where structure makes it cheap.
+"""Cheaper products in the derivative of a Cholesky factor `l`, for cotangents `g` with structure.
 
-The rule takes the lower half of `l^T g`. Where `g` is made of outer products and diagonals, as for `log det` and quadratic
-forms, the product of `l^T` with each of them takes `n^2` operations instead of `2 n^3`: `l^T (u w^T) = (l^T u) w^T`. And of the
-lower triangle of a matrix the lower half of the product is that of the whole matrix, since `l^T` is an upper triangle.
+The rule computes the lower half of `l^T g`. For `log det` and quadratic forms, `g` is a sum of outer products and diagonals.
+The product of `l^T` with each term takes `n^2` operations instead of `2 n^3`: `l^T (u w^T) = (l^T u) w^T`. The rewrite also
+drops `np.tril` from `g`: `l^T` is upper triangular, so `l^T tril(g)` and `l^T g` have the same lower half.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _MATMUL, _TRIL = ENTRIES[np.matmul], ENTRIES[np.tril]
 
 
 class _Term(NamedTuple):
-    """A summand of a matrix.
+    """A term of a sum of matrices.
 
     Attributes:
-        negative: it is subtracted.
-        parts: the slots of two matrices, a narrow and a flat one, whose product it is, or of the diagonal alone.
+        negative: `True` if the term is subtracted.
+        parts: the slots of two factors, one with few columns and one with few rows, or the slot of a diagonal.
     """
 
     negative: bool
@@ -39,7 +39,7 @@ class _Term(NamedTuple):
 
 
 def with_factor_products(expressions: Expressions) -> Expressions:
-    """Return a list in which such products are computed part by part."""
+    """Return a list in which products with a sum of terms are computed term by term."""
     if not any(e.primitive is lower_half for e in expressions.equations):
         return expressions
     makers = {e.outputs[0]: e for e in expressions.equations if len(e.outputs) == 1}
@@ -59,7 +59,7 @@ def with_factor_products(expressions: Expressions) -> Expressions:
 
 
 def _parts(e: Equation, makers: Mapping[Any, Equation], specs: Sequence[ArraySpec]) -> tuple[int, list[_Term]] | None:
-    """Return the transposed factor and the summands, if the lower half of such a product is taken."""
+    """Return `l^T` and the terms of `g` if an equation takes the lower half of `l^T g`, else `None`."""
     product = makers.get(e.inputs[0])
     if product is None or product.primitive is not _MATMUL or len(specs[e.outputs[0]].shape) != 2:
         return None
@@ -75,9 +75,9 @@ def _parts(e: Equation, makers: Mapping[Any, Equation], specs: Sequence[ArraySpe
 def _terms(
     source: Any, makers: Mapping[Any, Equation], specs: Sequence[ArraySpec], n: int, *, negative: bool
 ) -> list[_Term] | None:
-    """Return the summands of a square matrix of `n` rows; `None` if one is neither an outer product nor a diagonal."""
+    """Return the terms of a square matrix of `n` rows, or `None` if a term is neither a low-rank product nor a diagonal."""
     e = makers.get(source)
-    if e is None or specs[source].shape != (n, n):  # another shape is broadcast in the sum
+    if e is None or specs[source].shape != (n, n):  # the sum broadcasts other shapes
         return None
     if e.primitive in (_ADD, _SUBTRACT):
         parts = [
@@ -106,7 +106,7 @@ def _terms(
 
 
 def _product(specs: tuple[ArraySpec, ...], terms: Sequence[_Term]) -> Expressions:
-    """List the lower half of the sum of the products."""
+    """Return a list that computes the lower half of the sum of the products."""
 
     def product(turned: Any, *parts: Any) -> Any:
         rest, total = iter(parts), None

@@ -1,8 +1,8 @@
-"""The table of rewrites: on the left what is looked for, on the right what takes its place.
+"""The table of peephole rewrites. Each row has the pattern on the left and the replacement on the right.
 
-A row says what it may change; one that says nothing changes nothing, bit for bit, also of NaN, infinities and signed zeros.
-What would hold for some numbers only is not among them: `exp(log(x))` is NaN for x < 0, `log(exp(x))` infinite from 710 on, and
-`0 * x` NaN where x is infinite.
+A row without `changes` keeps results bit for bit, including NaN, infinities and signed zeros. The table has no rewrites that
+are valid for some numbers only: `exp(log(x))` is NaN for x < 0, `log(exp(x))` is infinite from 710 on, and `0 * x` is NaN for
+infinite x.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ product, quotient, mended = PRODUCT, QUOTIENT, MENDED
 
 
 def _finite_nonzero(c: Any, **others: Any) -> Any:
-    return c != 0 and (type(c) is int or np.isfinite(c))  # NumPy refuses integers beyond its types
+    return c != 0 and (type(c) is int or np.isfinite(c))  # `np.isfinite` raises for very large Python integers
 
 
 def _moderate(**given: Any) -> bool:
-    """Say whether constants, and what they make of each other, are far from overflow and underflow."""
+    """Return `True` if constants, and their products and quotients, are far from overflow and underflow."""
     return all(1 / _RANGE < abs(c) < _RANGE for name, c in given.items() if name.startswith("c"))
 
 
@@ -59,7 +59,7 @@ SIGNS = (
     Row(lambda x, c: -(x * c), lambda x, c: x * (-c), kinds="f"),
     Row(lambda x, c: (-x) / c, lambda x, c: x / (-c), kinds="f"),
     Row(lambda x, c: -(x / c), lambda x, c: x / (-c), kinds="f"),
-    Row(lambda x, y: (-x) * y, lambda x, y: -(x * y), once=True),  # what reads it may take the minus in
+    Row(lambda x, y: (-x) * y, lambda x, y: -(x * y), once=True),  # readers may absorb the minus
     Row(lambda x, y: product(-x, y), lambda x, y: -product(x, y), changes=_BESIDE, kinds="f", once=True),
     Row(lambda x, y: quotient(-x, y), lambda x, y: -quotient(x, y), changes=_BESIDE, kinds="f", once=True),
     Row(lambda x, y: -(x - y), lambda x, y: y - x, changes=_ZERO),
@@ -191,7 +191,7 @@ SUMS = (
     ),
     Row(
         lambda x: np.sum(x),
-        lambda x, out: np.reshape(x, out.shape) if out.shape or not x.ndim else x[(0,) * x.ndim],  # a number, as the sum is
+        lambda x, out: np.reshape(x, out.shape) if out.shape or not x.ndim else x[(0,) * x.ndim],  # a scalar, like the sum
         changes=_ZERO,
         where=lambda x, out: x.size == out.size,
         kinds="f",
@@ -207,7 +207,7 @@ def _composed(x: Any, params: Any) -> Any:
 
 
 def _subscripts(term: str, axes: Sequence[int]) -> str:
-    """Return the letters of an array, given those of its transposition."""
+    """Return the einsum letters of an array, given the letters of its transpose."""
     return "".join(term[axes.index(i)] for i in range(len(axes)))
 
 
@@ -233,7 +233,7 @@ def _terms_of(subscripts: str) -> tuple[list[str], str]:
 
 
 def _of_one_step(x: ArraySpec, y: ArraySpec, out: ArraySpec) -> bool:
-    """Say whether a product of matrices sums over one product each, in so many places that elementwise work is quicker."""
+    """Return `True` for a matrix product with inner length 1 that is large enough for `*` to be faster."""
     return x.ndim > 1 and y.ndim > 1 and x.shape[-1] == 1 and out.size >= 1000
 
 
@@ -352,10 +352,10 @@ TABLE = (*SIGNS, *NEUTRAL, *GUARDS, *POWERS, *SCALES, *SUMS, *CONTRACTIONS, *ARR
 
 @functools.cache
 def index(exact: bool, fused: bool) -> Index:
-    """Return the rows to use, to be looked up.
+    """Return the index of the rows to use.
 
     Args:
-        exact: only those that change nothing.
-        fused: only those that help where several operations are computed in one pass.
+        exact: use only rows that keep results bit for bit.
+        fused: use only rows that help a backend that fuses operations.
     """
     return Index([row for row in TABLE if not (exact and row.changes) and (row.fused or not fused)])

@@ -27,7 +27,7 @@ def simplified(expressions: Expressions, exact: bool = False, fused: bool = Fals
         return simplified(inner, exact, fused)
 
     own = rolled(expressions)
-    if any(e.primitive.lists for e in own.equations):  # the loop passes need equal inputs in one slot
+    if any(e.primitive.lists for e in own.equations):  # merge equal inputs of loops first, so that the loop passes see them
         own = extract(Rewriter(own, index(exact, fused), exact).run())
         own = with_shorter_loops(own, simplify, exact, fused)
     if not exact:

@@ -1,4 +1,4 @@
-"""`to_source`: a function, or its derivative, as a module of plain NumPy code to read, commit and ship."""
+"""`to_source`: write a function, or its derivative, as a module of plain NumPy code."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from functad.trees.structure import MAPPINGS, Structure, _steps
 
 
 def to_source(f: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
-    """Return the source of a module that computes `f` for arguments like these, and needs NumPy alone.
+    """Return the source of a NumPy-only module that computes `f` for such arguments.
 
-    The function in it takes what `f` takes, in containers of the same form, and returns what `f` returns, for arrays of the
-    shapes and dtypes of the arguments given here. Variables that `f` reads are constants in it. Its parameters are those of
-    `f` that are given here, in the order of `f`. Each of `*args` and `**kwargs` is a parameter of its own. A parameter after
-    one that is left out takes keyword arguments only.
+    The generated function takes and returns the same pytrees as `f`. It is valid for the shapes and dtypes of the arguments
+    given here. Variables that `f` reads are constants in the source. The parameters are the parameters of `f` that are given
+    here, in the order of `f`. Each element of `*args` and `**kwargs` is a separate parameter. Parameters after one that is left
+    out are keyword-only.
 
     Args:
         f: a function of NumPy code, such as `functad.grad(loss)`.
@@ -41,12 +41,12 @@ def to_source(f: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
         kwargs: the same, by name.
 
     Returns:
-        The text of the module. The function in it has the name of `f`, `function` if that is none. An underscore follows a name
-        that the module needs for something else, such as `np` or `sum`.
+        The text of the module. The generated function has the name of `f`, or `function` if that is not an identifier. A name
+        that the module needs itself, such as `np` or `sum`, gets an underscore.
 
     Raises:
-        UnsupportedError: something that `f` computes has no text of its own, or a container is none of those above.
-        AbstractValueError: `f` asked for a value.
+        UnsupportedError: an operation of `f` cannot be written as NumPy code, or a container is not of the types above.
+        AbstractValueError: `f` needs the value of a Tensor.
 
     Example:
         >>> import numpy as np, functad
@@ -83,7 +83,7 @@ def to_source(f: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
 
 
 def _with_copies(expressions: Expressions, before: Sequence[Any]) -> Expressions:
-    """Return a list whose results are different arrays, and no inputs, where they were before it was simplified."""
+    """Return a list with copies of results that are inputs or equal results only since simplification."""
     equations, outputs, specs = list(expressions.equations), list(expressions.outputs), list(expressions.specs)
     known: dict[int, Any] = {i: i for i in range(len(expressions.inputs))}
     for i, (source, first) in enumerate(zip(outputs, before, strict=True)):
@@ -96,7 +96,7 @@ def _with_copies(expressions: Expressions, before: Sequence[Any]) -> Expressions
 
 
 def _form(f: Callable[..., Any], traced: Expressions) -> Form:
-    """Return the parameters of the function, the expressions of the leaves of the arguments, and the text of the result.
+    """Return the form of the function: its parameters, the expressions of the input leaves, and the text of the result.
 
     Raises:
         NoTextError: a container or a key has no text.
@@ -114,7 +114,7 @@ def _form(f: Callable[..., Any], traced: Expressions) -> Form:
 
 
 def _parameters(f: Callable[..., Any], count: int, keys: Sequence[str]) -> tuple[str, list[str], list[str]]:
-    """Return the text of the parameters, their names, and the expressions that read the arguments.
+    """Return the text of the parameters, their names, and the expressions of the arguments.
 
     Args:
         f: the function.
@@ -143,15 +143,15 @@ def _parameters(f: Callable[..., Any], count: int, keys: Sequence[str]) -> tuple
 
 
 def _unused(name: str, taken: Collection[str]) -> str:
-    """Return a name, followed by a number if another thing has the name."""
+    """Return a name that is not in `taken`, with a number appended if necessary."""
     return next(text for i in itertools.count() if (text := f"{name}_{i}" if i else name) not in taken)
 
 
 def _leaves(structure: Structure, root: str) -> list[str]:
-    """Return for each leaf the expression that reads the leaf.
+    """Return the expression of each leaf.
 
     Raises:
-        NoTextError: a key has no text, or finds nothing.
+        NoTextError: a key has no text, or does not find its item, as NaN.
     """
     if structure.kind is None:
         return [root]
@@ -165,10 +165,10 @@ def _leaves(structure: Structure, root: str) -> list[str]:
 
 
 def _braced(key: Any) -> str:
-    """Return the text of a key, as a part of a format.
+    """Return the text of a key for use in a format string.
 
     Raises:
-        NoTextError: there is none.
+        NoTextError: the key has no text.
     """
     return Definitions().literal(key).replace("{", "{{").replace("}", "}}")
 

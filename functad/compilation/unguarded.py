@@ -1,9 +1,8 @@
-"""A list without the guards of its derivatives, for programs that look for a NaN in their results instead.
+"""Lists without the guards of derivatives, for programs that check their results for NaN instead.
 
-Where an exact zero wins over infinity (`functad.primitives.safe`), each product of a derivative is looked through for a NaN,
-which would be replaced. But a NaN that arises in one of these products reaches the results, if all that reads it on the way is
-sums, products and functions that make NaN of NaN. So plain products are computed, which takes a third less time, and only if
-there is a NaN in a result in the end, the guarded list is computed after all.
+A guarded product (`functad.primitives.safe`), in which an exact zero wins over infinity, checks its result for NaN and replaces
+it. A NaN of a plain product reaches the results if all its readers are sums, products and functions that return NaN for NaN.
+So the program computes plain products, which takes a third less time. It runs the guarded list only if a result has a NaN.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ class Unguarded(NamedTuple):
 
     Attributes:
         expressions: the list.
-        checked: positions of the results in which a NaN says that the guarded list is to be computed.
-        finite: an infinity says so, too.
+        checked: positions of the results that are checked: if one has a NaN, the program runs the guarded list.
+        finite: `True` if an infinity in a checked result has the same effect.
     """
 
     expressions: Expressions
@@ -41,12 +40,12 @@ class Unguarded(NamedTuple):
 
 
 def unguarded(expressions: Expressions) -> Unguarded | None:
-    """Return a list without those guards whose work can be seen in the results; `None` if there are none."""
+    """Return a list without the guards that a check of the results can replace, or `None` if there are no such guards."""
     own, taken = _without_guards(expressions, [False] * len(expressions.outputs))
     if not taken:
         return None
     combined, changed = with_coefficients(own)
-    shorter = with_shorter_loops(extract(combined), extract) if changed else own  # which leaves signs where they are
+    shorter = with_shorter_loops(extract(combined), extract) if changed else own  # `extract` moves no signs
     if has_factors(shorter):
         shorter, changed = own, []
     reached = {*taken, *changed}
@@ -62,11 +61,11 @@ def _simplified(expressions: Expressions) -> Expressions:
 
 
 def _without_guards(expressions: Expressions, hidden: Sequence[bool]) -> tuple[Expressions, list[int]]:
-    """Return a list without guards, and the slots of what may be NaN for want of one.
+    """Return a list without guards, and the slots that may be NaN because a guard is missing.
 
     Args:
         expressions: the list.
-        hidden: for each output whether a NaN in it might not be seen.
+        hidden: for each output, `True` if a NaN in the output may stay undetected.
     """
     lost = _lost(expressions, hidden)
     specs, moved, taken = list(expressions.specs), dict[int, Any](), list[int]()
@@ -91,7 +90,7 @@ def _without_guards(expressions: Expressions, hidden: Sequence[bool]) -> tuple[E
 
 
 def _has_mask(e: Equation, specs: Sequence[ArraySpec]) -> bool:
-    """Say whether the second argument is true or false, if it is one that lets the first through."""
+    """Return `False` for `KEPT` and `DROPPED` with a second argument that is not boolean, else `True`."""
     return e.primitive not in (KEPT, DROPPED) or _spec(e.inputs[1], specs).dtype.kind == "b"
 
 
@@ -101,7 +100,7 @@ def _spec(source: Any, specs: Sequence[ArraySpec]) -> ArraySpec:
 
 @functools.lru_cache(maxsize=4096)
 def _plain(primitive: Any, specs: Sequence[ArraySpec]) -> Expressions:
-    """List what a guarded function computes where no NaN arises."""
+    """Return the list of the plain version of a guarded primitive."""
     return trace("jit", primitive.plain, specs)
 
 
@@ -131,7 +130,7 @@ def hides_nan(expressions: Expressions, slots: Sequence[int]) -> bool:
 
 
 def _lost(expressions: Expressions, hidden: Sequence[bool], first: int = 0) -> list[bool]:
-    """Return for each slot, from the first one on, whether a NaN in it might not reach a result in which it is seen."""
+    """Return for each slot `True` if a NaN in it may not reach a checked result. Slots before `first` may be wrong."""
     lost = [False] * len(expressions.specs)
 
     def lose(source: Any) -> None:
@@ -157,9 +156,9 @@ def _lost(expressions: Expressions, hidden: Sequence[bool], first: int = 0) -> l
 
 
 def _hidden_in(scan: Equation, lost: Sequence[bool]) -> list[bool]:
-    """Return for each output of the body of a scan whether a NaN in it might not be seen."""
+    """Return for each output of the body of a scan `True` if a NaN in it may stay undetected."""
     hidden = [lost[s] for s in scan.outputs]
-    for _ in range(scan.params["carries"] + 1):  # what a step hides of what it is given, it hides of what the last one gave
+    for _ in range(scan.params["carries"] + 1):  # a carry hidden by a step is hidden in the step before too
         inside = _lost(scan.params["body"], hidden)
         found = [a or (i < scan.params["carries"] and inside[i]) for i, a in enumerate(hidden)]
         if found == hidden:
