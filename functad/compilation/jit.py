@@ -145,7 +145,7 @@ class Compiler(Programs):
         return entry([leaf for leaf, kind in zip(leaves, key[1], strict=True) if kind is not STATIC])
 
     def _itself(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run the function without compiling it. Result arrays are writable, without elements that share memory."""
+        """Run the function without compiling it. Result arrays are writable, and no two elements share memory."""
         args, kwargs = self._of_numpy(args, kwargs)
         leaves, structure = flatten(self.f(*args, **kwargs))
         leaves = [
@@ -227,7 +227,8 @@ class Compiler(Programs):
         """Refuse an array that compiled code cannot read, or would treat differently than NumPy functions.
 
         Raises:
-            InputError: `value` is a masked array, a matrix, an array with units or labels, or a JAX array outside `"xla"`.
+            InputError: `value` is a masked array, a matrix, an array with units or labels, or a JAX array for another
+                backend than `"xla"`.
         """
         if type(value) in PLAIN or isinstance(value, Recorded) or (self.backend.plain is not None and is_of_jax(type(value))):
             return
@@ -370,7 +371,7 @@ class Jitted(Transformed):
         self.compiler.clear()
 
     def explain_recompile(self) -> str:
-        """Return a message that names the argument, and its change, that caused the last compilation."""
+        """Return a message that names the argument that caused the last compilation, and its change."""
         return self.compiler.explain()
 
 
@@ -389,10 +390,10 @@ def jit(
 ) -> CompiledFunction[P, R]:
     """Return a compiled version of `f`, with the same results.
 
-    `jit` traces `f` without values, once for each structure, dtypes and shapes of the arguments. So `f` cannot branch on
-    values: use `np.where`, `functad.cond` or loops such as `functad.scan`. Variables that `f` reads are inputs of the program.
-    Each call assigns the Variables that `f` assigns. Values that depend on no Tensor are computed while tracing and are the
-    same in all calls. Random numbers are such values: they give a `FrozenRandomWarning`.
+    `jit` traces `f` without values, once per structure, dtypes and shapes of the arguments. So `f` cannot branch on values: use
+    `np.where`, `functad.cond` or loops such as `functad.scan`. Variables that `f` reads are inputs of the program. Each call
+    assigns the Variables that `f` assigns. Values that depend on no Tensor are computed while tracing and are the same in all
+    calls. Random numbers are such values: they give a `FrozenRandomWarning`.
 
     Dask arrays, as arguments or captured, give lazy results. One task per chunk runs a compiled list with the forward and
     the backward pass, and a tree of tasks adds the results of the chunks. Other operations across chunks, such as a sort, run
@@ -401,7 +402,7 @@ def jit(
     The backend `"xla"` replays the list through `jax.numpy` under `jax.jit`:
 
     - Arguments may be NumPy or JAX arrays, on any device and with any sharding.
-    - Results are JAX arrays and stay on their device. If `jax_enable_x64` is off, JAX computes with their float64 values in
+    - Results are JAX arrays and stay on their device. If `jax_enable_x64` is off, JAX arithmetic on float64 results uses
       float32.
     - NumPy computes the operations that XLA does not have, on the host; `functad.coverage()` lists them.
     - Results for Tensors and new values of Variables are NumPy arrays: `jit(grad(f))` stays on a device, `grad(jit(f))`

@@ -181,9 +181,9 @@ class CompiledList:
         return self.expressions if self.forms.same_as(Forms(self.expressions)) else self.forms.expressions
 
     def direct(self, structure: Structure, name: str = "function") -> Callable[..., Any] | None:
-        """Return a function from plain arrays and numbers to the result as a pytree, or `None` if not compiled.
+        """Return a function from plain arrays and numbers to the result as a pytree, or `None`.
 
-        Also `None` if the inputs decide which results of shape `()` are arrays.
+        `None` before the list is compiled, or if the inputs decide which results of shape `()` are arrays.
 
         Args:
             structure: the structure of the result.
@@ -382,7 +382,7 @@ class CompiledList:
 
     def _batch(self, size: int, values: Sequence[Any], batched: Sequence[bool]) -> tuple[Any, ...]:
         """Return the results for all examples of a batch."""
-        from functad.transforms.vmap import vmap  # noqa: PLC0415 - few programs batch what they compile
+        from functad.transforms.vmap import vmap  # noqa: PLC0415 - few programs batch compiled functions
 
         axes = tuple([0 if flag else None for flag in batched])
         specs = [

@@ -132,7 +132,7 @@ class CompiledFunction(Protocol[P, R_co]):
         """Drop all compiled programs of the function, and reset the counts of `cache_info` to zero."""
 
     def explain_recompile(self) -> str:
-        """Return a message that names the argument, and its change, that caused the last compilation."""
+        """Return a message that names the argument that caused the last compilation, and its change."""
 
     @overload
     def __get__(self, instance: None, owner: Any = None) -> CompiledFunction[P, R_co]: ...
