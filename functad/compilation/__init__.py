@@ -1,1 +1,1 @@
-"""`functad.jit`: functions as expression lists that a backend compiles."""
+"""`functad.jit`: trace functions into expression lists, simplify the lists, and compile them."""

@@ -1,8 +1,8 @@
 """The cache of compiled programs of a function.
 
 The keys are the kinds of the arguments. If there are more than `max_entries` programs, the least recently used program is
-dropped. The time of use is the number of hits. The fastest path of a call only counts hits, so the program of that path is
-never the least recently used.
+dropped. The time of use is the number of hits. The fastest path of a call only counts hits, so the program of that path counts
+as the most recently used.
 
 Static arguments that are compared by identity are held weakly. Their programs are dropped when they are freed.
 """

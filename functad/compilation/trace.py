@@ -238,7 +238,8 @@ def _is_lazy(leaf: Any) -> bool:
 def dead_checks(expressions: Expressions, outputs: Sequence[int | Constant]) -> list[int]:
     """Return one result of each equation that may raise an error and that no output needs.
 
-    Eager execution computes these equations and raises. Equations that raise for the same values are returned once.
+    Eager execution computes these equations and raises. An equation is left out if another equation that is needed or returned
+    raises for the same values.
     """
     raising = [e for e in expressions.equations if e.primitive.raises is not None or e.primitive.lists]
     if not raising:
