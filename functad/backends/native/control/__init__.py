@@ -1,1 +1,1 @@
-"""Loops and branches as native code."""
+"""Lowering of loops and branches to native code."""

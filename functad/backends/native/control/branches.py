@@ -1,4 +1,4 @@
-"""Branches: `cond` and `switch`, of which one list runs, whose results lie where those of the others would."""
+"""Lowering of `cond` and `switch`: one branch runs, and every branch writes its results to the same memory."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _branches(equation: Equation, given: Sequence[ArraySpec], results: Sequence[
 
 
 def _is_taken(code: Code, index: Value, number: int, count: int) -> Value:
-    """Say whether an index chooses a branch; one below zero or past the end chooses the first or the last."""
+    """Return the condition that `index` selects branch `number`; an index out of range is clipped."""
     if count == 1:
         return code.constant(1, "i1")
     if index.kind == "i1":

@@ -1,8 +1,8 @@
-"""Long loops let Python look at signals now and then, so that Ctrl-C and alarms end them.
+"""Signal checks in long native loops, so that Ctrl-C and alarms end them.
 
-Native code runs without the GIL. It takes it about every 50 ms, and asks Python to run the handlers of signals that have come.
-What a handler raises is noted beside what says that NumPy must compute the list, and raised when native code has returned.
-Loops that surely take less than some tenths of a second do not look.
+Native code runs without the GIL. About every 50 ms, a long loop acquires the GIL and lets Python run pending signal handlers.
+An exception of a handler is stored in the note of the call, and raised when native code has returned. Loops that certainly take
+less than some tenths of a second do not check.
 """
 
 from __future__ import annotations
@@ -22,24 +22,25 @@ from functad.expressions.expressions import Expressions
 from functad.places import here
 
 PREFIX = "functad.python."
-"""What the names of Python's functions begin with in native code."""
+"""Prefix of the names of Python's C functions in native code."""
 
 NAMES = ("PyGILState_Ensure", "PyGILState_Release", "PyErr_CheckSignals", "PyErr_Fetch")
 
 ROOM = 32
-"""Bytes of a note: NumPy must compute, a handler raised, memory is lacking, and from the eighth byte on the exception.
+"""Size of a note in bytes.
 
-The exception is three addresses. A note of lacking memory also sets the first byte, which ends the loops around.
+Byte 0 is set if NumPy must compute the list, byte 1 if a handler raised, byte 2 if memory ran out. The three addresses of the
+exception start at byte 8. If memory runs out, byte 0 is set too, which ends the enclosing loops.
 """
 
 PERIOD = 2.0e7
-"""Additions between two looks."""
+"""Additions between two signal checks."""
 
 SHORT = 8 * PERIOD
-"""Loops that take no longer than so many additions do not look."""
+"""Loops with a cost of at most this many additions do not check for signals."""
 
 UNKNOWN = PERIOD / 16
-"""How many additions a loop is taken for of which it is not known how many steps it has."""
+"""Assumed cost, in additions, of a loop with an unknown number of steps."""
 
 LOOK = f"""declare i32 @{PREFIX}PyGILState_Ensure() nounwind memory(inaccessiblemem: readwrite)
 declare void @{PREFIX}PyGILState_Release(i32) nounwind memory(inaccessiblemem: readwrite)
@@ -69,24 +70,24 @@ go:
 yes:
   ret i1 true
 }}"""
-"""A function of native code that says whether a loop is to end."""
+"""LLVM function that checks for signals and returns 1 if the loop must end."""
 
 
 def python_functions(names: Collection[str]) -> dict[str, int]:
-    """Return the addresses of those functions of Python's that are among some names of native code."""
+    """Return the addresses of Python's C functions that are among `names`, by their names in native code."""
     own = [name for name in NAMES if PREFIX + name in names]
     return {PREFIX + name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in own}
 
 
 def note_lack_of_memory(code: Code) -> None:
-    """Write a note that the system has no memory left."""
+    """Write code that stores in the note that the system is out of memory."""
     code.refuse(code.constant(1, "i1"))
     note = code.note(looks=True)
     code.do(f"store i8 1, ptr {code.fresh(f'getelementptr i8, ptr {note.name}, i64 2', 'ptr').name}")
 
 
 def raise_lack_of_memory() -> NoReturn:
-    """Raise the error for a note of lacking memory.
+    """Raise the error of a native `while_loop` derivative that ran out of memory.
 
     Raises:
         MemoryError: always.
@@ -98,17 +99,17 @@ def raise_lack_of_memory() -> NoReturn:
 
 
 def raise_noted(note: np.ndarray[Any, Any]) -> None:
-    """Raise what the handler of a signal raised while native code ran.
+    """Raise the exception that a signal handler raised while native code ran.
 
     Raises:
-        BaseException: that.
+        BaseException: the exception of the handler.
     """
     restore = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(("PyErr_Restore", ctypes.pythonapi))
     restore(*note[8:ROOM].view(np.uintp).tolist())
 
 
 def looked(writer: Any) -> Value:
-    """Write a look at signals, and return whether the loop is to end."""
+    """Write a signal check and return its flag: true if the loop must end."""
     code: Code = writer.code
     code.declarations[LOOK] = None
     writer.module.imported.update(PREFIX + name for name in NAMES)
@@ -116,11 +117,11 @@ def looked(writer: Any) -> Value:
 
 
 class Watch:
-    """Looks at signals after every so many steps of a loop.
+    """Checks for signals after a fixed number of steps of a loop.
 
     Args:
-        writer: of the function with the loop.
-        cost: of a step, in additions.
+        writer: the writer of the function with the loop.
+        cost: the cost of a step, in additions.
     """
 
     def __init__(self, writer: Any, cost: float) -> None:
@@ -131,9 +132,9 @@ class Watch:
         code.store(self.limit, 0, code.constant(self.every, "i64"))
 
     def step(self, done: str) -> None:
-        """Write, at the end of a step, where a loop that is to end goes.
+        """Write the signal check at the end of a step; a loop that must end jumps to the label `done`.
 
-        The limit is the same for all steps up to a look, so that LLVM makes a loop of them in which nothing is called.
+        The limit is constant between two checks, so LLVM compiles the steps between them as a loop without calls.
         """
         code: Code = self.writer.code
         count, limit = code.load(self.count, 0, "i64") + 1, code.load(self.limit, 0, "i64")
@@ -147,7 +148,7 @@ class Watch:
 
 
 def cost_of(*lists: Expressions) -> float:
-    """Return about how many additions it takes as long as to run lists."""
+    """Return the approximate cost of running expression lists, in additions."""
     total = 1.0
     for equation in [e for each in lists for e in each.equations]:
         params: Any = equation.params
@@ -161,11 +162,11 @@ def cost_of(*lists: Expressions) -> float:
 
 
 def _size(expressions: Expressions) -> int:
-    """Return how many elements equations compute, or read if these are more."""
+    """Return the sum, over the equations, of the size of the largest input or output."""
     sizes = [spec.size for spec in expressions.specs]
     return sum(max([sizes[s] for s in (*e.inputs, *e.outputs) if type(s) is int], default=1) for e in expressions.equations)
 
 
 def chunk_of(length: int, cost: float) -> int | None:
-    """Return after how many of its steps a loop looks at signals; `None` if it takes too little time."""
+    """Return the number of steps between two signal checks of a loop; `None` if the loop is too short to check."""
     return None if length * cost <= SHORT else max(int(PERIOD / cost), 1)

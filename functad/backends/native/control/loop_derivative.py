@@ -1,7 +1,7 @@
-"""The backward pass of `while_loop`: a loop that keeps what its steps need, on a stack that grows, and one that reads it again.
+"""The backward pass of `while_loop`: a forward loop pushes residuals on a growing stack, and a backward loop pops them.
 
-The number of steps is not known before, so the stack is the only memory that native code asks the system for. If there is none
-left, the call raises `MemoryError`: to repeat the loop in Python would take long and need no less memory.
+The number of steps is unknown in advance, so native code allocates the stack from the system. It allocates no other memory. If
+memory runs out, the call raises `MemoryError`: repeating the loop in Python would be slow and need as much memory.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from functad.expressions.spec import ArraySpec
 from functad.primitives.entry import Primitive
 
 FIRST = 64
-"""So many steps have a place on a stack at first."""
+"""Initial capacity of a stack, in steps."""
 
 ALIGNMENT = 64
-"""Bytes of the largest vectors."""
+"""Size of the largest SIMD vectors, in bytes."""
 
 
 def native_backward(equation: Equation) -> Equation | None:
-    """Return the backward pass of a loop as an equation of which the lists are known; `None` if it cannot be native code.
+    """Return the backward pass of a loop as an equation with expression lists; `None` if native code cannot compute it.
 
     Args:
-        equation: what `while_loop` records, for which there are no lists before values are known.
+        equation: the backward pass that `while_loop` records. It has no lists, because they depend on values.
     """
     params: Any = equation.params
     found = loop_derivative(params["body"], params["carries"], params["by"])
@@ -61,11 +61,11 @@ WHILE_BACKWARD = Primitive(
 
 
 class Stack:
-    """Memory for what the steps keep, one record for each.
+    """A stack in memory, with one record of residuals per step.
 
     Args:
-        code: the function.
-        specs: of what a step keeps.
+        code: the function that is written.
+        specs: the specs of the residuals of a step.
     """
 
     def __init__(self, code: Code, specs: Sequence[ArraySpec]) -> None:
@@ -84,7 +84,7 @@ class Stack:
         code.declarations |= dict.fromkeys(("declare ptr @realloc(ptr, i64)", "declare void @free(ptr)"))
 
     def push(self, failed: str) -> list[Memory]:
-        """Return memory for what the next step keeps; without any left, go on at a label."""
+        """Return memory for the residuals of the next step; jump to the label `failed` if memory runs out."""
         code = self.code
         count, room = code.load(self.count, 0, "i64"), code.load(self.room, 0, "i64")
         with code.when(count.equals(room)):
@@ -100,7 +100,7 @@ class Stack:
         return self._record(count)
 
     def pop(self) -> list[Memory]:
-        """Return the record of the last step that has not been asked for."""
+        """Remove the last record and return it."""
         last = self.code.load(self.count, 0, "i64") - 1
         self.code.store(self.count, 0, last)
         return self._record(last)
@@ -116,11 +116,11 @@ class Stack:
         return found
 
     def is_empty(self) -> Value:
-        """Say whether no step is left."""
+        """Return the condition that the stack has no records."""
         return self.code.load(self.count, 0, "i64").equals(0)
 
     def free(self) -> None:
-        """Give the memory back."""
+        """Free the memory."""
         self.code.do(f"call void @free(ptr {self.code.load(self.base, 0, 'ptr').name})")
 
 
@@ -139,7 +139,7 @@ def _backward(equation: Equation, given: Sequence[ArraySpec], results: Sequence[
 
 
 class _Pass:
-    """Writes both loops."""
+    """Writes the forward loop and the backward loop."""
 
     def __init__(self, writer: Writer, params: Any, operands: Sequence[Array], outs: Sequence[Memory]) -> None:
         self.writer, self.code, self.outs = writer, writer.code, outs
@@ -150,7 +150,7 @@ class _Pass:
         self.outer = [held(self.code, array) for array in outer]
 
     def write(self) -> None:
-        """Write them."""
+        """Write both loops."""
         code = self.code
         failed, done = code.new_label("failed"), code.new_label("done")
         stack = Stack(code, self.body.results[self.count :])
@@ -169,7 +169,7 @@ class _Pass:
         return carries_of(self.writer, expressions, first, memory, None)
 
     def _go(self, stack: Stack, failed: str) -> None:
-        """Write the loop that keeps what its steps need."""
+        """Write the forward loop, which pushes the residuals of each step."""
         code, writer = self.code, self.writer
         carries = self._carries(self.body, self.first, {})
         watch = Watch(writer, cost_of(self.test, self.body))
@@ -190,7 +190,7 @@ class _Pass:
         code.start(done)
 
     def _return(self, stack: Stack) -> None:
-        """Write the loop that brings the cotangents back."""
+        """Write the backward loop, which computes the cotangents."""
         code, writer = self.code, self.writer
         sums = [_filled(spec.shape, KINDS[spec.dtype], 0) for spec in self.backward.results[self.leaves :]]
         outs = dict(zip(self.order, self.outs, strict=True))
@@ -213,5 +213,5 @@ class _Pass:
 
 
 def _filled(shape: tuple[int, ...], kind: str, number: float) -> Array:
-    """Return an array whose elements are all the same."""
+    """Return an array with all elements equal to `number`."""
     return Formula(shape, kind, lambda code, index: code.constant(number, kind))

@@ -1,7 +1,7 @@
-"""Loops: `scan` and `while_loop` as loops of native code, with the lists of their steps written in place.
+"""Lowering of `scan` and `while_loop` to native loops, with the expression lists of the steps inlined.
 
-A carry of a few elements lives in registers. A larger one is read from one place in memory and written to another, which change
-places after each step.
+A carry of a few elements is kept in registers. A larger carry has several buffers: each step reads one and writes another, and
+their roles change after the step.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from functad.expressions.spec import ArraySpec
 
 
 def held(code: Code, array: Array) -> Array:
-    """Return an array of a few elements as values; a larger one as it is."""
+    """Return an array of a few elements as values, and a larger array unchanged."""
     if isinstance(array, Held) or math.prod(array.shape) > TINY:
         return array
     return Held(array.shape, array.kind, array.elements(code))
 
 
 def written(writer: Writer, array: Array, target: Memory) -> None:
-    """See to it that an array is in some memory, unless it has been made there."""
+    """Copy an array into `target`, unless it was computed there."""
     if array is not target:
         writer.copy(array, target)
 
 
 def row_of(code: Code, array: Array, index: Index) -> Array:
-    """Return a row of an array."""
+    """Return row `index` of an array."""
     if isinstance(array, Memory):
         place = code.linear([index], array.strides[:1], array.offset)
         return held(code, Memory(array.shape[1:], array.kind, array.pointer, array.strides[1:], place))
@@ -52,11 +52,11 @@ def _own(code: Code, index: Index) -> Index:
 
 
 class Registers:
-    """A carry of a few elements. LLVM makes registers of its places.
+    """A carry of a few elements, in stack memory that LLVM promotes to registers.
 
     Args:
-        writer: of the function with the loop.
-        first: what it is before the first step.
+        writer: the writer of the function with the loop.
+        first: the carry before the first step.
     """
 
     target: Memory | None = None
@@ -68,29 +68,29 @@ class Registers:
         self.move(first)
 
     def now(self) -> Array:
-        """Return the carry that the step begins with."""
+        """Return the carry at the start of a step."""
         code = self.writer.code
         return Held(self.shape, self.kind, [code.load(place, 0, self.kind) for place in self.places])
 
     def move(self, after: Array) -> None:
-        """Go on with what the step gave."""
+        """Set the carry to the result `after` of a step."""
         code = self.writer.code
         for place, value in zip(self.places, after.elements(code), strict=True):
             code.store(place, 0, code.cast(value, self.kind))
 
     def finish(self, out: Memory) -> None:
-        """Write the carry after the last step."""
+        """Write the final carry to `out`."""
         self.writer.copy(self.now(), out)
 
 
 class Buffers:
-    """A larger carry, in memory that changes from step to step.
+    """A larger carry, in buffers that change roles after each step.
 
     Args:
-        writer: of the function with the loop.
-        first: what it is before the first step; it is read only.
-        out: memory for what it is after the last.
-        length: the number of steps; `None` if it is known at run time only. The last step of a known number writes into `out`.
+        writer: the writer of the function with the loop.
+        first: the carry before the first step. It is not overwritten.
+        out: memory for the final carry.
+        length: the number of steps; `None` if it is known only at run time. If it is known, the last step writes to `out`.
     """
 
     def __init__(self, writer: Writer, first: Memory, out: Memory, length: int | None) -> None:
@@ -99,26 +99,26 @@ class Buffers:
         self.shape, self.kind = first.shape, first.kind
         other = writer.buffer(first.shape, first.kind)
         turns = (out, other) if length is None or length % 2 else (other, out)
-        self.places = [code.allocate("ptr", 1) for _ in range(3)]  # what is read, what is written, what will be written next
+        self.places = [code.allocate("ptr", 1) for _ in range(3)]  # read, written, written in the next step
         for place, memory in zip(self.places, (first, *turns), strict=True):
             code.store(place, 0, code.place(code.own(memory.pointer), memory.offset, memory.kind))
         self.pointers: list[Value] = []
 
     def now(self) -> Array:
-        """Return the carry that the step begins with."""
+        """Return the carry at the start of a step."""
         self.pointers = [self.writer.code.load(place, 0, "ptr") for place in self.places]
         self.target = Memory(self.shape, self.kind, self.pointers[1])
         return Memory(self.shape, self.kind, self.pointers[0])
 
     def move(self, after: Array) -> None:
-        """Go on with what the step gave."""
+        """Set the carry to the result `after` of a step."""
         written(self.writer, after, self.target)
         _, done, spare = self.pointers
         for place, pointer in zip(self.places, (done, spare, done), strict=True):
             self.writer.code.store(place, 0, pointer)
 
     def finish(self, out: Memory) -> None:
-        """Write the carry after the last step; a loop without steps leaves the first carry."""
+        """Write the final carry to `out`, unless it is already there; without steps it is the first carry."""
         if not self.length:
             code = self.writer.code
             last, own = code.load(self.places[0], 0, "ptr"), code.place(code.own(out.pointer), out.offset, out.kind)
@@ -127,7 +127,7 @@ class Buffers:
 
 
 class Kept:
-    """A carry that no step changes."""
+    """A carry that every step returns unchanged."""
 
     target: Memory | None = None
 
@@ -135,14 +135,14 @@ class Kept:
         self.writer, self.first = writer, first
 
     def now(self) -> Array:
-        """Return the carry that the step begins with."""
+        """Return the carry at the start of a step."""
         return self.first
 
     def move(self, after: Array) -> None:
-        """Go on with what the step gave."""
+        """Set the carry to the result `after` of a step."""
 
     def finish(self, out: Memory) -> None:
-        """Write the carry after the last step."""
+        """Write the final carry to `out`."""
         self.writer.copy(self.first, out)
 
 
@@ -152,7 +152,7 @@ Carry = Registers | Buffers | Kept
 def carries_of(
     writer: Writer, body: Expressions, first: Sequence[Array], outs: Sequence[Memory], length: int | None
 ) -> list[Carry]:
-    """Return the carries of a loop: what each is before it, and where it goes after it."""
+    """Return the carries of a loop, from their first values and the memory for their final values."""
     found: list[Carry] = []
     for number, (array, out) in enumerate(zip(first, outs, strict=True)):
         if body.outputs[number] == number:
@@ -165,7 +165,7 @@ def carries_of(
 
 
 def _in_memory(writer: Writer, array: Array) -> Memory:
-    """Return an array in memory; constants whose elements are equal are not."""
+    """Return an array in memory; copy it if it is computed, such as a constant with equal elements."""
     if isinstance(array, Memory):
         return array
     memory = writer.buffer(array.shape, array.kind)
@@ -218,7 +218,7 @@ def _write_scan(writer: Writer, params: Any, operands: Sequence[Array], outs: Se
 
 @contextmanager
 def _steps(writer: Writer, length: int, cost: float) -> Iterator[Value]:
-    """Write a loop of so many steps, of which each takes as long as so many additions."""
+    """Write a loop of `length` steps and yield its index; `cost`, in additions per step, decides on signal checks."""
     code, chunk = writer.code, chunk_of(length, cost)
     if chunk is None:
         with code.loop(0, length) as i:
@@ -231,14 +231,17 @@ def _steps(writer: Writer, length: int, cost: float) -> Iterator[Value]:
 
 
 def go_on(writer: Writer, carries: Sequence[Carry], found: Sequence[Array]) -> None:
-    """Make what a step gave the carries of the next one."""
-    after = [held(writer.code, array) for array in found[: len(carries)]]  # all are read before any place is written
+    """Make the results of a step the carries of the next step."""
+    after = [held(writer.code, array) for array in found[: len(carries)]]  # read all before writing any
     for carry, array in zip(carries, after, strict=True):
         carry.move(array)
 
 
 def again(code: Code, watch: Watch, head: str, done: str) -> None:
-    """Write the end of a step: a loop goes on, but not where NumPy must compute the list: its condition might never fail."""
+    """Write the end of a step: a jump to the next step, or to `done` if a signal handler raised.
+
+    A loop also ends if NumPy must compute the list, because its condition might then never become false.
+    """
     watch.step(done)
     if code.refuses:
         code.do(f"br i1 {code.load(code.note(), 0, 'i1').name}, label %{done}, label %{head}")

@@ -1,8 +1,9 @@
-"""Steps without guards: products in which zero wins, and what mends NaN, left out of a loop that is run again if NaN comes out.
+"""Speculative loops: run a loop with plain products first, and again with guards if a result is NaN.
 
-Guards change nothing unless a NaN arises. Where all that follows from them passes NaN on, the results of a loop without guards
-are those of the loop with them if there is no NaN among the results. That is worth a second loop where each operation waits for
-the one before, as in a step of a few numbers: RK4 of three numbers takes 0.6 of the time.
+Guards are the operations of `functad.primitives.safe`, in which an exact zero wins over NaN. They change nothing unless a NaN
+arises. If every operation after a guard propagates NaN, both loops agree whenever the results of the plain loop have no NaN.
+The second loop pays off if each operation waits for the previous one, as in a step of a few numbers: RK4 of three numbers takes
+0.6 of the time.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ from functad.primitives.entry import ENTRIES
 from functad.primitives.safe import MENDED, PRODUCT, QUOTIENT, passed_on
 
 FEWEST = 4
-"""With fewer guards a second loop is not worth the time to compile it."""
+"""With fewer guards, a second loop is not worth its compile time."""
 
 
 def without_guards(body: Expressions, carries: int) -> Expressions | None:
-    """Return the step of a loop without guards; `None` if there are few, large arrays, or a NaN might get lost behind one.
+    """Return the step of a loop without guards; `None` if guards are few, arrays are large, or a NaN might be lost.
 
     Args:
         body: the step.
-        carries: how many of its first inputs are results of the step before.
+        carries: the number of carries, which are the first inputs of the step.
     """
     guards = [e for e in body.equations if e.primitive in (PRODUCT, QUOTIENT, MENDED)]
     small = all(spec.size <= TINY for spec in body.specs)
@@ -57,10 +58,10 @@ def without_guards(body: Expressions, carries: int) -> Expressions | None:
 
 
 def _pass_on(body: Expressions, carries: int, guards: Sequence[Equation]) -> bool:
-    """Say whether all that follows from guards is NaN where they are."""
+    """Return `True` if every equation that depends on a guard propagates NaN."""
     behind = {s for e in guards for s in e.outputs}
     before = -1
-    while len(behind) != before:  # what comes out of a step goes into the next one
+    while len(behind) != before:  # results of a step are inputs of the next one
         before = len(behind)
         behind |= {i for i in range(carries) if body.outputs[i] in behind}
         for e in body.equations:
@@ -70,13 +71,13 @@ def _pass_on(body: Expressions, carries: int, guards: Sequence[Equation]) -> boo
 
 
 def _passes(equation: Equation, behind: set[int], specs: Sequence[ArraySpec]) -> bool:
-    """Say whether an equation passes NaN on that comes from behind guards."""
+    """Return `True` if an equation propagates NaN from each of its inputs in `behind`."""
     passed = passed_on(equation, specs)
     return all(place in passed for place, s in enumerate(equation.inputs) if type(s) is int and s in behind)
 
 
 def met_nan(writer: Writer, arrays: Sequence[Memory]) -> Value:
-    """Write a search for NaN in arrays, and return whether there is any."""
+    """Write a search for NaN and return its flag: true if an array has a NaN."""
     code = writer.code
     flag = code.allocate("i1", 1)
     code.store(flag, 0, code.constant(0, "i1"))
