@@ -1,1 +1,1 @@
-"""Products of arrays that sum over axes: their letters, the loops they become, and the BLAS that computes large ones."""
+"""Lowering of products that sum over axes: their axis letters, native loops, and BLAS calls for large products."""

@@ -1,7 +1,7 @@
-"""Products of matrices and triangular systems by the BLAS that NumPy brings, as functions that native code calls.
+"""Calls from native code to NumPy's BLAS: matrix products and triangular solves.
 
-They are found in the library that NumPy's own code is linked to, so that there is one BLAS, one set of its threads, and nothing
-to import. Native code knows them by names of functad's own, which are bound to addresses when it is loaded.
+The functions come from the library that NumPy is linked to. So the process has one BLAS with one thread pool, and functad needs
+no further import. Native code calls them by functad's own names, which the loader binds to addresses.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from functad.backends.llvm.values import Value
 from functad.backends.native.code import Code
 
 PREFIX = "functad.blas."
-"""What the names of these functions begin with in native code."""
+"""Prefix of the names of BLAS functions in native code."""
 
 _FORMS = (
     ("scipy_cblas_{}64_", "i64"),
@@ -26,7 +26,7 @@ _FORMS = (
     ("cblas_{}$NEWLAPACK$ILP64", "i64"),
     ("cblas_{}", "i32"),
 )
-"""What builds of BLAS call their functions of C, and the type of their lengths."""
+"""Name patterns of CBLAS functions in different builds, and the type of their length arguments."""
 
 _LETTERS = {"double": "d", "float": "s"}
 _NAMES = [letter + name for letter in _LETTERS.values() for name in ("gemm", "trsm")]
@@ -36,8 +36,8 @@ class Routines(NamedTuple):
     """The functions of a BLAS.
 
     Attributes:
-        addresses: by their names in native code.
-        length: the type of their lengths.
+        addresses: their addresses, by their names in native code.
+        length: the type of their length arguments.
     """
 
     addresses: dict[str, int]
@@ -46,7 +46,7 @@ class Routines(NamedTuple):
 
 @lru_cache(maxsize=1)
 def routines() -> Routines | None:
-    """Return the functions of the BLAS that NumPy uses; `None` where they cannot be found."""
+    """Return the functions of NumPy's BLAS; `None` if they are not found."""
     for library in _libraries():
         for form, length in _FORMS:
             found = {}
@@ -60,30 +60,30 @@ def routines() -> Routines | None:
 
 
 def addresses_of(names: Iterable[str]) -> dict[str, int]:
-    """Return the addresses of functions by their names in native code."""
+    """Return the addresses of the BLAS functions that are among `names`, by their names in native code."""
     found = routines()
     return {name: found.addresses[name] for name in names if name in found.addresses} if found is not None else {}
 
 
 def _libraries() -> list[ctypes.CDLL]:
-    """Return NumPy's extension module, in which linked libraries are searched too, and the libraries that its wheel brings."""
+    """Return NumPy's extension module, which also exposes its linked libraries, and the libraries in NumPy's wheel."""
     package = Path(np.__file__).parent
     found = []
     for path in [*package.glob("_core/_multiarray_umath*"), *(package.parent / "numpy.libs").glob("*openblas*")]:
         try:
             found.append(ctypes.CDLL(str(path)))
-        except OSError:  # such as a file of debugging symbols
+        except OSError:  # for example a file of debug symbols
             continue
     return found
 
 
 class Matrix(NamedTuple):
-    """A matrix in memory, one of whose axes has its elements next to each other.
+    """A matrix in memory with contiguous rows or contiguous columns.
 
     Attributes:
         pointer: the address of its first element.
-        rows: the distance of rows, or with `turned` that of columns.
-        turned: its columns lie without gaps, and not its rows.
+        rows: the leading dimension: the stride of rows, or of columns if `turned`.
+        turned: `True` if the columns are contiguous, `False` if the rows are.
     """
 
     pointer: Value
@@ -91,7 +91,7 @@ class Matrix(NamedTuple):
     turned: bool = False
 
     def transposed(self) -> Matrix:
-        """Return the matrix with its axes exchanged."""
+        """Return the transpose."""
         return self._replace(turned=not self.turned)
 
 
@@ -101,13 +101,13 @@ def multiply(code: Code, kind: str, sizes: tuple[int, int, int], a: Matrix, b: M
     Args:
         code: the function that is being written.
         kind: the type of the elements.
-        sizes: the number of rows and of columns of the result, and of columns of a.
+        sizes: the rows and columns of the result, and the columns of `a`.
         a: the first matrix.
         b: the second matrix.
-        out: the result, whose rows lie without gaps.
+        out: the result, with contiguous rows.
 
     Returns:
-        The name of the function that is called.
+        The name of the called function.
     """
     one, zero = [f"{kind} {code.constant(x, kind).name}" for x in (1.0, 0.0)]
     turned = ["i32 112" if matrix.turned else "i32 111" for matrix in (a, b)]
@@ -117,21 +117,21 @@ def multiply(code: Code, kind: str, sizes: tuple[int, int, int], a: Matrix, b: M
 
 
 def substitute(code: Code, kind: str, sizes: tuple[int, int], a: Matrix, out: Matrix, *, lower: bool) -> str:
-    """Write a call that solves `a x = b` for a triangular matrix a.
+    """Write a call that solves `a x = b` for a triangular matrix `a`.
 
     Args:
         code: the function that is being written.
         kind: the type of the elements.
-        sizes: the number of rows and of columns of b.
+        sizes: the rows and columns of `b`.
         a: the matrix.
-        out: b, whose rows lie without gaps, and then x.
-        lower: a is a lower triangle.
+        out: `b` before the call, `x` after it, with contiguous rows.
+        lower: `True` if `a` is lower triangular.
 
     Returns:
-        The name of the function that is called.
+        The name of the called function.
     """
     one = f"{kind} {code.constant(1.0, kind).name}"
-    triangle = "i32 122" if lower != a.turned else "i32 121"  # of what is in memory
+    triangle = "i32 122" if lower != a.turned else "i32 121"  # the triangle as stored in memory
     turned = "i32 112" if a.turned else "i32 111"
     return _call(
         code,
@@ -142,7 +142,7 @@ def substitute(code: Code, kind: str, sizes: tuple[int, int], a: Matrix, out: Ma
 
 
 def _call(code: Code, kind: str, name: str, arguments: Sequence[str | int | Value]) -> str:
-    """Write a call of a function, whose lengths are integers here, and return its name."""
+    """Write a call of a BLAS function and return its name; each `int` argument becomes a length."""
     found = routines()
     assert found is not None
     own = PREFIX + _LETTERS[kind] + name

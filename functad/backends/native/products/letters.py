@@ -1,4 +1,4 @@
-"""Products of two arrays that sum over axes, each written with one letter for each axis, as `einsum` does."""
+"""Products of two arrays that sum over axes, in the notation of `einsum`: one letter per axis."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Letters(NamedTuple):
     """A product of two arrays.
 
     Attributes:
-        a: the letters of the first operand's axes; a space stands for an axis of length 1.
-        b: those of the second operand.
-        out: those of the result.
-        sizes: the lengths of axes, by letter.
+        a: the letters of the first operand's axes; an axis of length 1 has a space.
+        b: the letters of the second operand's axes.
+        out: the letters of the result's axes.
+        sizes: the length of each axis longer than 1, by letter.
     """
 
     a: str
@@ -31,28 +31,28 @@ class Letters(NamedTuple):
     sizes: dict[str, int]
 
     def role(self, letter: str) -> str:
-        """Return `batch` for an axis that all have, `row` and `column` for one of the first or second, `depth` for a sum."""
+        """Return `depth` for a summed axis, else `batch` (in both operands), `row` (in the first) or `column` (in the second)."""
         if letter not in self.out:
             return "depth"
         return "batch" if letter in self.a and letter in self.b else "row" if letter in self.a else "column"
 
     def count(self, role: str) -> int:
-        """Return how many elements the axes of a role have together."""
+        """Return the product of the lengths of all axes with a role."""
         return math.prod([n for letter, n in self.sizes.items() if self.role(letter) == role])
 
     @property
     def has_diagonals(self) -> bool:
-        """Say whether a letter occurs twice in an operand."""
+        """`True` if a letter occurs twice in an operand."""
         return any(len(set(term)) < len(term) for term in (self.a.replace(" ", ""), self.b.replace(" ", "")))
 
 
 def is_product(primitive: Primitive) -> bool:
-    """Say whether a primitive multiplies arrays and sums over axes, or may do so."""
+    """Return `True` if a primitive may multiply arrays and sum over axes."""
     return primitive in (MATMUL, DOT, OUTER, SUM_OF_PRODUCTS, EUCLIDEAN) or primitive.name == "einsum"
 
 
 def letters_of(equation: Equation, given: Sequence[ArraySpec]) -> Letters | None:
-    """Return the letters of an equation that is a product of two arrays; `None` if it is something else."""
+    """Return the letters of a product of two arrays; `None` for any other equation."""
     terms = _terms(equation, given)
     if terms is None:
         return None

@@ -1,8 +1,8 @@
-"""Loops for products of arrays that sum over axes, for sizes where a call of BLAS takes longer.
+"""Loops for products that sum over axes, for sizes at which a BLAS call takes longer.
 
-The innermost loop goes along an axis of the result, so that it needs no sum and LLVM vectorises it; several rows and several
-products of each sum are written out in it, so that what is loaded is used more than once. Small results are written out
-altogether. Where all axes of the result are short, the innermost loop sums.
+The innermost loop goes along an axis of the result, so it needs no reduction and LLVM vectorises it. It unrolls several rows
+and several products of each sum, so loaded elements are reused. Small results are unrolled completely. If all axes of the
+result are short, the innermost loop sums.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ SHORT = 8
 """Shorter axes are not worth a vectorised loop."""
 
 TILE = 128
-"""So many products are written out, where all of a small product are."""
+"""Maximum number of multiplications of a small product that is unrolled completely."""
 
 MOST_DEEP = 32
-"""Sums of so many products are written out, if few rows are."""
+"""Maximum number of products in a sum that is unrolled completely."""
 
 BODY = 48
-"""About how many products are written out in the innermost loop."""
+"""Approximate number of products that the innermost loop unrolls."""
 
 
 class Axis(NamedTuple):
@@ -35,7 +35,7 @@ class Axis(NamedTuple):
     Attributes:
         n: its length.
         role: as in `Letters.role`.
-        strides: the distances of elements in the two operands and in the result; 0 in those that have no such axis.
+        strides: its strides in the two operands and in the result; 0 in an array without this axis.
     """
 
     n: int
@@ -44,13 +44,13 @@ class Axis(NamedTuple):
 
 
 class Factors(NamedTuple):
-    """What is multiplied, and where to.
+    """The operands, the result and the axes of a product.
 
     Attributes:
         a: the first operand.
         b: the second operand.
         out: the result.
-        axes: of the product; those of the result first, the last of which are next to each other.
+        axes: the axes of the result by descending stride, then the summed axes.
     """
 
     a: Memory
@@ -63,11 +63,11 @@ Places = dict[Axis, Index]
 
 
 class Loops:
-    """The loops of a product, as they are written.
+    """Writes the loops of a product.
 
     Args:
-        code: a function of its own.
-        factors: what is multiplied.
+        code: the function for the loops.
+        factors: the product.
     """
 
     def __init__(self, code: Code, factors: Factors) -> None:
@@ -97,7 +97,7 @@ class Loops:
         return self.code.linear(list(places.values()), steps, self.arrays[which].offset)
 
     def _factor(self, which: int, places: Places) -> Value:
-        """Return an element of an operand."""
+        """Return an element of an operand, cast to the type of the result."""
         array, code, position = self.arrays[which], self.code, self._position(which, places)
         key = which, position.name if isinstance(position, Value) else position
         known = code.remembered.get(key)
@@ -106,13 +106,13 @@ class Loops:
         return known  # type: ignore[no-any-return]
 
     def _added(self, places: Places, total: Value | None, *, loose: bool = False) -> Value:
-        """Return a sum with one more product."""
+        """Return a sum plus one more product."""
         x, y = self._factor(0, places), self._factor(1, places)
         if total is None:
             return x * y
         if not x.is_real:
             return total + x * y
-        if loose:  # LLVM may order the sum anew
+        if loose:  # LLVM may reorder the sum
             product = self.code.emit(f"fmul contract {x.kind} {x.name}, {y.name}", x.kind)
             return self.code.emit(f"fadd reassoc contract nsz {x.kind} {total.name}, {product.name}", x.kind)
         return fused(x, y, total)
@@ -131,7 +131,7 @@ class Loops:
     # Loops
 
     def _over(self, axes: Sequence[Axis], places: Places, body: Callable[[Places], None], *, straight: bool = False) -> None:
-        """Write loops over axes."""
+        """Write nested loops over axes."""
         if not axes:
             body(places)
             return
@@ -140,7 +140,7 @@ class Loops:
             self._over(rest, {**places, axis: i}, body, straight=straight)
 
     def _blocks(self, axis: Axis, size: int, places: Places, body: Callable[[list[Places]], None]) -> None:
-        """Write a loop over blocks of an axis, and what remains, each of them a list of places."""
+        """Write a loop over blocks of an axis, and the remainder; `body` receives the list of places of each block."""
         whole = axis.n // size * size
         if whole == size:
             body([{**places, axis: i} for i in range(size)])
@@ -177,7 +177,7 @@ class Loops:
         return [dict(zip(axes, i, strict=True)) for i in itertools.product(*[range(axis.n) for axis in axes])]
 
     def _at_once(self, inner: Axis, block: Sequence[Places]) -> None:
-        """Write a loop that computes whole sums."""
+        """Write a loop that computes complete sums."""
         with self.code.loop(0, inner.n, straight=True) as j:
             totals: list[Value | None] = [None] * len(block)
             for step in self._steps(self.depth):
@@ -188,7 +188,7 @@ class Loops:
                 self._put({**places, inner: j}, total)
 
     def _in_parts(self, inner: Axis, block: Sequence[Places]) -> None:
-        """Write a loop that clears sums, and loops that add to them."""
+        """Write a loop that sets the sums to zero, and loops that add to them."""
         with self.code.loop(0, inner.n, straight=True) as j:
             for places in block:
                 self._put({**places, inner: j}, self._zero())
@@ -211,7 +211,7 @@ class Loops:
     # Small results
 
     def _tile(self, depth: int) -> tuple[list[Axis], list[Axis]]:
-        """Divide the axes of the result into those that are written out, and those that loops go along."""
+        """Return the axes of the result to unroll, and the axes for loops."""
         size, count = 1, 0
         most = max(1, TILE // depth) if depth <= MOST_DEEP else SHORT
         for axis in reversed(self.free):
@@ -223,7 +223,7 @@ class Loops:
         return self.free[place:], self.free[:place]
 
     def _written_out(self, tile: Sequence[Axis], rest: Sequence[Axis]) -> None:
-        """Write loops with all products of the last axes in the innermost one, which LLVM may vectorise."""
+        """Write loops that unroll all products of the axes `tile`; LLVM may vectorise the innermost loop."""
 
         def body(places: Places) -> None:
             for own in self._steps(tile):
@@ -236,7 +236,7 @@ class Loops:
         self._over(rest, {}, body, straight=True)
 
     def _summed(self, tile: Sequence[Axis], rest: Sequence[Axis]) -> None:
-        """Write loops whose innermost one sums, several sums in each run."""
+        """Write loops with an innermost loop that accumulates several sums at once."""
         code = self.code
         steps = self._steps(tile)
         totals = [code.allocate(self.kind, 1) for _ in steps]
@@ -256,14 +256,14 @@ class Loops:
 
 
 def _block(n: int, most: int) -> int:
-    """Return a number of elements of an axis that are written out: one that divides its length, if it is not small."""
+    """Return the number of elements of an axis to unroll: a divisor of its length, if a large one exists."""
     if n <= most:
         return n
     return next((size for size in range(most, most // 2, -1) if n % size == 0), most)
 
 
 def write_loops(writer: Any, factors: Factors) -> None:
-    """Write a product as a function of its own, and call it."""
+    """Write the loops of a product as a separate function, and call it."""
     code = Code(fused=writer.code.fused, outer=writer.code)
     Loops(code, factors).write()
     writer.module.call(writer.code, code)

@@ -1,7 +1,7 @@
-"""Products of arrays that sum over axes: written out, as loops, or as products of matrices by BLAS.
+"""Lowering of products that sum over axes: unrolled, as loops, or as matrix products of BLAS.
 
-Which axes belong together follows from the equation's letters; how they lie in memory is known when code is written. Operands
-may be views, so that transposed matrices and sliding windows are read where they are.
+The letters of the equation give the role of each axis. The memory layout is known when code is written. Operands may be views,
+so transposed matrices and sliding windows are read in place.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from functad.primitives.linalg.products import DOT, MATMUL, OUTER, SUM_OF_PRODUC
 from functad.primitives.signals.differences import CROSS
 
 LARGE = 8_000
-"""From so many multiplications on a product of matrices is left to BLAS."""
+"""Minimum number of multiplications of a matrix product for BLAS."""
 
 NARROW = 4
-"""Matrices with fewer rows or columns are not worth BLAS."""
+"""Minimum number of rows and columns for BLAS."""
 
 
 @row(MATMUL, DOT, OUTER, SUM_OF_PRODUCTS, einsum_of(2))
@@ -49,7 +49,7 @@ def _product(equation: Equation, given: Sequence[ArraySpec], results: Sequence[A
 
 @row(einsum_of(1))
 def _arranged(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
-    """Axes in another order, and diagonals."""
+    """Lower a transposition, or a diagonal, to a view."""
     term, _, out = equation.params["subscripts"].partition("->")
     lengths = dict(zip(term, given[0].shape, strict=True))
     if set(term) != set(out) or any(lengths[letter] != n for letter, n in zip(term, given[0].shape, strict=True)):
@@ -92,14 +92,14 @@ def _cross(equation: Equation, given: Sequence[ArraySpec], results: Sequence[Arr
 
 
 def _next_of_three(i: Index, step: int) -> Index:
-    """Return an index from 0 to 2 moved on, from the last to the first."""
+    """Return `(i + step) % 3` for an index from 0 to 2."""
     if not isinstance(i, Value):
         return (i + step) % 3
     return where(i < 3 - step, i + step, i + (step - 3))
 
 
 def _written_out(letters: Letters, arrays: Sequence[Array], shape: tuple[int, ...], kind: str) -> Array:
-    """Return an array whose elements are sums of a few products."""
+    """Return an array with each element an unrolled sum of a few products."""
     depth = [letter for letter in letters.sizes if letter not in letters.out]
 
     def element(code: Code, index: Sequence[Index]) -> Value:
@@ -120,13 +120,13 @@ def _written_out(letters: Letters, arrays: Sequence[Array], shape: tuple[int, ..
 
 
 class Product:
-    """A product of two arrays in memory, as it is written.
+    """Writes a product of two arrays, as loops or as BLAS calls.
 
     Args:
-        writer: what writes the function.
-        letters: the axes.
+        writer: the writer of the function.
+        letters: the letters of the product.
         operands: the two arrays.
-        out: the result.
+        out: memory for the result.
     """
 
     def __init__(self, writer: Any, letters: Letters, operands: Sequence[Array], out: Memory) -> None:
@@ -140,7 +140,7 @@ class Product:
         return array if isinstance(array, Memory) else self._copied(array)
 
     def _copied(self, array: Array, order: Sequence[int] | None = None, kind: str | None = None) -> Memory:
-        """Return a copy, in which axes lie in memory in a given order."""
+        """Return a copy with its axes in memory in a given order."""
         order = range(len(array.shape)) if order is None else order
         target = self.writer.buffer(tuple([array.shape[i] for i in order]), kind or array.kind)
         strides = dict(zip(order, target.strides, strict=True))
@@ -155,7 +155,7 @@ class Product:
             write_loops(self.writer, factors)
 
     def axes(self) -> list[Axis]:
-        """Return the axes with their strides, those of a role that go through all arrays alike as one."""
+        """Return the axes with their strides; neighbouring axes of a role are merged if all arrays allow it."""
         found: list[Axis] = []
         for letter in self._ordered():
             x, y, z = [_stride(array, term, letter) for array, term in self._terms()]
@@ -171,7 +171,7 @@ class Product:
         return [(self.a, self.letters.a), (self.b, self.letters.b), (self.out, self.letters.out)]
 
     def _ordered(self) -> list[str]:
-        """Return the letters: those of the result as they lie there, then those of the sum as they lie in the first operand."""
+        """Return the result's letters by descending stride in it, then the summed letters by stride in the first operand."""
         letters = self.letters
         out = sorted((x for x in letters.sizes if x in letters.out), key=lambda x: -_stride(self.out, letters.out, x))
         depth = sorted((x for x in letters.sizes if x not in letters.out), key=lambda x: -_stride(self.a, letters.a, x))
@@ -189,7 +189,7 @@ class Product:
         return alike and min(sizes) >= NARROW and math.prod(sizes) >= LARGE and routines() is not None
 
     def _write_matrices(self) -> bool:
-        """Write loops around a product of matrices, and say whether there is one that is worth it."""
+        """Write loops around a BLAS call and return `True`; return `False` if BLAS is not worth it."""
         depth = self.letters.count("depth")
         lengths = {role: self._last_merged(role) for role in ("row", "column")}
         if lengths["row"] * lengths["column"] * depth < LARGE or min(lengths.values()) < NARROW:
@@ -214,7 +214,7 @@ class Product:
             sizes = row.n, column.n, depth
             if column.strides[2] == 1:
                 name = multiply(code, self.out.kind, sizes, a, b, Matrix(places[2], row.strides[2]))
-            else:  # the transposed product is that of the transposed matrices, the other way round
+            else:  # out.T = b.T @ a.T
                 sizes = column.n, row.n, depth
                 name = multiply(
                     code, self.out.kind, sizes, b.transposed(), a.transposed(), Matrix(places[2], column.strides[2])
@@ -223,7 +223,7 @@ class Product:
         return True
 
     def _last_merged(self, role: str) -> int:
-        """Return the length of the last axis of a role, if the operand lies as the result does."""
+        """Return the length of the last axis of a role after merging axes that the result allows to merge."""
         step, length = None, 1
         for letter in reversed([x for x in self._ordered() if self.letters.role(x) == role]):
             stride = _stride(self.out, self.letters.out, letter)
@@ -234,7 +234,7 @@ class Product:
         return length
 
     def _pack(self, lengths: dict[str, int]) -> None:
-        """Copy operands that BLAS cannot read where they are."""
+        """Copy operands that BLAS cannot read in place."""
         order = self._ordered()
         for name, role in (("a", "row"), ("b", "column")):
             array, term = getattr(self, name), getattr(self.letters, name)
@@ -262,7 +262,7 @@ def _stride(array: Memory, term: str, letter: str) -> int:
 
 
 def _merged(array: Memory, term: str, letters: Sequence[str], sizes: dict[str, int]) -> int | None:
-    """Return the distance of elements along some axes taken as one; `None` if they do not lie so."""
+    """Return the stride of some axes merged into one; `None` if their strides do not allow it."""
     strides = [_stride(array, term, letter) for letter in letters]
     for i in range(len(letters) - 1):
         if strides[i] != strides[i + 1] * sizes[letters[i + 1]]:
@@ -271,7 +271,7 @@ def _merged(array: Memory, term: str, letters: Sequence[str], sizes: dict[str, i
 
 
 def _is_readable(outer: int, n: int, inner: int, depth: int) -> bool:
-    """Say whether BLAS can read a matrix with such distances of its rows and columns."""
+    """Return `True` if BLAS can read an `n` by `depth` matrix with strides `outer` and `inner`."""
     return (inner == 1 and outer >= depth) or (outer == 1 and inner >= n)
 
 

@@ -1,6 +1,6 @@
-"""Products of arrays in which an operand's elements are used once each: a multiplication and a sum, which may share loops.
+"""Products that use each element of an operand once: they become a multiplication and a sum, which loop fusion can handle.
 
-Norms, sums by letters, and products of more than two arrays become such products and sums too.
+Norms, `einsum` of one operand, and products of more than two arrays become such products and sums too.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ Part: TypeAlias = tuple[int | Constant, str]
 """An operand and its letters."""
 
 MOST_PRODUCTS = 32
-"""Products of so many pairs of numbers are written out if their results are values."""
+"""Products with at most this many multiplications are unrolled if their results are values."""
 
 
 class Rewriting:
-    """Appends to a list of equations what an equation becomes.
+    """Rewrites products into simpler equations, and appends these to a list.
 
     Args:
-        specs: of the slots so far; those of new slots are appended.
-        equations: the list.
+        specs: the specs of the slots so far; specs of new slots are appended.
+        equations: the list of equations.
     """
 
     def __init__(self, specs: list[ArraySpec], equations: list[Equation]) -> None:
@@ -45,7 +45,7 @@ class Rewriting:
         self.equations = equations
 
     def rewrite(self, equation: Equation) -> bool:
-        """Append what an equation becomes, and say whether it becomes anything else."""
+        """Append the replacement of an equation and return `True`; return `False` if it has none."""
         given = [self.spec(source) for source in equation.inputs]
         if any(KINDS.get(spec.dtype) not in REALS or not spec.size for spec in given):  # NumPy sums float16 in float32
             return False
@@ -64,19 +64,19 @@ class Rewriting:
         return spec_of(source.value) if isinstance(source, Constant) else self.specs[source]
 
     def add(self, primitive: Primitive, inputs: Sequence[int | Constant], shape: Iterable[int], /, **params: Any) -> int:
-        """Append an equation and return the slot of its result, which has the dtype of the inputs."""
+        """Append an equation and return the slot of its result, which has the common dtype of the inputs."""
         dtype = np.result_type(*[self.spec(source).dtype for source in inputs])
         self.specs.append(ArraySpec(tuple(shape), dtype))
         self.equations.append(Equation(primitive, tuple(inputs), params, (len(self.specs) - 1,)))
         return len(self.specs) - 1
 
     def finish(self, slot: int) -> None:
-        """Give the last equation's result another slot."""
+        """Change the output of the last equation to `slot`."""
         last = self.equations.pop()
         self.equations.append(Equation(last.primitive, last.inputs, last.params, (slot,)))
 
     def _norm(self, equation: Equation) -> bool:
-        """Append a square, a sum and a root."""
+        """Append a square, a sum and a square root."""
         [x], [out] = equation.inputs, equation.outputs
         square = self.add(MULTIPLY, [x, x], self.spec(x).shape)
         total = self.add(SUM, [square], self.specs[out].shape, **equation.params)
@@ -84,7 +84,7 @@ class Rewriting:
         return True
 
     def _sum(self, equation: Equation, given: ArraySpec) -> bool:
-        """Append what takes diagonals of an operand, a sum over axes, and what puts the others in order."""
+        """Append the equations of an `einsum` of one operand: diagonals, a sum over axes, and a transposition."""
         term, _, result = equation.params["subscripts"].partition("->")
         [source], [out] = equation.inputs, equation.outputs
         lengths = dict(zip(term, given.shape, strict=True))
@@ -100,7 +100,7 @@ class Rewriting:
         return True
 
     def _in_pairs(self, equation: Equation) -> bool:
-        """Append products of two operands at a time, in an order that takes little."""
+        """Append products of two operands at a time, in the greedy order of `np.einsum_path`."""
         inputs, _, result = equation.params["subscripts"].partition("->")
         parts = list(zip(equation.inputs, inputs.split(","), strict=True))
         shapes = [np.broadcast_to(0.0, self.spec(source).shape) for source in equation.inputs]
@@ -137,7 +137,7 @@ class Rewriting:
         return out
 
     def _product(self, equation: Equation, letters: Letters) -> None:
-        """Append a multiplication, and a sum of its result."""
+        """Append a multiplication and a sum of its result."""
         sizes = letters.sizes
         long, short = sorted((letters.a.replace(" ", ""), letters.b.replace(" ", "")), key=len, reverse=True)
         order = long + "".join([letter for letter in short if letter not in long])
@@ -158,7 +158,7 @@ class Rewriting:
         self.finish(out)
 
     def _aligned(self, source: int | Constant, term: str, order: str) -> int | Constant:
-        """Append what gives an operand the axes of a multiplication, with length 1 where it has none."""
+        """Append equations that broadcast an operand to the axes `order`, with length 1 for missing axes; return its slot."""
         shape = self.spec(source).shape
         if " " in term:
             index: tuple[Any, ...] = tuple([0 if letter == " " else slice(None) for letter in term])
@@ -184,13 +184,13 @@ class Rewriting:
 
 
 def is_small(letters: Letters) -> bool:
-    """Say whether a product is written out as values."""
+    """Return `True` if a product is unrolled, with results that are values."""
     results = math.prod([letters.sizes.get(letter, 1) for letter in letters.out])
     return results <= TINY and results * letters.count("depth") <= MOST_PRODUCTS
 
 
 def _is_read_once(letters: Letters) -> bool:
-    """Say whether the elements of an operand are needed once each, so that reading takes longer than multiplying."""
+    """Return `True` if a product uses each element of an operand once, so that reading takes longer than multiplying."""
     if is_small(letters) and letters.count("depth") > 1:
         return False
     return min(letters.count("row"), letters.count("column"), letters.count("depth")) == 1
