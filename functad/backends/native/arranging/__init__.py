@@ -1,1 +1,1 @@
-"""Rows for what arranges, reads and writes elements, and for scans over them."""
+"""Lowering of joins, padding, indexing, indexed writes, scans along an axis, and equations that are rewritten."""

@@ -1,6 +1,6 @@
-"""Results that are put together of pieces: joined, stacked, padded, repeated, added at parts of zeros.
+"""Lowering of results that consist of pieces: joins, stacks, padding, repeats, rolls, and pieces added to zeros.
 
-The loops that compute pieces write them where they belong. Pieces of one shape share a loop.
+The loops that compute the pieces write them directly into the result. Pieces of equal shape share a loop.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ from functad.primitives.indexing.index_parts import is_basic
 from functad.primitives.indexing.read import SCATTER
 
 FEW = 8
-"""Results of so many elements are chosen from their pieces where they are read."""
+"""Results with at most this many elements are selected from their pieces where they are read."""
 
 TOGETHER = 16
-"""A loop writes so many pieces at most."""
+"""Maximum number of pieces per loop."""
 
 COUNTED = 1 << 20
-"""Of results with more elements it is not found out where pieces overlap."""
+"""Results with more elements are not checked for overlaps of pieces."""
 
 Piece = tuple[int | Constant, Memory]
-"""What is written, and where."""
+"""A source and its target memory."""
 
 
 def write_pieces(writer: Any, pieces: Iterable[Piece]) -> None:
-    """Write pieces that do not overlap, those of one shape in one loop.
+    """Write pieces that do not overlap; pieces of equal shape share a loop.
 
     Args:
-        writer: what writes the function around.
-        pieces: in any order.
+        writer: the writer of the enclosing function.
+        pieces: the pieces, in any order.
     """
     groups: list[tuple[Any, dict[int, Memory]]] = []
     for source, target in pieces:
@@ -66,8 +66,8 @@ def write_pieces(writer: Any, pieces: Iterable[Piece]) -> None:
 def _write_group(writer: Any, domain: tuple[int, ...], out: dict[int, Memory]) -> None:
     """Write pieces in one loop.
 
-    A loop with quick formulas computes a block with a rare argument twice, so it cannot add to elements: it writes its results
-    into a buffer, and a second loop adds them.
+    A loop with fast formulas computes a block with a rare argument twice, so it must not add to elements. It writes its results
+    to a buffer, and a second loop adds them.
     """
     code = Code(fused=writer.code.fused, outer=writer.code)
     nest = Nest(writer, Loops(0, domain, stored=list(out)), out, code)
@@ -97,9 +97,9 @@ def clear(writer: Any, out: Memory) -> None:
 
 
 def few(equation: Equation, given: Sequence[ArraySpec], result: ArraySpec) -> View:
-    """Compute a few elements, each of which is one of the operands' or zero, by where they come from.
+    """Lower a result of a few elements, each an element of an operand or zero, to a view.
 
-    That is found by moving numbers of elements instead of the elements.
+    The primitive is applied to element numbers, to find the origin of each element.
     """
     starts = [1, *itertools.accumulate([spec.size for spec in given], initial=1)][1:]
     numbers = [np.arange(n, n + s.size).reshape(s.shape) for n, s in zip(starts, given, strict=False)]
@@ -109,7 +109,7 @@ def few(equation: Equation, given: Sequence[ArraySpec], result: ArraySpec) -> Vi
 
 
 Origin = tuple[int, tuple[int, ...]]
-"""The number of an operand, and the index of an element of it."""
+"""The number of an operand, and the index of one of its elements."""
 
 
 def _origin(number: int, starts: Sequence[int], given: Sequence[ArraySpec]) -> Origin:
@@ -118,7 +118,7 @@ def _origin(number: int, starts: Sequence[int], given: Sequence[ArraySpec]) -> O
 
 
 def _gathered(arrays: Sequence[Array], found: Sequence[Sequence[Origin]], result: ArraySpec, *, adds: bool = False) -> Array:
-    """Return an array of a few elements that are sums of others."""
+    """Return an array of a few elements: each is the first of its origins, or with `adds` the sum of them; zero without any."""
     shape, kind, strides = result.shape, KINDS[result.dtype], c_strides(result.shape)
 
     def sum_of(code: Code, origins: Sequence[Origin]) -> Value:
@@ -162,18 +162,18 @@ def _joined(equation: Equation, given: Sequence[ArraySpec], results: Sequence[Ar
 
 
 def _is_there(writer: Any, source: Any, part: Part) -> bool:
-    """Say whether a piece has been written where it belongs when it was computed."""
+    """Return `True` if a piece was written into the result when it was computed."""
     return type(source) is int and writer.placed.get(source, (None, None))[1] is part
 
 
 def within(part: Part, whole: Memory) -> Memory:
-    """Return the part of an array in memory."""
+    """Return a part of an array in memory."""
     found = part.of(whole)
     assert isinstance(found, Memory)
     return found
 
 
-# Adding at parts of zeros
+# Adding pieces to zeros
 
 
 @row(PAD)
@@ -224,12 +224,12 @@ def _scatter(equation: Equation, given: Sequence[ArraySpec], results: Sequence[A
 
 
 def totals(out: Memory) -> Memory:
-    """Return memory to whose elements is added what is written."""
+    """Return the same memory in a form that adds written values to its elements."""
     return Totals(out.shape, out.kind, out.pointer, out.strides, out.offset)
 
 
 def _overlap(shape: tuple[int, ...], indices: Sequence[Any]) -> tuple[bool, bool]:
-    """Return whether pieces of a scatter overlap, and whether they leave places out."""
+    """Return whether pieces of a scatter may overlap, and whether they may leave gaps."""
     if math.prod(shape) > COUNTED:
         return len(indices) > 1, True
     seen = np.zeros(shape, np.int8)
@@ -244,11 +244,11 @@ def _overlap(shape: tuple[int, ...], indices: Sequence[Any]) -> tuple[bool, bool
 
 
 def _copied(split: tuple[int, ...], ones: tuple[int, ...]) -> Own:
-    """Compute copies of an array: the result, reshaped, is the array, reshaped, broadcast.
+    """Lower repeated copies of an array: the array, reshaped to `ones`, is broadcast to the result, reshaped to `split`.
 
     Args:
-        split: the shape of the result where axes of copies are apart.
-        ones: that of the array, with axes of length 1 for the copies.
+        split: the shape of the result, with separate axes for the copies.
+        ones: the shape of the array, with axes of length 1 for the copies.
     """
 
     def write(writer: Any, operands: Sequence[Array], outs: Sequence[Memory]) -> None:

@@ -1,7 +1,7 @@
-"""Reading, writing and adding at places: indices with arrays in them, known when the code is written or only when it runs.
+"""Lowering of reads, writes and additions at index arrays, which are known at compile time or only at run time.
 
-NumPy raises an error for a place that is out of bounds. Native code reads another one instead and refuses: what it computed is
-dropped, and NumPy computes the whole list, and raises the error.
+NumPy raises an error for an index out of bounds. Native code reads another element instead and calls `Code.refuse`: its results
+are discarded, and NumPy computes the whole list and raises the error.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ Shape = tuple[int, ...]
 
 
 class Way(NamedTuple):
-    """Where along one axis of an array an index reads.
+    """The position along one axis of an indexed array: an affine function of the result's index, or an index array.
 
     Attributes:
-        start: of a sum.
-        steps: for axes of what is read, the factors of indices in the sum.
-        array: the number of the array of integers that says it instead; `None` if none does.
-        known: the array is known and within bounds.
+        start: the constant term of the function.
+        steps: the factors of the function, by axis of the result.
+        array: the number of the index array that gives the position; `None` for the function.
+        known: `True` if the index array is known and within bounds.
     """
 
     start: int
@@ -49,21 +49,21 @@ class Way(NamedTuple):
 
 
 class Places:
-    """The places of an index with arrays in it.
+    """The positions of the elements that an index with arrays selects.
 
     Attributes:
-        whole: the shape of what is indexed.
-        shape: that of what is read.
-        ways: for each axis of what is indexed, where.
-        first: the first axis of what is read that the arrays make.
-        count: the number of these axes.
+        whole: the shape of the indexed array.
+        shape: the shape of the result.
+        ways: the positions along each axis of the indexed array.
+        first: the first axis of the result that the index arrays produce.
+        count: the number of axes that the index arrays produce.
     """
 
     def __init__(self, whole: Shape, shape: Shape, ways: Sequence[Way], first: int, count: int) -> None:
         self.whole, self.shape, self.ways, self.first, self.count = whole, shape, ways, first, count
 
     def at(self, code: Code, index: Sequence[Index], arrays: Sequence[Array]) -> list[Index]:
-        """Return where an element that is read is."""
+        """Return the index in the indexed array of the element at `index` of the result."""
         found: list[Index] = []
         for n, way in zip(self.whole, self.ways, strict=True):
             if way.array is None:
@@ -75,7 +75,7 @@ class Places:
         return found
 
     def of(self, array: Array, arrays: Sequence[Array]) -> Array:
-        """Return the elements of an array that are read."""
+        """Return the selected elements of an array, as a view if strides describe them."""
         if isinstance(array, Memory) and all(way.array is None for way in self.ways):
             strides = [0] * len(self.shape)
             for way, stride in zip(self.ways, array.strides, strict=True):
@@ -86,7 +86,7 @@ class Places:
         return Formula(self.shape, array.kind, lambda code, index: array.at(code, self.at(code, index, arrays)))
 
     def write(self, writer: Any, piece: Array, arrays: Sequence[Array], target: Memory) -> None:
-        """Write a piece into memory, one element after the other."""
+        """Write a piece to the selected elements of `target`, one element after the other."""
         code = Code(fused=writer.code.fused, outer=writer.code)
         piece = broadcast(_trimmed(piece, len(self.shape)), self.shape)
 
@@ -104,7 +104,7 @@ class Places:
 
 
 def _within(code: Code, place: Value, n: int, known: bool) -> Value:
-    """Return an index that is not negative; one that is out of bounds is refused."""
+    """Return a nonnegative index; an index out of bounds is refused and becomes 0."""
     place = where(place < 0, place + n, place)
     if known:
         return place
@@ -114,18 +114,18 @@ def _within(code: Code, place: Value, n: int, known: bool) -> Value:
 
 
 def _trimmed(array: Array, ndim: int) -> Array:
-    """Return an array without axes of length 1 in front that are too many."""
+    """Return an array without the leading axes of length 1 in excess of `ndim`."""
     extra = len(array.shape) - ndim
     return array.reshaped(array.shape[extra:]) if extra > 0 else array
 
 
 def places_of(whole: Shape, template: Any, arrays: Sequence[ArraySpec | np.ndarray[Any, Any]]) -> Places | None:
-    """Return the places of an index; `None` if it is none.
+    """Return the places of an index; `None` if it is out of bounds.
 
     Args:
-        whole: the shape of what is indexed.
-        template: the index, with a letter for each array.
-        arrays: what is known of the arrays: everything, or shape and dtype.
+        whole: the shape of the indexed array.
+        template: the index, with `"i"` for each index array.
+        arrays: the index arrays that are known, and the specs of the others.
     """
     parts = _parts(template, len(whole))
     dims: list[int] = []
@@ -164,7 +164,7 @@ def places_of(whole: Shape, template: Any, arrays: Sequence[ArraySpec | np.ndarr
 
 
 def _parts(template: Any, ndim: int) -> list[tuple[str, Any]]:
-    """Return the parts of an index by what they are, with slices for axes that are not mentioned."""
+    """Return the parts of an index with their types, and a full slice for each missing axis."""
     parts: list[tuple[str, Any]] = []
     count = 0
     for part_ in template:
@@ -187,7 +187,7 @@ def _parts(template: Any, ndim: int) -> list[tuple[str, Any]]:
 
 
 def _way(number: int, array: Any, n: int, first: int, count: int) -> Way | None:
-    """Return where an array of integers reads along an axis of a length; `None` if that is out of bounds."""
+    """Return the positions of index array `number` along an axis of length `n`; `None` if it is out of bounds."""
     if isinstance(array, ArraySpec):
         return Way(0, {}, number)
     if array.min() < -n or array.max() >= n:
@@ -210,7 +210,7 @@ def _way(number: int, array: Any, n: int, first: int, count: int) -> Way | None:
 
 
 def _known(sources: Sequence[Any], given: Sequence[ArraySpec]) -> list[Any]:
-    """Return index arrays as far as they are known."""
+    """Return the value of each constant index array, and the spec of each other one."""
     return [np.asarray(s.value) if isinstance(s, Constant) else g for s, g in zip(sources, given, strict=True)]
 
 
@@ -235,7 +235,7 @@ def _read(places: Places) -> View:
 
 
 def _rows_of(equation: Equation, given: Sequence[ArraySpec], whole: Shape, axis: int) -> Places | None:
-    """Return the places that an array names along an axis, for each index along the others anew."""
+    """Return the places of an index array along an axis, as in `np.take_along_axis`; `None` if it is out of bounds."""
     [indices] = _known(equation.inputs[1:2], given[1:2])
     shape, ndim = given[1].shape, len(whole)
     axis %= ndim
@@ -256,7 +256,7 @@ def _picked(equation: Equation, given: Sequence[ArraySpec], results: Sequence[Ar
 
 
 def _added(places: Places | None, given: Sequence[ArraySpec]) -> Lowered | None:
-    """Compute zeros with a piece added at places."""
+    """Lower the addition of a piece to zeros."""
     if places is None or math.prod(places.shape) != given[0].size:
         return None
 
@@ -301,28 +301,28 @@ def _spread(equation: Equation, given: Sequence[ArraySpec], results: Sequence[Ar
     return Own(write, stored=given[0].size > TINY, gaps=True)
 
 
-# Writing over elements, and adding to them
+# Writing and adding to elements
 
 
 def _view_in(shape: Shape, path: Any, index: Any = ...) -> Strided | None:
-    """Return the part of an array that a way through views reads; `None` if that is a copy."""
+    """Return the part of an array that a path of views and an index select; `None` if it is a copy."""
     model = np.empty(shape, np.int8)
     return _strided(part(model, path)[index], model)
 
 
 def _strided(view: Any, model: Any) -> Strided | None:
-    """Return where a view lies in a model, whose elements are bytes; `None` if it is a copy."""
+    """Return the strides of a view in a model array of bytes; `None` if it is a copy."""
     if not np.may_share_memory(view, model):
         return None
     return Strided(view.shape, view.strides, view.__array_interface__["data"][0] - model.__array_interface__["data"][0])
 
 
 class Strided(NamedTuple):
-    """A part of an array without gaps.
+    """A strided part of a contiguous array.
 
     Attributes:
-        shape: of the part.
-        strides: in elements.
+        shape: the shape of the part.
+        strides: the strides in elements.
         shift: the position of the first element.
     """
 

@@ -1,4 +1,4 @@
-"""Equations that are others for native code: a mean is a sum and a division, windows over an array are one reading of it."""
+"""Rewrites of equations for native code: for example, a mean becomes a sum and a division."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ Source = int | Constant
 
 
 class Rewritten:
-    """A list whose equations are written anew.
+    """An expression list during the rewrite.
 
     Attributes:
-        specs: of its slots.
-        equations: so far.
-        made: by slot, the equation of the original list that makes it.
+        specs: the specs of its slots.
+        equations: the equations so far.
+        made: the equation of the original list that computes each slot.
     """
 
     def __init__(self, expressions: Expressions) -> None:
@@ -46,19 +46,19 @@ class Rewritten:
         return spec_of(source.value) if isinstance(source, Constant) else self.specs[source]
 
     def add(self, primitive: Any, inputs: Sequence[Source], like: ArraySpec, shape: tuple[int, ...], /, **params: Any) -> int:
-        """Append an equation whose result has a shape, and the dtype of a spec, and return its slot."""
+        """Append an equation with a result of shape `shape` and the dtype of `like`; return the slot of the result."""
         self.specs.append(ArraySpec(shape, like.dtype))
         self.equations.append(Equation(primitive, tuple(inputs), params, (len(self.specs) - 1,)))
         return len(self.specs) - 1
 
     def end(self, primitive: Primitive, inputs: Sequence[Source], outputs: tuple[int, ...], /, **params: Any) -> bool:
-        """Append the equation that makes what the original one did."""
+        """Append the equation that computes the original outputs, and return `True`."""
         self.equations.append(Equation(primitive, tuple(inputs), params, outputs))
         return True
 
 
 def rewritten(expressions: Expressions) -> Expressions:
-    """Return a list with equations that native code knows in place of others."""
+    """Return an expression list with each equation of `FORMS` replaced by equations that native code computes."""
     if not any(e.primitive in FORMS for e in expressions.equations):
         return expressions
     found = Rewritten(expressions)
@@ -84,7 +84,7 @@ def _mean(found: Rewritten, equation: Equation) -> bool:
 
 
 def _differences(found: Rewritten, source: Source, axis: Any) -> tuple[int, int]:
-    """Append the differences from the first element along some axes, and their mean."""
+    """Append the differences from the first element along some axes, and their mean; return both slots."""
     spec = found.spec(source)
     shape = reduced_shape(spec.shape, axis, keepdims=True)
     index = tuple([slice(0, 1) if axis is None or i in axis else slice(None) for i in range(spec.ndim)])
@@ -123,7 +123,7 @@ def _count_nonzero(found: Rewritten, equation: Equation) -> bool:
 
 
 def _diff(found: Rewritten, equation: Equation) -> bool:
-    """Subtract neighbours, repeatedly."""
+    """Rewrite `np.diff` as repeated differences of two slices."""
     [source], [out] = equation.inputs, equation.outputs
     n, axis, like = equation.params["n"], equation.params["axis"], found.specs[equation.outputs[0]]
     if n == 0 or like.dtype.kind == "b":
@@ -143,7 +143,7 @@ def _diff(found: Rewritten, equation: Equation) -> bool:
 
 
 def _taken_apart(index: Any) -> tuple[Any, list[Constant]] | None:
-    """Split an index that is known into its template and its arrays; `None` if that has none, or a single truth value."""
+    """Split a known index into its template and its index arrays; `None` if it has no arrays, or a single bool."""
     if is_basic(index):
         return None
     try:
@@ -159,7 +159,7 @@ def _getitem(found: Rewritten, equation: Equation) -> bool:
 
 
 def _einsum(found: Rewritten, equation: Equation) -> bool:
-    """Read diagonals, or axes in another order, and sum over the axes that are not wanted."""
+    """Rewrite an `einsum` of one operand as a gather of diagonals and transposed axes, and a sum over the other axes."""
     [source] = equation.inputs
     spec, like = found.spec(source), found.specs[equation.outputs[0]]
     term, result = equation.params["subscripts"].replace(" ", "").split("->")
@@ -218,7 +218,7 @@ def _write(found: Rewritten, equation: Equation) -> bool:
 
 
 def _windows(found: Rewritten, equation: Equation) -> bool:
-    """Read windows that lie one beside the other at once: as a view, if the array is in memory."""
+    """Rewrite a stack of equidistant windows of an array as one gather, which is a view if the array is in memory."""
     sources = [found.made.get(s) if type(s) is int else None for s in equation.inputs]
     first = sources[0]
     if len(sources) < 2 or first is None:
@@ -256,7 +256,7 @@ def _windows(found: Rewritten, equation: Equation) -> bool:
 
 
 def _slices(index: Any, shape: tuple[int, ...]) -> list[slice] | None:
-    """Return an index as slices with bounds that go forwards, one for each axis; `None` if it is another one."""
+    """Return an index as one slice per axis, with explicit bounds and positive steps; `None` if it is not of this form."""
     parts = index if isinstance(index, tuple) else (index,)
     if not all(isinstance(part, slice) for part in parts):
         return None
@@ -277,4 +277,4 @@ FORMS: dict[Primitive, Callable[[Rewritten, Equation], bool]] = {
     einsum_of(1): _einsum,
     WRITE: _write,
 }
-"""What writes an equation as others, and says whether it did."""
+"""The function that rewrites the equations of each primitive. It returns `False` if it leaves an equation unchanged."""

@@ -1,4 +1,4 @@
-"""Scans along an axis: running sums and products, recurrences; and where extremes are."""
+"""Lowering of scans along an axis (cumulative sums and products, linear recurrences), `argmax` and `argmin`."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from functad.primitives.reductions.extremes import ARGMAX, ARGMIN
 from functad.primitives.reductions.scans import CUMPROD, CUMSUM, EXCLUSIVE, RECURRENCE
 
 Start = Callable[[Sequence[Value]], Value]
-"""From the elements of the operands at the first place to that of the result."""
+"""Maps the operands' elements at the first position to the first element of the result."""
 
 Next = Callable[[Value, Sequence[Value], Sequence[Value]], Value]
-"""From an element of the result, and those of the operands at the place behind it and at its own, to the one behind it."""
+"""Maps the previous element of the result, the operands' elements here, and their previous elements, to the element here."""
 
 
 @contextmanager
 def loops(code: Code, shape: Sequence[int], *, straight: bool = False) -> Iterator[list[Index]]:
-    """Loop over the indices of a shape; along axes of length 1 they are known."""
+    """Write loops over a shape and yield the index; it is 0 along axes of length 1."""
     last = max((i for i, n in enumerate(shape) if n != 1), default=0)
     with ExitStack() as stack:
         yield [
@@ -34,14 +34,14 @@ def loops(code: Code, shape: Sequence[int], *, straight: bool = False) -> Iterat
 
 
 class Scan:
-    """Computes each element along an axis from the one before.
+    """Computes each element along an axis from the previous one.
 
     Args:
-        shape: of the result and of the operands.
-        axis: along which it goes.
-        back: from the end.
-        start: gives the first element.
-        following: gives the others.
+        shape: the shape of the result and of each operand.
+        axis: the axis of the scan.
+        back: `True` to scan from the end.
+        start: computes the first element.
+        following: computes each other element.
     """
 
     def __init__(self, shape: tuple[int, ...], axis: int, *, back: bool, start: Start, following: Next) -> None:
@@ -66,7 +66,7 @@ class Scan:
         return [code.cast(a.at(code, place), kind) for a in operands]
 
     def _row(self, code: Code, operands: Sequence[Array], out: Memory, head: Sequence[Index], tail: Sequence[Index]) -> None:
-        """Write the scan of one row, whose last element is in a register."""
+        """Write the scan of one row, with the last element in a register."""
         running, place = code.allocate(out.kind, 1), self._place(head, 0, tail)
         value = self.start(self._given(code, operands, place, out.kind))
         out.put(code, place, value)
@@ -77,7 +77,7 @@ class Scan:
             code.store(running, 0, value)
 
     def _rows(self, code: Code, operands: Sequence[Array], out: Memory, head: Sequence[Index]) -> None:
-        """Write the scans of rows that lie side by side, step by step."""
+        """Write the scans of all adjacent rows together, step by step."""
         with loops(code, self.tail, straight=True) as tail:
             place = self._place(head, 0, tail)
             out.put(code, place, self.start(self._given(code, operands, place, out.kind)))

@@ -1,4 +1,4 @@
-"""Cross products: each element follows from four of the operands, which are read where it is computed."""
+"""Lowering of cross products: each element is computed on demand from four elements of the operands."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from functad.primitives.signals.differences import CROSS
 
 
 def _neighbours(axis: Index) -> tuple[Index, Index]:
-    """Return the two axes of space that are not the given one, in cyclic order."""
+    """Return the two other axes of space in cyclic order."""
     if isinstance(axis, Value):
         return where(axis.equals(2), axis.like(0), axis + 1), where(axis.equals(0), axis.like(2), axis - 1)
     return (axis + 1) % 3, (axis + 2) % 3
