@@ -235,7 +235,7 @@ def _read(places: Places) -> View:
 
 
 def _rows_of(equation: Equation, given: Sequence[ArraySpec], whole: Shape, axis: int) -> Places | None:
-    """Return the places of an index array along an axis, as in `np.take_along_axis`; `None` if it is out of bounds."""
+    """Return the places of an index array as in `np.take_along_axis`; `None` if it is out of bounds or broadcasts."""
     [indices] = _known(equation.inputs[1:2], given[1:2])
     shape, ndim = given[1].shape, len(whole)
     axis %= ndim

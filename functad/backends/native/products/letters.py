@@ -31,7 +31,7 @@ class Letters(NamedTuple):
     sizes: dict[str, int]
 
     def role(self, letter: str) -> str:
-        """Return `depth` for a summed axis, else `batch` (in both operands), `row` (only in the first) or `column`."""
+        """Return the role of an axis: `depth` (summed), `batch` (in both operands), or `row` or `column` (in one operand)."""
         if letter not in self.out:
             return "depth"
         return "batch" if letter in self.a and letter in self.b else "row" if letter in self.a else "column"

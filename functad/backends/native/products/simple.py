@@ -1,4 +1,4 @@
-"""Products that use each element of an operand once: they become a multiplication and a sum, which loop fusion can handle.
+"""Products that use each element of an operand once: they become a multiplication and a sum, which can be fused.
 
 Norms, `einsum` of one operand, and products of more than two arrays become such products and sums too.
 """
