@@ -263,3 +263,15 @@ def test_triangles(k: int) -> None:
     np.testing.assert_array_equal(compiled(a[:, :2, :2]), (np.tril(a[:, :2, :2], k), np.triu(a[:, :2, :2], k)))
     whole = np.arange(12).reshape(3, 4)
     np.testing.assert_array_equal(compiled(whole), (np.tril(whole, k), np.triu(whole, k)))
+
+
+@pytest.mark.parametrize("columns", [(3, 4), (10, 11)])
+def test_windows_have_axes_of_equal_strides(columns: tuple[int, int]) -> None:
+    def f(x: Any, y: Any) -> Any:
+        windows = [np.lib.stride_tricks.sliding_window_view(a, 3, axis=0) for a in (x, y)]
+        return np.einsum("irj,icj->rc", *windows), np.einsum("irj,jc->rc", windows[0], y[:3])
+
+    rng = np.random.default_rng(0)
+    x, y = (rng.normal(size=(5, n)) for n in columns)
+    for found, expected in zip(functad.jit(f, backend="llvm")(x, y), f(x, y), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-13)

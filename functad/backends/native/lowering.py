@@ -107,7 +107,6 @@ FAMILIES = (
     "arranging.pieces",
     "arranging.places",
     "arranging.scans",
-    "arranging.vectors",
     "control.loops",
     "control.loop_derivative",
     "control.branches",

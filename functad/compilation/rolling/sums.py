@@ -103,15 +103,15 @@ def _rows(places: Places, equation: Equation, numbers: Sequence[int]) -> list[Pa
 
 def _sequence(equation: Equation, numbers: Sequence[int], start: int) -> int:
     """Return the end of the arithmetic sequence of indices that begins at `start`; `start + 1` if it is too short."""
-    shape = equation.params["shape"]
-    at = [positions(equation.params["indices"][i], shape) for i in numbers[start:]]
-    stop = 1
-    while stop < len(at):
-        step = [b - a for a, b in zip(at[0], at[1], strict=True)]
-        if sum(d != 0 for d in step) != 1 or [b - a for a, b in zip(at[stop - 1], at[stop], strict=True)] != step:
+    indices, shape = equation.params["indices"], equation.params["shape"]
+    last, stop, step = positions(indices[numbers[start]], shape), start + 1, None
+    while stop < len(numbers):
+        at = positions(indices[numbers[stop]], shape)
+        change = [b - a for a, b in zip(last, at, strict=True)]
+        if change != (step or change) or sum(d != 0 for d in change) != 1:
             break
-        stop += 1
-    return start + (stop if stop >= SHORTEST else 1)
+        last, step, stop = at, change, stop + 1
+    return stop if stop - start >= SHORTEST else start + 1
 
 
 def _part(equation: Equation, numbers: Sequence[int]) -> Part:

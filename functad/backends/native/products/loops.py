@@ -33,11 +33,13 @@ class Axis(NamedTuple):
     """An axis of a product.
 
     Attributes:
+        letter: its letter. Two axes of a window view may be equal in length and strides, so axes differ by letter.
         n: its length.
         role: as in `Letters.role`.
         strides: its strides in the two operands and in the result; 0 in an array without this axis.
     """
 
+    letter: str
     n: int
     role: str
     strides: tuple[int, int, int]

@@ -162,9 +162,9 @@ class Product:
             n, role = self.letters.sizes[letter], self.letters.role(letter)
             last = found[-1] if found else None
             if last is not None and last.role == role and last.strides == (x * n, y * n, z * n):
-                found[-1] = Axis(last.n * n, role, (x, y, z))
+                found[-1] = Axis(letter, last.n * n, role, (x, y, z))
             else:
-                found.append(Axis(n, role, (x, y, z)))
+                found.append(Axis(letter, n, role, (x, y, z)))
         return found
 
     def _terms(self) -> list[tuple[Memory, str]]:
