@@ -1,1 +1,1 @@
-"""The backend `llvm`: an expression list as native functions, with loops that LLVM vectorises."""
+"""The backend `llvm`: compiles an expression list to native functions, with loops that LLVM vectorises."""

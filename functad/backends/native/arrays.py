@@ -1,4 +1,4 @@
-"""Arrays as native code sees them: elements in memory, elements that are values, elements that are computed when asked for."""
+"""Arrays in native code: elements in memory, elements in registers, elements computed at each use."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Shape = tuple[int, ...]
 
 
 class Array:
-    """An array of known shape, whose elements are read by index.
+    """An array of known shape with elements that are read by index.
 
     Attributes:
-        shape: its shape.
-        kind: the type of its elements.
+        shape: the shape.
+        kind: the LLVM type of the elements.
     """
 
     def __init__(self, shape: Shape, kind: str) -> None:
@@ -30,11 +30,11 @@ class Array:
         self.kind = kind
 
     def at(self, code: Code, index: Sequence[Index]) -> Value:
-        """Return an element, as a value of the function that is being written."""
+        """Return the element at `index`, as a value of the function `code`."""
         raise NotImplementedError
 
     def reshaped(self, shape: Shape) -> Array:
-        """Return the array with axes put together or taken apart, in C order."""
+        """Return the array with another shape of the same size, in C order."""
         old = c_strides(self.shape)
         axes = _along(self.shape, shape)
 
@@ -46,7 +46,7 @@ class Array:
         return Formula(shape, self.kind, element)
 
     def elements(self, code: Code) -> list[Value]:
-        """Return all elements."""
+        """Return all elements, in C order."""
         return [self.at(code, index) for index in itertools.product(*map(range, self.shape))]
 
 
@@ -54,9 +54,9 @@ class Memory(Array):
     """An array in memory.
 
     Attributes:
-        pointer: its address, a value of the function that has it or of one around that.
-        strides: in elements.
-        offset: of its first element.
+        pointer: the address, a value of the current function or of an enclosing one.
+        strides: the strides, in elements.
+        offset: the position of the first element.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Memory(Array):
         self.offset = offset
 
     def place(self, code: Code, index: Sequence[Index]) -> Index:
-        """Return the position of an element."""
+        """Return the position of an element in memory."""
         return code.linear(index, self.strides, self.offset)
 
     def at(self, code: Code, index: Sequence[Index]) -> Value:
@@ -86,24 +86,24 @@ class Memory(Array):
 
     @property
     def is_contiguous(self) -> bool:
-        """Say whether the elements lie without gaps in C order."""
+        """Return `True` if the array is C-contiguous."""
         own = [(n, s) for n, s in zip(self.shape, self.strides, strict=True) if n != 1]
         return all(s == t for (_, s), t in zip(own, c_strides(tuple([n for n, _ in own])), strict=True))
 
     def reshaped(self, shape: Shape) -> Array:
-        """Return the array with axes put together or taken apart."""
+        """Return the array with another shape: a view if this one is contiguous."""
         if self.is_contiguous:
             return self.view(shape, c_strides(shape))
         return super().reshaped(shape)
 
     def view(self, shape: Shape, strides: Sequence[int], shift: int = 0) -> Memory:
-        """Return other elements of the same memory, beginning so many elements further."""
+        """Return a view of the same memory that begins `shift` elements further."""
         offset = self.offset + shift if isinstance(self.offset, int) or shift else self.offset
         return type(self)(shape, self.kind, self.pointer, strides, offset)
 
 
 class Summands(Memory):
-    """Memory of zeros: what is written is added to zero, which no element is minus zero after."""
+    """Memory that acts as a sum from zero: `put` adds 0.0, which turns -0.0 into 0.0."""
 
     def put(self, code: Code, index: Sequence[Index], value: Value) -> None:
         """Write an element."""
@@ -112,7 +112,7 @@ class Summands(Memory):
 
 
 class Totals(Memory):
-    """Memory to whose elements is added what is written."""
+    """Memory that accumulates: `put` adds to the element."""
 
     def put(self, code: Code, index: Sequence[Index], value: Value) -> None:
         """Add to an element."""
@@ -122,14 +122,14 @@ class Totals(Memory):
 
 
 class Held(Array):
-    """An array of a few elements that are values, in C order."""
+    """An array of a few elements that are values of the function, in C order."""
 
     def __init__(self, shape: Shape, kind: str, values: Sequence[Value]) -> None:
         super().__init__(shape, kind)
         self.values = list(values)
 
     def at(self, code: Code, index: Sequence[Index]) -> Value:
-        """Return an element."""
+        """Return an element: a chain of selections if the index is not known."""
         if len(self.values) == 1:
             return code.own(self.values[0])
         position = code.linear(index, c_strides(self.shape))
@@ -141,17 +141,17 @@ class Held(Array):
         return found
 
     def reshaped(self, shape: Shape) -> Array:
-        """Return the array with axes put together or taken apart."""
+        """Return the array with another shape."""
         return Held(shape, self.kind, self.values)
 
 
 class Formula(Array):
-    """An array whose elements are computed where they are used.
+    """An array with elements that are computed at each use.
 
     Args:
-        shape: its shape.
-        kind: the type of its elements.
-        element: from the function that is being written and an index to an element.
+        shape: the shape.
+        kind: the LLVM type of the elements.
+        element: maps the function and an index to the element.
     """
 
     def __init__(self, shape: Shape, kind: str, element: Callable[[Code, Sequence[Index]], Value]) -> None:
@@ -168,10 +168,10 @@ class Formula(Array):
 
 
 def plain_array(value: Any) -> Any:
-    """Return an array or number as an array of NumPy, whose memory native code can read.
+    """Return an array or number as a NumPy array that native code can read.
 
     Raises:
-        TypeError: it is an array of another library, which nothing is to convert behind the user's back.
+        TypeError: the value is an array of another library. functad does not convert such arrays silently.
     """
     kind = type(value)
     if kind not in PYTHON_SCALARS and not issubclass(kind, (np.ndarray, np.generic)):
@@ -183,7 +183,7 @@ def plain_array(value: Any) -> Any:
 
 
 def c_strides(shape: Shape) -> Shape:
-    """Return the strides, in elements, of an array without gaps in C order."""
+    """Return the strides, in elements, of a C-contiguous array."""
     strides = []
     step = 1
     for n in reversed(shape):
@@ -193,12 +193,12 @@ def c_strides(shape: Shape) -> Shape:
 
 
 def aligned(index: Sequence[Index], shape: Shape) -> list[Index]:
-    """Return the index of the element of an operand that broadcasts to the element at an index."""
+    """Return the index into an operand of shape `shape` for the index `index` of the broadcast result."""
     return [0 if n == 1 else i for i, n in zip(index[len(index) - len(shape) :], shape, strict=True)]
 
 
 def unravel(code: Code, position: Index, shape: Shape, strides: Shape) -> list[Index]:
-    """Return the index of the element at a position in C order."""
+    """Return the multi-dimensional index of a position in C order."""
     found: list[Index] = []
     for axis, (n, stride) in enumerate(zip(shape, strides, strict=True)):
         if n == 1:
@@ -213,7 +213,7 @@ def unravel(code: Code, position: Index, shape: Shape, strides: Shape) -> list[I
 
 
 def _along(old: Shape, new: Shape) -> Callable[[Sequence[Any]], list[Any]] | None:
-    """Return how an index of a new shape becomes one of the old, if they differ by axes of length 1 only."""
+    """Return the map from an index of `new` to an index of `old`; `None` unless only axes of length 1 differ."""
     if [n for n in old if n != 1] != [n for n in new if n != 1]:
         return None
     places = [j for j, n in enumerate(new) if n != 1]

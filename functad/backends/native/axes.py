@@ -1,4 +1,4 @@
-"""The axes of a loop nest: which axes of arrays go through it alike and become one, and arrays with the axes of the nest."""
+"""The axes of a loop nest: merges axes that all arrays traverse alike, and gives each array the axes of the nest."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from functad.backends.native.lowering import Pointwise, Reduction
 from functad.backends.native.plan import Loops, Plan
 
 LONG = 20.0
-"""Functions that take as long as so many additions are many instructions."""
+"""A function of at least this cost, in additions, counts as a long function."""
 
 
 class Arrays(Protocol):
-    """What a nest asks of the function around it."""
+    """The interface of the enclosing function that a loop nest uses."""
 
     plan: Plan
 
     def is_ready(self, slot: Any) -> bool:
-        """Say whether a slot need not be computed any more."""
+        """Return `True` if the value of a slot is available."""
 
     def array(self, source: Any) -> Array:
         """Return the array of a slot or constant."""
 
     def pointwise(self, way: Pointwise, operands: Sequence[Array], shape: Shape) -> Array:
-        """Return an array whose elements follow from those of operands at the same place."""
+        """Return the elementwise result of `way` for broadcast operands."""
 
 
 class Axes:
     """The axes of the loops of a unit.
 
     Attributes:
-        shape: of the nest.
-        order: the arrays with these axes, operands before what reads them.
-        rare: a function has a quick formula that does not hold for rare arguments.
-        calls: how many functions are called for each element that take long.
+        shape: the shape of the nest.
+        order: the arrays with these axes; operands come before the arrays that read them.
+        rare: `True` if a function has a quick formula that is invalid for rare arguments.
+        calls: the number of calls of long functions per element.
     """
 
     def __init__(self, writer: Arrays, loops: Loops, out: dict[int, Memory]) -> None:
@@ -74,17 +74,17 @@ class Axes:
         numbers = list(itertools.accumulate([n != 1 for n in shape], initial=0))
         return {numbers[axis] for axis in way.axes if shape[axis] != 1}
 
-    # What is read at the place of the loops
+    # Arrays that the loops read
 
     def _is_computed(self, slot: Any, stored: bool) -> bool:
-        """Say whether the elements of a slot are computed in the nest."""
+        """Return `True` if the nest computes the elements of a slot."""
         plan = self.writer.plan
         if type(slot) is not int or not isinstance(plan.way(slot), Pointwise) or slot in plan.tiny:
             return False
         return stored or not self.writer.is_ready(slot)
 
     def _collect(self, root: Any, frame: Shape, *, stored: bool) -> None:
-        """Note shape and strides of all that is read at the place of the loops."""
+        """Collect the shapes and strides of all arrays that the nest reads for `root`."""
         seen = self._seen.setdefault(frame, set())
         pending = [root]
         while pending:
@@ -105,7 +105,7 @@ class Axes:
                 self._general = True
 
     def _groups(self, reduced: Sequence[set[int]]) -> list[list[int]]:
-        """Return which axes of the domain become one."""
+        """Return the groups of neighbouring axes of the domain that are merged."""
         groups: list[list[int]] = []
         for axis, n in enumerate(self.domain):
             joins = groups and not self._general
@@ -124,12 +124,12 @@ class Axes:
     # Arrays with the axes of the nest
 
     def array(self, slot: Any, frame: Shape | None = None) -> Array:
-        """Return the array of a slot with the axes of the nest; by default it is one that the loops write."""
+        """Return the array of a slot with the axes of the nest. Without `frame`, the loops write the slot."""
         stored = frame is None and not self.writer.is_ready(slot)
         frame = self._spec(slot).shape if frame is None else frame
         plan, arrays = self.writer.plan, self._arrays
         pending = [slot]
-        while pending:  # what operands need comes first; no recursion, since chains are long
+        while pending:  # operands first; no recursion, because chains are long
             source = pending[-1]
             if (source, frame) in arrays:
                 pending.pop()
@@ -158,13 +158,13 @@ class Axes:
         self.order.append(array)
 
     def target(self, slot: int, memory: Memory) -> Memory:
-        """Return the memory of a slot that the loops write, with their axes."""
+        """Return the memory of a slot that the loops write, with the axes of the nest."""
         found = self._with_axes(memory, self._spec(slot).shape)
         assert isinstance(found, Memory)
         return found
 
     def reduced(self, slot: int, memory: Memory) -> tuple[Reduction, frozenset[int], Array, Memory]:
-        """Return how a slot is reduced, over which axes of the nest, what of, and where to."""
+        """Return the reduction of a slot: the method, the reduced axes of the nest, the operand and the target."""
         way, source = self.writer.plan.way(slot), self._source(slot)
         assert isinstance(way, Reduction)
         axes = self._reduced_axes(slot)
@@ -186,13 +186,13 @@ class Axes:
 
 
 def _fitted(shape: Shape, frame: Shape) -> Shape:
-    """Return a shape that broadcasts to a frame without the axes where the frame has length 1."""
+    """Return `shape`, broadcast to the rank of `frame`, without the axes of length 1 of `frame`."""
     whole = (1,) * (len(frame) - len(shape)) + tuple(shape)
     return tuple([n for n, m in zip(whole, frame, strict=True) if m != 1])
 
 
 def _fitted_strides(array: Memory, frame: Shape) -> Shape:
-    """Return the strides of an array that broadcasts to a frame, in the same way."""
+    """Return the strides of an array for the axes of `_fitted`."""
     whole = (0,) * (len(frame) - len(array.shape)) + tuple(
         [0 if n == 1 else s for n, s in zip(array.shape, array.strides, strict=True)]
     )

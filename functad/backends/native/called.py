@@ -1,4 +1,4 @@
-"""Elementary functions that code calls, one number at a time: each is compiled once, and stays."""
+"""Scalar elementary functions that native code calls: each is compiled once per machine and stays loaded."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _KNOWN: WeakKeyDictionary[Machine, dict[str, Library]] = WeakKeyDictionary()
 
 
 def addresses_of_called(machine: Machine, wanted: Mapping[str, tuple[str, str]]) -> dict[str, int]:
-    """Return the addresses of functions, by the names that code has for them; new ones are compiled.
+    """Return the addresses of elementary functions, by symbol; compile the functions that are new.
 
     Args:
-        machine: what they are compiled for.
-        wanted: name and type of each by its symbol.
+        machine: the target of the compilation.
+        wanted: the name and type of each function, by symbol.
     """
     found = {}
     with _LOCK:

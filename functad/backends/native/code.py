@@ -1,7 +1,7 @@
 """The instructions of one native function: blocks, loops, memory and calls, on top of the formulas of `Body`.
 
-What is computed in a loop is known there only, so that everything that is remembered belongs to a scope. A value of the
-function around a kernel becomes an argument of the kernel when it is first asked for.
+A value computed in a loop is valid only there, so each remembered value belongs to a scope. A value of the enclosing function
+becomes an argument of the kernel at its first use.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ KINDS: dict[np.dtype[Any], str] = {
     np.dtype(np.int32): "i32",
     np.dtype(np.bool_): "i1",
 }
-"""The dtypes that native code computes with, and their types in LLVM's language."""
+"""The LLVM types of the dtypes that native code supports."""
 
 SIZES = {"double": 8, "float": 4, "i64": 8, "i32": 4, "i1": 1}
 """Bytes of an element."""
@@ -30,31 +30,31 @@ SIZES = {"double": 8, "float": 4, "i64": 8, "i32": 4, "i1": 1}
 REALS = ("double", "float")
 
 MOST_TOUCHED = 200
-"""LLVM compares each reading and writing of memory with those before it: with so many at most, else time is quadratic."""
+"""A barrier follows this many loads and stores: LLVM compares each with all earlier ones, in quadratic time."""
 
 Index = Value | int
-"""A position along an axis, or in memory: it may be known when the code is written."""
+"""A position along an axis or in memory: an `int` if it is known at compile time, else a `Value`."""
 
 
 class Code(Body):
     """The instructions of a native function.
 
     Attributes:
-        outer: the function that calls this one, and whose values it may use.
-        loops: how many loops the current place is in that LLVM may vectorise.
-        long_functions: how many functions of many instructions were inlined so far.
-        allocations: lines at the entry that reserve memory on the stack.
-        reserved: how many bytes of it are arrays.
-        captured: parameters for values of the outer function, by their names there.
-        definitions: the elementary functions that are inlined, and declarations of others.
-        called: name and type of the others by their symbols: they are compiled once for all modules.
-        quick: elementary functions may be computed by formulas that do not hold for rare arguments.
-        rare: a place on the stack where it is noted that such an argument was met.
-        refused: the address where it is noted, for what calls the outermost function, that NumPy must compute the list, or
-            that the handler of a signal raised.
-        refuses: something in the outermost function notes the first.
-        looks: something in the outermost function notes the second.
-        returned: type and name of the result of the function.
+        outer: the function that calls this one. This function may use its values.
+        loops: the number of enclosing loops that LLVM may vectorise.
+        long_functions: the number of long functions inlined so far.
+        allocations: the lines at the entry that reserve stack memory.
+        reserved: the bytes of stack memory used by arrays.
+        captured: the parameters for values of the outer function, by their names there.
+        definitions: the inlined elementary functions, and the declarations of the called ones.
+        called: the name and type of the called elementary functions, by symbol. They are compiled once for all modules.
+        quick: `True` if elementary functions may use formulas that are invalid for rare arguments.
+        rare: the flag on the stack that records a rare argument.
+        refused: the address of the flags for the caller of the outermost function: NumPy must compute the list, or a signal
+            handler raised, or memory is exhausted.
+        refuses: `True` if code in the outermost function sets the first flag.
+        looks: `True` if code in the outermost function sets another flag.
+        returned: the type and name of the result of the function.
     """
 
     __slots__ = (
@@ -85,7 +85,7 @@ class Code(Body):
     # Instructions
 
     def emit(self, instruction: str, kind: str) -> Value:
-        """Append an instruction, unless the same one has been before in this scope, and return its result."""
+        """Return the result of an instruction; append it unless the scope already contains it."""
         known = self._known.get(instruction)
         if known is None:
             known = self._known[instruction] = self.fresh(instruction, kind)
@@ -93,7 +93,7 @@ class Code(Body):
         return known
 
     def fresh(self, instruction: str, kind: str) -> Value:
-        """Append an instruction whose result is not the same each time, such as reading memory."""
+        """Append an instruction that may give another result each time, such as a load."""
         value = Value(self, f"%v{len(self.lines)}", kind)
         self.lines.append(f"  {value.name} = {instruction}")
         return value
@@ -103,14 +103,14 @@ class Code(Body):
         self.lines.append(f"  {instruction}")
 
     def remember(self, key: Any, value: Any) -> Any:
-        """Keep something by a key until the scope ends."""
+        """Store `value` under `key` until the scope ends, and return it."""
         self.remembered[key] = value
         self._journal[-1].append(key)
         return value
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """What is computed in here is not known afterwards."""
+        """Open a scope: values computed inside are forgotten at its end."""
         self._journal.append([])
         try:
             yield
@@ -122,7 +122,7 @@ class Code(Body):
     # Values
 
     def own(self, value: Value) -> Value:
-        """Return a value of this function for one of its own or of the outer one."""
+        """Return a value as a value of this function; capture values of the outer function."""
         if value.body is self or not value.name.startswith("%"):
             return Value(self, value.name, value.kind)
         assert self.outer is not None
@@ -133,7 +133,7 @@ class Code(Body):
         return known
 
     def cast(self, x: Value, kind: str) -> Value:
-        """Return a number as another type, by NumPy's conversions."""
+        """Convert a number to another type by NumPy's rules."""
         if x.kind == kind:
             return x
         if kind == "i1":
@@ -149,7 +149,7 @@ class Code(Body):
         return self.emit(f"{'sext' if kind == 'i64' else 'trunc'} {x.kind} {x.name} to {kind}", kind)
 
     def _whole(self, x: Value, kind: str) -> Value:
-        """Cut off the digits behind the point; what does not fit gives the least integer, as processors of Intel do."""
+        """Truncate to an integer; numbers out of range give the least integer, as on Intel processors."""
         limit = 2.0 ** (63 if kind == "i64" else 31)
         fits = (x >= -limit) & (x < limit)
         found = self.emit(f"fptosi {x.kind} {where(fits, x, 0.0).name} to {kind}", kind)
@@ -182,15 +182,15 @@ class Code(Body):
         self.store(self.rare, 0, self.load(self.rare, 0, "i1") | found)
 
     def refuse(self, found: Value) -> None:
-        """Note, if a condition holds, that only NumPy can compute the list, or say what is wrong with its arguments."""
+        """Set the flag that NumPy must compute the list, or raise the error for its arguments, if `found` is true."""
         pointer = self.note()
         self.store(pointer, 0, self.load(pointer, 0, "i1") | found)
 
     def note(self, *, looks: bool = False) -> Value:
-        """Return the address where it is noted why there are no results.
+        """Return the address of the flags that report why there are no results.
 
         Args:
-            looks: it is for the exception of a signal's handler, or for lacking memory.
+            looks: the flag reports the exception of a signal handler, or a lack of memory.
         """
         outermost = self
         while outermost.outer is not None:
@@ -204,7 +204,7 @@ class Code(Body):
     # Memory
 
     def allocate(self, kind: str, count: int) -> Value:
-        """Reserve memory on the stack, once for all runs of the loops around."""
+        """Reserve stack memory at the entry of the function, outside all loops."""
         name = f"%m{len(self.allocations)}"
         stored = "i8" if kind == "i1" else kind
         self.allocations.append(f"  {name} = alloca {stored}, i64 {count}, align 64")
@@ -219,7 +219,7 @@ class Code(Body):
         return self.emit(f"getelementptr {stored}, ptr {pointer.name}, i64 {position}", "ptr")
 
     def load(self, pointer: Value, index: Index, kind: str) -> Value:
-        """Read an element. As in NumPy, every byte of a boolean array except 0 is true."""
+        """Load an element. As in NumPy, every nonzero byte of a boolean array is true."""
         self._touch()
         where_ = self.place(pointer, index, kind).name
         if kind == "i1":
@@ -227,7 +227,7 @@ class Code(Body):
         return self.fresh(f"load {kind}, ptr {where_}", kind)
 
     def store(self, pointer: Value, index: Index, value: Value) -> None:
-        """Write an element."""
+        """Store an element."""
         self._touch()
         where_ = self.place(pointer, index, value.kind).name
         if value.kind == "i1":
@@ -236,20 +236,20 @@ class Code(Body):
             self.do(f"store {value.kind} {value.name}, ptr {where_}")
 
     def _touch(self) -> None:
-        """Count what reads and writes memory in one block; after so much of it, LLVM is to forget what was before."""
+        """Count the loads and stores of a block; emit a barrier after `MOST_TOUCHED`."""
         self._touched += 1
         if self._touched > MOST_TOUCHED and not self.loops:
             self.do('call void asm sideeffect "", "~{memory}"()')
             self._touched = 0
 
-    # Integers that may be known
+    # Integers that may be known at compile time
 
     def integer(self, index: Index) -> Value:
         """Return an index as a value."""
         return index if isinstance(index, Value) else self.constant(index, "i64")
 
     def linear(self, indices: Sequence[Index], strides: Sequence[int], offset: Index = 0) -> Index:
-        """Return `offset + sum(index * stride)`; what is known is added up here."""
+        """Return `offset + sum(index * stride)`; known terms are folded."""
         known, terms = 0, []
         if isinstance(offset, Value):
             terms.append(self.own(offset))
@@ -271,12 +271,12 @@ class Code(Body):
     # Control flow
 
     def new_label(self, name: str) -> str:
-        """Return a label that nothing has yet."""
+        """Return an unused label."""
         self._labels += 1
         return f"{name}{self._labels}"
 
     def start(self, label: str) -> None:
-        """Begin a block."""
+        """Begin a basic block."""
         self.lines.append(f"{label}:")
         self.block = label
         self._touched = 0
@@ -285,15 +285,15 @@ class Code(Body):
     def loop(
         self, first: Index, stop: Index, *, step: int = 1, straight: bool = False, counted: bool = False
     ) -> Iterator[Value]:
-        """Repeat what is written in here for each index from `first` on, before `stop`.
+        """Write the code inside as a loop over the indices from `first` up to, but excluding, `stop`.
 
         Args:
             first: the first index.
-            stop: the index to stop before.
-            step: from one index to the next.
-            straight: what is in here has no branches, so that LLVM may vectorise it. If it calls long functions, there is no
-                second copy for the elements that do not fill a vector: they are computed in one that is not full.
-            counted: the loop begins at 0 and its length fills several vectors, always.
+            stop: the end, which is excluded.
+            step: the distance between indices.
+            straight: the body has no branches, so LLVM may vectorise it. If the body calls long functions, a masked vector
+                computes the remaining elements, instead of a second, scalar copy of the body.
+            counted: the loop begins at 0 and its length is a multiple of several vectors.
         """
         head, body, latch, done = (self.new_label(name) for name in ("head", "body", "latch", "done"))
         before, first, stop = self.block, self.integer(first), self.integer(stop)
@@ -318,7 +318,7 @@ class Code(Body):
 
     @contextmanager
     def when(self, condition: Value) -> Iterator[None]:
-        """Do what is written in here only if a condition holds."""
+        """Run the code inside only if `condition` is true."""
         body, done = self.new_label("then"), self.new_label("done")
         self.do(f"br i1 {condition.name}, label %{body}, label %{done}")
         self.start(body)
@@ -328,5 +328,5 @@ class Code(Body):
         self.start(done)
 
     def text(self, head: str) -> str:
-        """Return the whole function, of a first line that names its parameters."""
+        """Return the text of the whole function. `head` declares its name and parameters."""
         return "\n".join([f"{head} {{", "entry:", *self.allocations, *self.lines, f"  ret {self.returned}", "}"])

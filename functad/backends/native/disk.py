@@ -1,10 +1,12 @@
-"""Machine code kept in a directory, for other processes and later ones.
+"""The compilation cache: machine code in a directory, shared by processes.
 
-A file is named by a digest of the text of a module, of the processor, and of the versions that made it; it begins with a digest
-of its name and contents. What is damaged is written anew. A file is written under another name first and then renamed, so
-that no process sees a part of one. It is machine code that will run, so a directory that other users own or may write to is not
-used: the function refuses it, and for the environment variable there is a warning. The rights are read at each use. The system
-administrator (user 0) may own the directory.
+The name of a file is a digest of the module text, the processor and the versions of functad and LLVM. The file begins with a
+digest of its name and contents; a damaged file is replaced. A file is written under a temporary name and then renamed, so no
+process reads a partial file.
+
+The cache contains machine code that will run. A directory that other users own or may write to is therefore not used:
+`compilation_cache` raises an error, and the environment variable gives a warning. Permissions are checked at each use. The
+system administrator (user 0) may own the directory.
 """
 
 from __future__ import annotations
@@ -27,33 +29,33 @@ _MAGIC = b"functad machine code 2\n"
 _STATE: dict[str, Path | None] = {}
 _VARIABLE = "FUNCTAD_COMPILATION_CACHE"
 _NAMED: dict[str, Path] = {}
-"""The absolute path for each value of the environment variable, by the current directory at its first use."""
+"""The absolute path for each value of the environment variable, resolved at its first use."""
 
 _REPORTED: set[Path] = set()
-"""Directories that a warning was given for."""
+"""Directories that have already caused a warning."""
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def compilation_cache(directory: str | os.PathLike[str] | None) -> None:
-    """Keep machine code in a directory, so that other processes need not compile the same lists again.
+    """Cache machine code in a directory, so that other processes need not compile the same expression lists again.
 
-    Without a call the environment variable `FUNCTAD_COMPILATION_CACHE` names the directory; if it is not set, nothing is kept.
-    The code of one list takes some kilobytes. Files are never deleted by functad; any of them may be deleted at any time.
+    By default the environment variable `FUNCTAD_COMPILATION_CACHE` names the directory. Without the variable there is no cache.
+    The code of one expression list takes some kilobytes. functad never deletes files; you may delete any of them at any time.
 
-    A relative path is resolved once, by the current directory at that time.
+    A relative path is resolved once, against the current directory at that time.
 
     Args:
-        directory: the directory, which is made if it does not exist, with rights for its owner alone. Machine code is run from
-            it, so it must belong to this user or to the system administrator, and no other user may have the right to write to
-            it. `None` keeps nothing.
+        directory: the directory. A missing directory is created with permissions for its owner only. functad runs the machine
+            code in it, so the directory must belong to this user or to the system administrator, and no other user may have
+            write permission. `None` turns the cache off.
 
     Raises:
-        InputError: there is a file of this name, the directory cannot be made, or other users own it or may write to it.
+        InputError: a file has this name, the directory cannot be created, or other users own it or may write to it.
 
     Warns:
-        RuntimeWarning: (at the first compilation) other users own the directory that the environment variable names, or may
-            write to it. The directory is not used.
+        RuntimeWarning: (at the first compilation) other users own the directory in the environment variable, or may write to
+            it. The directory is not used.
 
     Example:
         >>> import tempfile, numpy as np, functad
@@ -78,8 +80,8 @@ def compilation_cache(directory: str | os.PathLike[str] | None) -> None:
 
 
 def _unsafe(path: Path) -> str | None:
-    """Return why machine code in a directory is not to be trusted, and the fix; `None` if it is, or there is no directory."""
-    if not hasattr(os, "geteuid"):  # Windows: folders of a user are private, and modes say nothing
+    """Return the reason not to trust a directory, and the fix; `None` if it is safe or does not exist."""
+    if not hasattr(os, "geteuid"):  # Windows: folders of a user are private, and modes mean nothing
         return None
     try:
         found = path.stat()
@@ -93,7 +95,7 @@ def _unsafe(path: Path) -> str | None:
 
 
 def _directory() -> Path | None:
-    """Return the directory in use; `None` if there is none, or if other users own it or may write to it."""
+    """Return the cache directory; `None` if there is none or if it is unsafe."""
     if "directory" in _STATE:
         path = _STATE["directory"]
     else:
@@ -108,13 +110,13 @@ def _directory() -> Path | None:
 
 
 def loaded(machine: Machine, text: str, names: list[str], imported: Mapping[str, int]) -> Library:
-    """Return the functions of a module, compiled or from the directory of machine code.
+    """Return the loaded functions of a module, from the cache or compiled now.
 
     Args:
-        machine: what to compile for.
-        text: of the module.
-        names: of the functions that will be called.
-        imported: addresses of functions that the module calls, which are never kept.
+        machine: the target of the compilation.
+        text: the text of the module.
+        names: the functions that will be called.
+        imported: the addresses of external functions that the module calls. They are never cached.
     """
     directory = _directory()
     if directory is None:
@@ -128,16 +130,16 @@ def loaded(machine: Machine, text: str, names: list[str], imported: Mapping[str,
 
 
 def _key(machine: Machine, text: str) -> str:
-    own = sys.modules["functad"].__version__  # by which code is optimised otherwise
+    own = sys.modules["functad"].__version__  # a version may optimise the same text differently
     versions: tuple[Any, ...] = (own, machine.triple, machine.cpu, machine.features, machine.level, binding().llvm_version_info)
     return hashlib.sha256("\n".join([*map(str, versions), text]).encode()).hexdigest()
 
 
 def _read(path: Path) -> bytes | None:
-    """Return the code in a file; `None` if there is none, or it is damaged."""
+    """Return the code in a file; `None` if the file is missing or damaged."""
     try:
         with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb") as file:  # noqa: PTH123 - a descriptor
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # to read a FIFO would wait for its writer
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # reading a FIFO would wait for its writer
                 return None
             whole = file.read()
     except OSError:
@@ -147,12 +149,12 @@ def _read(path: Path) -> bytes | None:
 
 
 def _digest(path: Path, code: bytes) -> bytes:
-    """Return a digest of the key, which is the name of the file, and of the code."""
+    """Return the digest of the file name (the key) and the code."""
     return hashlib.sha256(path.name.encode() + b"\0" + code).digest()
 
 
 def _write(path: Path, code: bytes) -> None:
-    """Write a file, if that is possible: where it is not, the code is compiled again next time."""
+    """Write a file; ignore failures, since the code is then compiled again next time."""
     with suppress(OSError):
         path.parent.mkdir(0o700, parents=True, exist_ok=True)
         write_whole(path, lambda file: file.write(_MAGIC + _digest(path, code) + code), private=True)

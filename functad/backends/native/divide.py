@@ -1,4 +1,4 @@
-"""A list divided into native functions and equations that NumPy computes, the lists in these divided in turn."""
+"""The division of an expression list into native functions and NumPy equations, including inner lists."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from functad.expressions.expressions import Equation, Expressions
 from functad.expressions.records import inputs_of
 
 SHARED = 200_000.0
-"""Loops that take as long as so many additions are shared by several threads."""
+"""Loops of at least this cost, in additions, run on several threads."""
 
 
 class Divided:
-    """A list and what computes which part of it.
+    """An expression list, divided into native functions and equations for NumPy.
 
     Args:
         expressions: the list.
-        module: what native functions belong to.
-        steps: those of all lists of a program, to which its own are added.
-        checked: the slots of results in which native functions look for a NaN.
+        module: the module of the native functions.
+        steps: the steps of all lists of the program. New steps are appended.
+        checked: the slots of results that native functions check for NaN.
 
     Attributes:
-        order: native functions, and equations for NumPy.
+        order: the native functions and the equations for NumPy, in the order in which they run.
     """
 
     def __init__(self, expressions: Expressions, module: ModuleText, steps: list[Step], checked: Collection[int] = ()) -> None:
@@ -41,7 +41,7 @@ class Divided:
         self._lists = {n: self._lists_of(item) for n, item in enumerate(self.order) if isinstance(item, Equation)}
 
     def _lists_of(self, equation: Equation) -> dict[str, Any]:
-        """Divide the lists that an equation for NumPy holds."""
+        """Divide the inner lists of an equation for NumPy."""
         if equation.primitive not in HOLDERS or not equation.params.get("length", 1):
             return {}
 
@@ -53,7 +53,7 @@ class Divided:
         return {key: divided(value) for key, value in equation.params.items()}
 
     def listed(self, call: Callable[[Step], Equation]) -> Expressions:
-        """Return the list with an equation in the place of each native function."""
+        """Return the expression list with the equation `call(step)` for each native function."""
 
         def whole(value: Any) -> Any:
             if isinstance(value, Divided):
@@ -105,7 +105,7 @@ class Divided:
         return float(np.prod(unit.domain, dtype=float)) * cost >= SHARED
 
     def _write(self, checked: Collection[int]) -> None:
-        """Write all steps, the last one first: it is known then what those before must give."""
+        """Write all steps, last one first, because the slots that a step must return depend on the later steps."""
         plan = self.plan
         wanted = {s for s in plan.expressions.outputs if type(s) is int}
         given = set(range(len(plan.expressions.inputs)))

@@ -1,7 +1,7 @@
-"""Equations that are several for native code: a mean is a sum and a division, a call is the list of what it computes.
+"""Decomposition of equations for native code: a mean becomes a sum and a division, a call is inlined.
 
-The lists that equations hold are treated in the same way. Large constants in them become operands of the equation, since what
-stands in native code is text.
+Inner lists are decomposed in the same way. Their large constants become operands of the equation, because native code stores
+constants as text.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from functad.primitives.linalg.decompositions import CHOLESKY
 from functad.transforms.lists import close
 
 LARGE = 1_024
-"""Constants of so many bytes are handed to the bodies of loops."""
+"""Constants of at least this many bytes become operands of the equation that holds the inner list."""
 
 HOLDERS = (SCAN, WHILE, COND, SWITCH)
-"""Primitives that hold lists, whose last inputs are what these use from outside."""
+"""Primitives that hold inner lists. Their last inputs are the values that the lists capture."""
 
 BACKWARD = "while_loop_vjp"
-"""The name of the backward pass of a loop, for which no list is known before values are."""
+"""The primitive of the backward pass of a `while` loop. Its list is not known before the values are."""
 
 
 def expanded(expressions: Expressions) -> Expressions:
-    """Return a list without simple products and calls whose lists are known, with equations that native code knows."""
+    """Return an equivalent list of equations that native code supports: products decomposed, calls inlined."""
     if not any(map(_is_several, expressions.equations)):
         return rewritten(expressions)
     specs = list(expressions.specs)
@@ -68,7 +68,7 @@ def _is_several(equation: Equation) -> bool:
 
 
 def _backward(equation: Equation, specs: Sequence[ArraySpec]) -> Equation:
-    """Return the backward pass of a loop with its lists, if native code can be made of them."""
+    """Return the backward pass of a loop with its inner lists if they are native, else `equation`."""
     from functad.backends.native.control.loop_derivative import native_backward  # noqa: PLC0415 - few programs need it
 
     found = native_backward(equation)
@@ -80,7 +80,7 @@ def _backward(equation: Equation, specs: Sequence[ArraySpec]) -> Equation:
 
 
 def _inlined(inner: Expressions, inputs: Sequence[Any], specs: list[ArraySpec], equations: list[Equation]) -> list[Any]:
-    """Append the equations of another list, and return where its outputs are."""
+    """Append the equations of another list, and return the sources of its outputs."""
     shift = len(specs) - len(inner.inputs)
     specs += inner.specs[len(inner.inputs) :]
 
@@ -97,7 +97,7 @@ def _inlined(inner: Expressions, inputs: Sequence[Any], specs: list[ArraySpec], 
 
 
 def _with_bodies(equation: Equation) -> Equation:
-    """Return an equation whose lists are expanded, and take their large constants from outside."""
+    """Return the equation with expanded inner lists, and with their large constants as operands."""
     params: dict[str, Any] = dict(equation.params)
     lists = params.get("branches") or tuple([params[key] for key in ("body", "cond") if key in params])
     *lists, large = close(*map(expanded, lists), captured=_is_large, name="constant")

@@ -1,13 +1,13 @@
-"""One loop nest over the elements of a shape, which writes arrays and reduces others.
+"""One loop nest over the elements of a shape, which stores arrays and computes reductions.
 
-The nest is a function of its own whose arguments do not overlap, so that LLVM can vectorise it. Axes that all arrays go through
-alike become one. Small axes at the end are written out. Long sums are made of sums of blocks, which are added up with the
-error of each addition, and so are at least as accurate as NumPy's.
+The nest is a separate function with `noalias` arguments, so that LLVM can vectorise it. Axes that all arrays traverse alike are
+merged. Small trailing axes are unrolled. A long sum consists of sums of blocks, added with error compensation; it is at least
+as accurate as NumPy's sum.
 
-NumPy multiplies the elements of a product in order. In another order, as in the lanes of vectors, a partial product may
-overflow or underflow where none does in NumPy's order, and then even be multiplied by zero. So the quick product of a block is
-taken only if no partial product of any order leaves the range of normal numbers: the product before the block times all
-factors above 1 is finite, and times all factors below 1 it is normal. Other blocks are multiplied in order.
+NumPy multiplies the elements of a product in order. In another order, as in vector lanes, a partial product may overflow or
+underflow although none does in NumPy's order, and an infinite one may then be multiplied by zero. The fast product of a block
+is therefore used only if no partial product in any order leaves the normal range. The product before the block times all
+factors above 1 must be finite, and times all factors below 1 it must be normal. Other blocks are multiplied in order.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from functad.backends.native.lowering import Reduction
 from functad.backends.native.plan import Loops
 
 BLOCK = 256
-"""So many elements are summed without regard to errors, and computed by quick formulas before their condition is looked at."""
+"""The number of elements summed without error compensation, and computed by quick formulas before these are checked."""
 
 UNROLLED = 8
-"""Axes at the end with so many elements together are written out."""
+"""Trailing axes of up to this many elements together are unrolled."""
 
 MOST_CALLS = 32
-"""With more elementary functions, a loop calls them; to inline and vectorise them all would take seconds to compile."""
+"""A loop with more elementary functions calls them; inlining and vectorising all would take seconds to compile."""
 
 LARGE = 16_384
-"""Loops over so many elements call functions for the few that do not fill several vectors; in others one is not full."""
+"""Longer loops compute the remainder with scalar calls; shorter loops use a masked vector."""
 
 SHORT = 16
-"""Products of fewer elements are computed in order at once."""
+"""Products of fewer elements are always computed in order."""
 
 _SMALLEST_NORMAL = {"double": 2.0**-1022, "float": 2.0**-126}
 
@@ -49,10 +49,10 @@ class Total(NamedTuple):
     """A reduction in a nest.
 
     Attributes:
-        way: how.
-        axes: the axes of the nest that are reduced.
-        array: what is reduced.
-        out: the result, with the axes of the nest that are not reduced.
+        way: the method.
+        axes: the reduced axes of the nest.
+        array: the operand.
+        out: the result, with the other axes of the nest.
     """
 
     way: Reduction
@@ -62,16 +62,16 @@ class Total(NamedTuple):
 
     @property
     def first(self) -> int:
-        """The first axis that is reduced."""
+        """The first reduced axis."""
         return min(self.axes)
 
     @property
     def is_rounded(self) -> bool:
-        """Say whether it is a sum of real numbers."""
+        """Return `True` for a sum of real numbers."""
         return self.way.start == 0 and not self.way.exact
 
     def place(self, index: Sequence[Index]) -> list[Index]:
-        """Return where in the result an element belongs."""
+        """Return the index of the result to which an element contributes."""
         return [i for axis, i in enumerate(index) if axis not in self.axes]
 
 
@@ -79,10 +79,10 @@ class Nest:
     """The loops of a unit of a plan.
 
     Args:
-        writer: what writes the function around.
+        writer: the writer of the enclosing function.
         loops: the unit.
-        out: memory for each of its slots.
-        code: the function that the loops are written into.
+        out: the memory of each slot of the unit.
+        code: the function that receives the loops.
     """
 
     def __init__(self, writer: Arrays, loops: Loops, out: dict[int, Memory], code: Code) -> None:
@@ -105,7 +105,7 @@ class Nest:
         self.in_any_order = False
 
     def _unrolled(self) -> int:
-        """Return how many axes at the end are written out."""
+        """Return the number of trailing axes that are unrolled."""
         count, size = 0, 1
         for n in reversed(self.shape):
             size *= n
@@ -119,18 +119,18 @@ class Nest:
 
         Args:
             first: the first index along the first axis.
-            stop: the index along it to stop before.
+            stop: the end along the first axis, which is excluded.
         """
         self.scalars = {id(t): self._places(t, 2) for t in self.numbers}
         self._level(0, [], first, stop)
 
     def _places(self, total: Total, count: int) -> Places:
-        """Reserve places for numbers: one for each element of the axes that are written out."""
+        """Reserve `count` numbers for each element of the unrolled axes."""
         rest = [(0,) if a in total.axes else range(self.shape[a]) for a in range(self.looped, len(self.shape))]
         return {key: self.code.allocate(total.way.kind, count) for key in itertools.product(*rest)}
 
     def _level(self, axis: int, index: list[Index], first: Index, stop: Index) -> None:
-        """Write the loop over an axis, and those in it."""
+        """Write the loop over an axis, and the loops inside it."""
         for total in self.numbers:
             if total.first == axis:
                 self._clear(self.scalars[id(total)], total, 2)
@@ -147,7 +147,7 @@ class Nest:
                 self._finish(total, index)
 
     def _clear(self, places: Places, total: Total, count: int) -> None:
-        """Write what the result of no elements is."""
+        """Store the result of an empty reduction."""
         for place in places.values():
             self.code.store(place, 0, self.code.constant(total.way.start, total.way.kind))
             if count == 2 and total.is_rounded:
@@ -160,7 +160,7 @@ class Nest:
 
     @contextmanager
     def _over_rest(self, total: Total, depth: int) -> Iterator[list[Index]]:
-        """Loop over what a result has behind some axes."""
+        """Loop over the axes of a result from `depth` on."""
         with ExitStack() as stack:
             yield [
                 0 if a in total.axes else stack.enter_context(self.code.loop(0, self.shape[a]))
@@ -168,7 +168,7 @@ class Nest:
             ]
 
     def _finish(self, total: Total, index: Sequence[Index]) -> None:
-        """Write a result that is a number."""
+        """Store a result that was accumulated in a scalar."""
         code, depth = self.code, self.looped - len(index)
         for key, place in self.scalars[id(total)].items():
             value = code.load(place, 0, total.way.kind)
@@ -177,7 +177,7 @@ class Nest:
             total.out.put(code, total.place([*index, *[0] * depth, *key]), value)
 
     def _innermost(self, index: list[Index], first: Index, stop: Index) -> None:
-        """Write the loop that LLVM vectorises, in blocks if it is long."""
+        """Write the innermost loop, which LLVM vectorises; in blocks if it is long."""
         code = self.code
         long = self.shape[self.looped - 1] > BLOCK
         quick = self.rare and not self.spread
@@ -202,11 +202,11 @@ class Nest:
             rare = self._met()
             again = self._needs_order() if any_order else None
             if rare is not None:
-                code.lines[mark - 1] += f"\n  store i8 0, ptr {rare.name}"  # lines keep their numbers, which name values
+                code.lines[mark - 1] += f"\n  store i8 0, ptr {rare.name}"  # appended, because line numbers name values
                 met = code.load(rare, 0, "i1")
                 again = met if again is None else again | met
             if again is not None:
-                with code.when(again):  # so rarely that it need not be vectorised
+                with code.when(again):  # rare, so not vectorised
                     self._clear_blocks()
                     self._run(index, low, high, straight=False)
             code.rare = around
@@ -216,7 +216,7 @@ class Nest:
             self.blocks = {}
 
     def _met(self) -> Value | None:
-        """Return the place where the code notes that it met a rare argument."""
+        """Return the flag that records a rare argument, if there is one."""
         return self.code.rare
 
     def _clear_blocks(self) -> None:
@@ -233,7 +233,7 @@ class Nest:
                     self.code.store(place, 0, self.code.load(self.scalars[id(total)][key], 0, total.way.kind))
 
     def _needs_order(self) -> Value:
-        """Finish the quick products of a block; return whether one of them has to be computed in order."""
+        """Finish the fast products of a block; return `True` (as a value) if one must be computed in order."""
         code, found = self.code, None
         for total in self.numbers:
             if not total.way.ordered:
@@ -249,7 +249,7 @@ class Nest:
         return found
 
     def _multiply(self, total: Total, place: Value, value: Value) -> None:
-        """Multiply in any order; factors above and below 1 also on their own."""
+        """Multiply in any order; accumulate the factors above 1 and below 1 separately as well."""
         size = abs(value)
         factors = value, where(size > 1.0, size, size.like(1.0)), where(size < 1.0, size, size.like(1.0))
         for i, factor in enumerate(factors):
@@ -257,10 +257,10 @@ class Nest:
             self.code.store(place, i, self.code.emit(f"fmul reassoc {known.kind} {known.name}, {factor.name}", known.kind))
 
     def _add_block(self, total: Total, place: Value, block: Value) -> None:
-        """Add the sum of a block to the whole one, and what is lost by that to another."""
+        """Add the sum of a block to the total, and the rounding error of the addition to the correction."""
         code = self.code
         before = code.load(place, 0, total.way.kind)
-        if total.way.ordered:  # it began with the product before the block
+        if total.way.ordered:  # the block began with the earlier product
             code.store(place, 0, block)
             return
         if not total.is_rounded:
@@ -277,7 +277,7 @@ class Nest:
         if straight and self.calls and self.shape[self.looped - 1] >= LARGE:
             first, stop = code.integer(first), code.integer(stop)
             most = ((stop - first) >> 6) << 6
-            count = code.fresh(f"freeze i64 {most.name}", "i64")  # LLVM sees what it is a multiple of, and no more
+            count = code.fresh(f"freeze i64 {most.name}", "i64")  # LLVM knows only that it is a multiple of 64
             with code.loop(0, count, straight=True, counted=True) as i:
                 self._body([*index, first + i])
             first, straight = first + count, False
@@ -285,12 +285,12 @@ class Nest:
             self._body([*index, i])
 
     def _body(self, index: list[Index]) -> None:
-        """Compute, write and reduce the elements at one place of the loops."""
+        """Compute, store and reduce the elements of one iteration."""
         code = self.code
         sums: dict[tuple[int, tuple[int, ...]], Value] = {}
         for rest in itertools.product(*[range(n) for n in self.shape[self.looped :]]):
             whole = [*index, *rest]
-            for array in self.order:  # operands before what reads them, so that nothing recurs deeply
+            for array in self.order:  # operands first, so that no deep recursion occurs
                 at(array, code, whole)
             for array, target in self.stored:
                 target.put(code, whole, at(array, code, whole))
@@ -315,5 +315,5 @@ class Nest:
 
 
 def at(array: Array, code: Code, index: Sequence[Index]) -> Value:
-    """Return the element of an array that broadcasts to the loops."""
+    """Return the element at an index of the loops, to which the array broadcasts."""
     return array.at(code, [0 if n == 1 else i for i, n in zip(index, array.shape, strict=True)])

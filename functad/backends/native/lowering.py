@@ -1,7 +1,7 @@
-"""What native code is made of for each primitive: one row for each, in tables that the families fill.
+"""The lowering of primitives to native code: one row per primitive, in tables that the family modules fill.
 
-A row looks at one equation and says how it is computed: element by element, as a view, as a reduction, or by code of its own;
-or that it is not known, and then NumPy computes it.
+A row maps an equation to its method: pointwise, view, reduction, or own code. It returns `None` for an equation that NumPy must
+compute.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from functad.primitives.entry import ENTRIES, Primitive
 
 
 class Pointwise(NamedTuple):
-    """Each element of the result follows from those of the operands at the same place, which are broadcast.
+    """An elementwise operation on broadcast operands.
 
     Attributes:
-        kinds: the types that the operands are converted to.
-        result: the type that the formula gives.
-        formula: from the function that is being written and the elements of the operands to that of the result.
-        cost: about how many additions it takes as long as.
-        rare: there is a quick formula that does not hold for rare arguments.
+        kinds: the types to which the operands are converted.
+        result: the type of the result of `formula`.
+        formula: maps the function and the elements of the operands to the element of the result.
+        cost: the approximate cost, in additions.
+        rare: `True` if there is a quick formula that is invalid for rare arguments.
     """
 
     kinds: Sequence[str]
@@ -40,12 +40,12 @@ class Pointwise(NamedTuple):
 
 
 class View(NamedTuple):
-    """The elements are those of operands, at other places.
+    """A rearrangement of the elements of the operands.
 
     Attributes:
-        make: from the operands to the result.
-        same: the result has the operand's elements in the same order in memory, each once, if that is without gaps.
-        cost: about how many additions it takes as long as to find an element.
+        make: maps the operands to the result.
+        same: `True` if the result has each element of the operand once, in the same C order.
+        cost: the approximate cost of locating an element, in additions.
     """
 
     make: Callable[[Sequence[Array]], Array]
@@ -54,15 +54,15 @@ class View(NamedTuple):
 
 
 class Reduction(NamedTuple):
-    """Elements along some axes become one.
+    """A reduction over some axes.
 
     Attributes:
-        axes: which ones, sorted.
-        kind: the type that elements are converted to, and of the result.
-        start: what the result of no elements is.
-        combine: from the function that is being written and two values to one.
-        exact: the order of the elements does not matter, not even for the last digits.
-        ordered: intermediate results of another order may overflow or underflow where these of NumPy's order do not.
+        axes: the reduced axes, sorted.
+        kind: the type of the result, to which elements are converted.
+        start: the result for no elements.
+        combine: maps the function and two values to one value.
+        exact: `True` if the order of the elements never changes the result.
+        ordered: `True` if intermediate results in another order may overflow or underflow although none does in NumPy's order.
     """
 
     axes: tuple[int, ...]
@@ -74,15 +74,15 @@ class Reduction(NamedTuple):
 
 
 class Own(NamedTuple):
-    """Code of its own, which reads the operands where it wants and writes the results into memory.
+    """Own code, which reads any elements of the operands and writes the results to memory.
 
     Attributes:
-        write: from the `Writer`, the operands, and memory for each result: writes the code.
-        stored: which operands must be in memory and without gaps; the others may be anything.
-        cost: about how many additions it takes as long as.
-        views: operands that must be in memory may also be views of what is there, with gaps and in any order.
-        parts: for each operand, which part of the result it is; they may be written there when they are computed.
-        gaps: results may have gaps in memory.
+        write: writes the code, given the `Writer`, the operands and the memory of each result.
+        stored: the operands that must be contiguous in memory. Other operands may be any `Array`.
+        cost: the approximate cost, in additions.
+        views: `True` if operands that must be in memory may also be strided views.
+        parts: for each operand, the part of the result that it becomes. Operands may be computed in place there.
+        gaps: `True` if results may be non-contiguous.
     """
 
     write: Callable[..., None]
@@ -95,10 +95,10 @@ class Own(NamedTuple):
 
 Lowered: TypeAlias = Pointwise | View | Reduction | Own
 Row: TypeAlias = Callable[[Equation, Sequence[ArraySpec], Sequence[ArraySpec]], Lowered | None]
-"""From an equation and the specs of its operands and of its results to how it is computed."""
+"""Maps an equation, the specs of its operands and the specs of its results to the method, or `None`."""
 
 ROWS: dict[Primitive, Row] = {}
-"""The rows of all primitives that native code computes."""
+"""The rows of all primitives that native code supports, except ufuncs."""
 
 FAMILIES = (
     "pointwise",
@@ -118,7 +118,7 @@ FAMILIES = (
 
 
 def row(*primitives: Any) -> Callable[[Row], Row]:
-    """Enter a row for some primitives."""
+    """Register a row for primitives."""
 
     def entered(made: Row) -> Row:
         for primitive in primitives:
@@ -130,13 +130,13 @@ def row(*primitives: Any) -> Callable[[Row], Row]:
 
 @functools.cache
 def _enter_families() -> None:
-    """Fill the table; the modules import this one, and need what is imported late."""
+    """Fill the table. The imports are late because the family modules import this one."""
     for name in FAMILIES:
         import_module(f"functad.backends.native.{name}")
 
 
 def is_ufunc(primitive: Primitive) -> bool:
-    """Say whether a primitive is a ufunc of NumPy or SciPy with one result."""
+    """Return `True` if a primitive is a ufunc of NumPy or SciPy with one result."""
     function = primitive.function
     if not isinstance(function, np.ufunc) or ENTRIES.get(function) is not primitive:
         return False
@@ -144,16 +144,16 @@ def is_ufunc(primitive: Primitive) -> bool:
 
 
 def has_row(primitive: Primitive) -> bool:
-    """Say whether native code computes a primitive, of real numbers and for some of its parameters."""
+    """Return `True` if native code supports a primitive for real numbers, at least with some parameters."""
     _enter_families()
-    rewritten = import_module("functad.backends.native.arranging.rewrite").FORMS  # as equations that have rows
+    rewritten = import_module("functad.backends.native.arranging.rewrite").FORMS  # rewritten to equations that have rows
     if primitive in ROWS or primitive in rewritten or not is_ufunc(primitive):
         return primitive in ROWS or primitive in rewritten
     return bool(import_module("functad.backends.native.pointwise").has_formula(primitive.function))
 
 
 def lowered(equation: Equation, expressions: Expressions) -> Lowered | None:
-    """Return how an equation is computed natively; `None` if it is not."""
+    """Return the method for an equation; `None` if native code does not support it."""
     _enter_families()
     primitive = equation.primitive
     made = ROWS.get(primitive)
