@@ -1,8 +1,8 @@
-"""What is computed when: which values lie in memory, which are computed where they are used, and what shares a loop.
+"""The schedule of an expression list: which values are stored, which are recomputed at each use, and which share a loop.
 
-Stages order the work. What follows from a reduction comes a stage after it. Within a stage all that goes over the same
-elements is one loop. A value that several loops need is kept in memory if it takes longer to compute than to read; else each
-computes it.
+Stages order the work. The readers of a reduction belong to a later stage. Within a stage, all operations over the same shape
+are fused into one loop. A value that several loops need is stored if computing it takes longer than reading it; otherwise each
+loop recomputes it.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from functad.expressions.integer_ranges import INT32, holds_lists, is_python_int
 from functad.expressions.records import inputs_of
 
 TINY = 4
-"""Arrays of so many elements are values, one for each element."""
+"""Arrays of up to this many elements are values of the function, one per element."""
 
 CHEAP = 10.0
-"""Values that take no longer than so many additions are computed again rather than kept."""
+"""Values of up to this cost, in additions, are recomputed and not stored."""
 
 LONGEST = 300
-"""Loops over more operations than this are cut into several: the time to compile one grows with the square of its length."""
+"""Loops with more operations are split: the compile time of a loop grows with the square of its length."""
 
 STAGE = 1 << 16
-"""The numbers of stages are multiples of this; the loops of one that was cut are numbered from there."""
+"""Stage numbers are multiples of this; the pieces of a split loop have consecutive numbers from there."""
 
 Domain = tuple[int, ...]
 
 
 @dataclass
 class Loops:
-    """What one loop over the elements of a shape computes.
+    """One fused loop over the elements of a shape.
 
     Attributes:
-        stage: when.
+        stage: the stage in which the loop runs.
         domain: the shape, without axes of length 1.
-        stored: slots whose elements it writes.
-        reduced: slots that it reduces to.
+        stored: the slots that the loop writes elementwise.
+        reduced: the slots of reductions that the loop computes.
     """
 
     stage: int
@@ -50,20 +50,20 @@ class Loops:
 
 
 class Plan:
-    """The plan of a list.
+    """The schedule of an expression list.
 
-    Arithmetic between Python integers is unbounded, so Python does it outside of loops. A native loop carries them as int64;
-    Python runs a loop or a branch in which they may not fit.
+    Arithmetic between Python integers is unbounded, so Python does it outside of control flow. A native loop or branch uses
+    int64 for Python integers; Python runs a loop or a branch in which they may not fit.
 
     Attributes:
         expressions: the list.
-        ways: how each equation is computed; `None` where NumPy does.
-        maker: the number of the equation that makes a slot.
-        tiny: slots whose elements are values.
-        stored: slots that loops write into memory.
-        stages: by slot, when it can be used.
-        units: loops, and equations that are neither loops nor values, in the order in which they run.
-        large: the numbers of the loops and branches that Python runs because Python integers may not fit int64.
+        ways: the method of each equation; `None` if NumPy computes it.
+        maker: the number of the equation that defines a slot.
+        tiny: the slots held as values of the function.
+        stored: the slots that loops write to memory.
+        stages: for each slot, the first stage that can use it.
+        units: the loops, and the equations with own code or for NumPy, in the order in which they run.
+        large: the numbers of the control-flow equations that Python runs because Python integers may not fit int64.
     """
 
     def __init__(self, expressions: Expressions, outermost: bool = False) -> None:
@@ -93,20 +93,20 @@ class Plan:
         self.units = self._units()
 
     def way(self, slot: int) -> Lowered | None:
-        """Return how a slot is computed; `None` for inputs and what NumPy computes."""
+        """Return the method of a slot; `None` for inputs and slots that NumPy computes."""
         number = self.maker.get(slot)
         return None if number is None else self.ways[number]
 
     def equation(self, slot: int) -> Equation:
-        """Return the equation that makes a slot."""
+        """Return the equation that defines a slot."""
         return self.expressions.equations[self.maker[slot]]
 
     def is_formula(self, slot: int) -> bool:
-        """Say whether the elements of a slot are computed where they are needed, unless it is stored."""
+        """Return `True` if the elements of a slot are computed at each use, unless the slot is stored."""
         return slot not in self.tiny and isinstance(self.way(slot), (Pointwise, View))
 
     def is_split(self, slot: int) -> bool:
-        """Return `True` if parts of the first axis of a loop are reduced to the same elements."""
+        """Return `True` if a slot reduces the first axis of its loop, so that threads need partial results."""
         way = self.way(slot)
         if not isinstance(way, Reduction):
             return False
@@ -114,7 +114,7 @@ class Plan:
         return next(i for i, n in enumerate(shape) if n != 1) in way.axes
 
     def is_split_in_order(self, slot: int) -> bool:
-        """Return `True` if the order of the elements matters for a reduction, so that threads cannot share it."""
+        """Return `True` if the order of a split reduction matters, so that threads cannot share it."""
         way = self.way(slot)
         return isinstance(way, Reduction) and way.ordered and self.is_split(slot)
 
@@ -127,7 +127,7 @@ class Plan:
         return isinstance(way, (Pointwise, View)) and size <= TINY
 
     def _needed_in_memory(self) -> set[int]:
-        """Return the formulas that outputs, and equations with code of their own, need in memory."""
+        """Return the formulas that must be in memory for outputs, own code and NumPy."""
         found = {s for s in self.expressions.outputs if type(s) is int and self.is_formula(s)}
         for equation, way in zip(self.expressions.equations, self.ways, strict=True):
             for i, source in enumerate(equation.inputs):
@@ -138,7 +138,7 @@ class Plan:
         return found | self._broadcast_at_cost(found)
 
     def _viewed(self, slot: int) -> set[int]:
-        """Return the formulas whose elements a formula has, perhaps at other places."""
+        """Return the non-view formulas at the origin of a chain of views."""
         found, pending = set(), [slot]
         while pending:
             slot = pending.pop()
@@ -149,7 +149,7 @@ class Plan:
         return found
 
     def _broadcast_at_cost(self, stored: Collection[int]) -> set[int]:
-        """Return the formulas that take time, and that larger ones read several times."""
+        """Return `stored` and the costly formulas that larger formulas read repeatedly."""
         specs, found = self.expressions.specs, set(stored)
         for slot in self.maker:
             if not self.is_formula(slot) or slot in found or self._cost(slot, found) < 4.0:
@@ -161,7 +161,7 @@ class Plan:
         return found
 
     def _cost(self, slot: int, stored: Collection[int]) -> float:
-        """Return how many additions it takes to compute an element, of what is in memory."""
+        """Return the cost of an element, in additions, given the slots in memory."""
         way = self.way(slot)
         own = way.cost if isinstance(way, (Pointwise, View)) else 0.0
         for source in inputs_of(self.equation(slot)):
@@ -170,7 +170,7 @@ class Plan:
         return own
 
     def _find_stages(self) -> None:
-        """Find for each slot the stage in which it can be used first."""
+        """Find the stage that computes each slot (`home`) and the first stage that can use it (`stages`)."""
         specs = self.expressions.specs
         self.stages: dict[int, int] = dict.fromkeys(range(len(self.expressions.inputs)), 0)
         self.home: dict[int, int] = {}
@@ -199,9 +199,9 @@ class Plan:
         return tuple([n for n in shape if n != 1])
 
     def _worth_keeping(self) -> set[int]:
-        """Return formulas whose elements are needed repeatedly, and that take longer to compute again than to read.
+        """Return the formulas that are used repeatedly and cost more to recompute than to read.
 
-        Elements are computed once in each loop that needs them, and in one loop once for each view through which it reads them.
+        A loop computes an element once directly, and once more for each view through which the loop reads it.
         """
         specs = self.expressions.specs
         wanted: dict[int, dict[Any, int]] = defaultdict(dict)
@@ -233,7 +233,7 @@ class Plan:
         return found
 
     def _cut_long_loops(self) -> None:
-        """Cut loops over very many operations: what is read beyond a cut, and is not cheap, is kept in memory."""
+        """Split very long loops; store values that are not cheap and are read behind a split."""
         lengths: dict[tuple[int, Domain], int] = defaultdict(int)
         for slot in self.maker:
             if self.is_formula(slot) and isinstance(self.way(slot), Pointwise):
@@ -254,7 +254,7 @@ class Plan:
         return self.expressions.equations[number].outputs
 
     def _units(self) -> list[Any]:
-        """Return loops, and equations with code of their own, in the order in which they run."""
+        """Return the loops and the other equations, in the order in which they run."""
         loops: dict[tuple[int, Domain], Loops] = {}
         found: list[tuple[int, int, Any]] = []
         for number, (equation, way) in enumerate(zip(self.expressions.equations, self.ways, strict=True)):
@@ -278,9 +278,9 @@ class Plan:
 
 
 def _large_loops(expressions: Expressions) -> set[int]:
-    """Return the numbers of the loops and branches in which int64 may not hold a Python integer.
+    """Return the numbers of the loops and branches in which a Python integer may exceed int64.
 
-    The callers of native code refuse Python integers beyond int32 (`functad.backends.native.step.LARGE`).
+    Native functions reject Python integers beyond int32 as arguments (`functad.backends.native.step.LARGE`).
     """
     holding = [n for n, e in enumerate(expressions.equations) if holds_lists(e)]
     if not holding:
@@ -290,7 +290,7 @@ def _large_loops(expressions: Expressions) -> set[int]:
 
 
 def _makes_python_integers(equation: Equation, expressions: Expressions) -> bool:
-    """Return `True` if a ufunc of Python integers makes another."""
+    """Return `True` if an equation is a ufunc with a Python integer as its result."""
     if not is_ufunc(equation.primitive):
         return False
     results = [expressions.specs[slot] for slot in equation.outputs]
@@ -298,5 +298,5 @@ def _makes_python_integers(equation: Equation, expressions: Expressions) -> bool
 
 
 def is_native(expressions: Expressions) -> bool:
-    """Say whether native code computes every equation of a list, and of the lists in it."""
+    """Return `True` if native code supports every equation of a list, inner lists included."""
     return all(lowered(e, expressions) is not None for e in expressions.equations)

@@ -1,4 +1,4 @@
-"""Functions of single elements: arithmetic, comparisons, elementary functions, choices."""
+"""Elementwise functions: arithmetic, comparisons, elementary functions, selections."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ Formula = Callable[..., Value]
 PYTHON = {"i": int, "f": float, "c": complex}
 
 NAMES = {"psi": "digamma"}
-"""Functions of SciPy that have another name here."""
+"""SciPy functions with another name in `ELEMENTARY`."""
 
 
 def dtypes_of(ufunc: np.ufunc, specs: Sequence[ArraySpec]) -> list[np.dtype[Any]] | None:
-    """Return the dtypes that a ufunc converts operands to, and that of its result."""
+    """Return the operand dtypes and the result dtype of a ufunc's loop; `None` if there is none."""
     given: list[Any] = [PYTHON.get(spec.dtype.kind, spec.dtype) if spec.weak else spec.dtype for spec in specs]
     try:
         found = list(ufunc.resolve_dtypes((*given, None)))
@@ -85,8 +85,8 @@ def _remainder(code: Code, x: Value, y: Value) -> Value:
 
 
 def _whole_division(x: Value, y: Value) -> tuple[Value, Value]:
-    """Return quotient, rounded down, and rest; of a division by zero both are 0, as NumPy has it."""
-    none, turned = y.equals(0), y.equals(-1)  # the least integer by -1 has no quotient
+    """Return the quotient, rounded down, and the remainder; both are 0 for a division by zero, as in NumPy."""
+    none, turned = y.equals(0), y.equals(-1)  # the least integer divided by -1 overflows
     safe = where(none | turned, y.like(1), y)
     quotient = x / safe
     rest = x - quotient * safe
@@ -141,7 +141,7 @@ FORMULAS: dict[str, Formula] = {
 
 
 def _shifted(code: Code, x: Value, y: Value, how: str) -> Value:
-    """Shift bits; by more than there are, nothing is left but the sign, as NumPy has it."""
+    """Shift bits; a shift beyond the width leaves only the sign, as in NumPy."""
     bits = BITS[x.kind]
     inside = (y >= 0) & (y < bits)
     found = code.emit(f"{how} {x.kind} {x.name}, {where(inside, y, 0).name}", x.kind)
@@ -150,7 +150,7 @@ def _shifted(code: Code, x: Value, y: Value, how: str) -> Value:
 
 
 def _times_log(code: Code, x: Value, y: Value, name: str) -> Value:
-    """`x log(y)`, and 0 where x is 0 and y is a number."""
+    """Return `x log(y)`, and 0 if x is 0 and y is not NaN."""
     return where(x.equals(0.0) & ~y.is_nan(), 0.0, x * code.function(name, y))
 
 
@@ -171,7 +171,7 @@ COMPARISONS = ("less", "less_equal", "greater", "greater_equal")
 
 
 def _formula(name: str, kinds: Sequence[str]) -> Formula | None:
-    """Return the formula of a ufunc for operands of some types; `None` if there is none."""
+    """Return the formula of a ufunc for operands of types `kinds`; `None` if there is none."""
     kind = kinds[0]
     found = FORMULAS.get(name)
     if found is not None:
@@ -187,7 +187,7 @@ def _formula(name: str, kinds: Sequence[str]) -> Formula | None:
 
 
 def ufunc_row(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
-    """Compute a ufunc element by element."""
+    """Lower a ufunc to an elementwise formula."""
     ufunc = equation.primitive.function
     dtypes = dtypes_of(ufunc, given)
     if dtypes is None or len(dtypes) != len(given) + 1 or any(dtype not in KINDS for dtype in dtypes):
@@ -208,13 +208,13 @@ def ufunc_row(equation: Equation, given: Sequence[ArraySpec], results: Sequence[
 
 
 def has_formula(ufunc: np.ufunc) -> bool:
-    """Say whether a ufunc of real numbers, integers or truth values has a formula."""
+    """Return `True` if a ufunc has a formula for real numbers, integers or booleans."""
     name = ufunc.__name__
     return name == "power" or any(_formula(name, [kind] * ufunc.nin) is not None for kind in KINDS.values())
 
 
 def _power(equation: Equation, kinds: Sequence[str], result: str) -> Lowered | None:
-    """A power; small constant exponents are products, as in NumPy."""
+    """Lower a power; small constant exponents become products, as in NumPy."""
     exponent = equation.inputs[1]
     value = exponent.value if isinstance(exponent, Constant) and np.ndim(exponent.value) == 0 else None
     for known, formula in _POWERS.items():
@@ -234,7 +234,7 @@ _POWERS: dict[float, Formula] = {
 }
 
 
-# Products in which zero wins, choices, conversions
+# Products in which zero times anything is zero, selections, conversions
 
 
 def _kinds(given: Sequence[ArraySpec], result: ArraySpec) -> list[str]:
@@ -242,7 +242,7 @@ def _kinds(given: Sequence[ArraySpec], result: ArraySpec) -> list[str]:
 
 
 def _is_harmless(source: Any) -> bool:
-    """Say whether a factor is known to be finite and not zero."""
+    """Return `True` if a factor is a constant that is finite and nonzero."""
     if not isinstance(source, Constant):
         return False
     value = np.asarray(source.value)

@@ -1,4 +1,4 @@
-"""The backend `llvm`: an expression list as native functions, and as NumPy calls where it has what they do not know."""
+"""The backend `llvm`: an expression list as native functions, with NumPy calls for unsupported equations."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ class LlvmProgram:
 
     Args:
         expressions: the list.
-        machine: what its code is compiled for: this processor, by default as fast code as there is.
-        again: computes the results after all if there is a NaN in one of them.
-        checked: the positions of these results.
+        machine: the target of the compilation. Default: this processor.
+        again: recomputes the results if one of the checked results contains NaN.
+        checked: the positions of the results to check.
 
     Attributes:
-        source: what runs: Python, in which native functions are called, with what each of them does.
-        text: of the module of LLVM.
+        source: the Python code that calls the native functions, with a comment that describes each of them.
+        text: the text of the LLVM module.
         function: the program as a function of the leaves.
-        gives_numbers: results of shape `()` are never arrays.
-        strict: the same for arguments just as they were compiled for; others raise `OtherArgumentsError`.
+        gives_numbers: `True` if results of shape `()` are never arrays.
+        strict: `function` for arguments of exactly the compiled types; others raise `OtherArgumentsError`.
     """
 
     def __init__(
@@ -69,20 +69,20 @@ class LlvmProgram:
         self.source = "\n".join([*map(described, self._steps), "", self._program.source])
 
     def __call__(self, leaves: Sequence[Any]) -> Sequence[Any]:
-        """Return the output leaves for input leaves; arrays among them are nobody else's."""
+        """Return the output leaves for input leaves. The caller owns the output arrays."""
         try:
             return self._program(leaves)
         except RefusedError:
             return self._by_numpy(leaves)
 
     def _by_numpy(self, leaves: Sequence[Any]) -> Sequence[Any]:
-        """Compute the list by NumPy, which raises the error that native code cannot raise."""
+        """Compute the list with NumPy, which can raise the errors that native code cannot."""
         if self._fallback is None:
             self._fallback = NumpyProgram(self._expressions, again=self._again, checked=self._checked)
         return self._fallback(leaves)
 
     def _guarded(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a function with the way out that arguments need which native code refuses."""
+        """Return a function that falls back to NumPy if native code rejects the arguments."""
 
         def guarded(*leaves: Any) -> Any:
             try:
@@ -93,13 +93,13 @@ class LlvmProgram:
         return guarded
 
     def _is_one_call(self, listed: Expressions) -> bool:
-        """Say whether the only native function takes what the list takes, and gives each of its results."""
+        """Return `True` if the only native function has exactly the inputs and the outputs of the list."""
         [equation] = listed.equations
         given = equation.inputs == tuple(range(len(listed.inputs)))
         return given and Constant not in map(type, listed.outputs) and sorted(listed.outputs) == sorted(equation.outputs)  # type: ignore[type-var]
 
     def _alone(self, results: Any) -> tuple[Any, Any]:
-        """Return the only native function, and for arguments that need not be made fit; `None` if it takes integers."""
+        """Return the only native function and its strict form, which is `None` if an argument is an integer."""
         [step] = self._steps
         native = self._native[step.name]
         integers = any(parameter.by_value and parameter.number is None for parameter in step.inputs)
@@ -107,7 +107,7 @@ class LlvmProgram:
         return quick, None if integers else step.caller(native, results, strict=True, again=self._again)
 
     def _compiled(self) -> dict[str, Any]:
-        """Compile the module, and return its functions as functions of NumPy's arrays."""
+        """Compile the module, and return its functions as functions of NumPy arrays."""
         if not self._steps:
             return {}
         names = [step.name for step in self._steps]
@@ -119,10 +119,10 @@ class LlvmProgram:
 
 
 class NativeCall(Primitive):
-    """A native function in the place of a primitive.
+    """A native function as a primitive.
 
     Args:
-        name: of the function.
+        name: the name of the function.
         compute: the function.
     """
 
@@ -144,7 +144,7 @@ class NativeCall(Primitive):
         )
 
     def __call__(self, *arrays: Any) -> Any:
-        """Compute; a loop that NumPy runs calls what is in its step."""
+        """Compute the results. A loop that NumPy runs calls the native functions of its body in this way."""
         return self.compute(*arrays)
 
 
@@ -155,7 +155,7 @@ def _call(step: Step, function: Any) -> Equation:
 
 
 def described(step: Step) -> str:
-    """Say what a native function computes, as a comment."""
+    """Return a comment that describes a native function."""
     plan = step.plan
     lines = [f"# {step.name}:" + (" by several threads:" if step.parallel else "")]
     for unit in step.units:

@@ -1,4 +1,4 @@
-"""Reductions over axes: sums, products, extremes, truth."""
+"""Lowering of reductions over axes: sum, prod, max, min, any, all."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def axes_of(equation: Equation, spec: ArraySpec) -> tuple[int, ...]:
 
 
 def _is_whole(equation: Equation, spec: ArraySpec) -> bool:
-    """Say whether each element is alone in its reduction."""
+    """Return `True` if the reduced axes have length 1."""
     return math.prod([spec.shape[axis] for axis in axes_of(equation, spec)]) == 1
 
 
 def _alone(kind: str, given: ArraySpec, result: ArraySpec) -> Lowered | None:
-    """Reduce elements each of which is alone, to themselves."""
+    """Lower a reduction over axes of length 1."""
     if given.shape == result.shape:
         return Pointwise([kind], kind, lambda code, x: x)
     return View(lambda arrays: arrays[0].reshaped(result.shape), same=True) if KINDS[given.dtype] == kind else None

@@ -1,4 +1,4 @@
-"""One native function of a program: a part of the plan as machine code, and the call of it from Python."""
+"""One native function of a program: machine code for a part of the plan, and its Python caller."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ HANDLE = ctypes.sizeof(ctypes.c_void_p)
 """Bytes of an address."""
 
 HEADER = object.__basicsize__
-"""Bytes in front of the address of the elements in an object of NumPy's array type."""
+"""The offset of the data pointer in a NumPy array object."""
 
 TUPLE_HEADER = tuple.__basicsize__
-"""Bytes in front of the address of the first element in a tuple."""
+"""The offset of the first element in a tuple object."""
 
 LARGE = 2**31
-"""Python integers from this size on are no arguments of native code: they may not fit the type of an array."""
+"""Native code rejects Python integers from this magnitude on: they may not fit the dtype of an array."""
 
 MOST_ARGUMENTS = 200
-"""More arguments are handed over as one tuple of arrays and an array of numbers for each dtype; ctypes takes 1,024."""
+"""More arguments are packed into one tuple of arrays and an array of numbers per dtype; ctypes accepts 1,024."""
 
 UNROLLED = 8
-"""The search for a NaN has no loop for arrays of up to so many elements: LLVM takes 4 ms to compile one."""
+"""The NaN check is unrolled for arrays of up to this many elements: LLVM takes 4 ms to compile a loop."""
 
 _BY_VALUE: dict[str, Any] = {
     "double": ctypes.c_double,
@@ -53,9 +53,9 @@ class Parameter:
 
     Attributes:
         source: the slot or constant.
-        spec: of it.
-        name: in the function.
-        by_value: it is a number, and not an array.
+        spec: the spec of the source.
+        name: the name in the function.
+        by_value: `True` for a number, `False` for an array.
     """
 
     def __init__(self, source: int | Constant, spec: ArraySpec, name: str, *, by_value: bool) -> None:
@@ -67,30 +67,30 @@ class Parameter:
 
     @property
     def text(self) -> str:
-        """How the function declares it."""
+        """The declaration of the parameter."""
         return f"{'i8' if self.kind == 'i1' else self.kind} {self.name}" if self.by_value else f"ptr {self.name}"
 
     @property
     def ctype(self) -> Any:
-        """The type of ctypes."""
+        """The ctypes type."""
         return _BY_VALUE[self.kind] if self.by_value else ctypes.py_object
 
     @property
     def number(self) -> type | None:
-        """The type of numbers of its dtype, if it is a floating-point one."""
+        """The Python or NumPy type of scalars of a floating-point dtype, else `None`."""
         return None if self.spec.dtype.kind != "f" else float if self.spec.weak else self.spec.dtype.type
 
 
 class Step:
-    """A part of a plan that is one native function.
+    """A part of a plan, as one native function.
 
     Args:
         plan: the plan.
-        module: what the function is written into.
-        number: of the step.
-        units: what it runs.
-        exports: small arrays that it gives.
-        parallel: the only unit is a loop that several threads share.
+        module: the module that contains the function.
+        number: the number of the step.
+        units: the units that the step runs.
+        exports: the small arrays that the step returns.
+        parallel: `True` if the only unit is a loop that several threads share.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class Step:
         self.extent = 0
 
     def makes(self) -> list[int]:
-        """Return the slots that it could give."""
+        """Return the slots that the step can return."""
         found = list(self.exports)
         for unit in self.units:
             found += [*unit.stored, *unit.reduced] if isinstance(unit, Loops) else unit.outputs
@@ -121,9 +121,9 @@ class Step:
         """Write the function.
 
         Args:
-            given: the slots that there are before it runs.
-            wanted: the slots that are needed after it.
-            checked: slots of results in which the function looks for a NaN; it returns whether it found one.
+            given: the slots that are available before the step.
+            wanted: the slots that are needed after the step.
+            checked: the slots of results to check for NaN. The native function returns whether it found one.
         """
         from functad.backends.llvm.module import host  # noqa: PLC0415 - needs llvmlite
 
@@ -147,14 +147,14 @@ class Step:
                 if slot in targets:
                     writer.copy(writer.array(slot), targets[slot])
             self._search([targets[s] for s in made if s in checked and targets[s].kind in REALS])
-        self.inputs.sort(key=lambda p: (0, p.source) if type(p.source) is int else (1, 0))  # those of a call in their order
+        self.inputs.sort(key=lambda p: (0, p.source) if type(p.source) is int else (1, 0))  # in slot order, constants last
         head = ["i64 %first", "i64 %stop", "i64 %part"] if self.parallel else []
         parameters = [*head, *(self._unpacked() if self.crowded else [p.text for p in (*self.inputs, *self.outputs)])]
         if self.space:
             parameters.append("ptr %space")
         if code.refused is not None:
             parameters.append("ptr %refused")
-            own = "%part" if self.parallel else "0"  # each thread has a place: another one could undo what it notes
+            own = "%part" if self.parallel else "0"  # one flag per thread, since threads could overwrite a shared one
             code.allocations += [
                 f"  %refused.place = getelementptr i8, ptr %refused, i64 {HEADER}",
                 "  %refused.all = load ptr, ptr %refused.place",
@@ -163,9 +163,10 @@ class Step:
         self.module.function(code, f"define {code.returned.partition(' ')[0]} @{self.name}({', '.join(parameters)}) nounwind")
 
     def _search(self, results: Sequence[Memory]) -> None:
-        """Look for a NaN in results, and return whether there is one: a call that returns a number takes no longer.
+        """Write the NaN check of results; the native function returns its outcome, which adds no time to the call.
 
-        One function serves all arrays of a dtype, so that LLVM compiles one loop. For one or two arrays, loops are quicker.
+        One function serves all arrays of a dtype, so that LLVM compiles one loop. For one or two arrays, separate loops are
+        faster.
         """
         code = self.code
         if not results:
@@ -189,16 +190,16 @@ class Step:
 
     @property
     def result(self) -> Any:
-        """The type of ctypes of the result; `None` if there is none."""
+        """The ctypes type of the result; `None` if there is none."""
         return None if self.code.returned == "void" else ctypes.c_uint8
 
     @property
     def crowded(self) -> bool:
-        """Say whether there are so many arguments that they are handed over together."""
+        """Return `True` if there are so many arguments that they are packed."""
         return len(self.inputs) + len(self.outputs) > MOST_ARGUMENTS
 
     def _packed(self) -> tuple[list[int], dict[np.dtype[Any], list[int]]]:
-        """Return which inputs and outputs are elements of the tuple of arrays, and which are numbers, by their dtype."""
+        """Return the positions of the arguments packed into the tuple of arrays, and of the numbers by dtype."""
         arrays: list[int] = []
         numbers: dict[np.dtype[Any], list[int]] = {}
         for i, parameter in enumerate((*self.inputs, *self.outputs)):
@@ -209,7 +210,7 @@ class Step:
         return arrays, numbers
 
     def _unpacked(self) -> list[str]:
-        """Return the parameters of a crowded function, which reads its arguments at the entry."""
+        """Return the parameters of a function with packed arguments, and unpack them at the entry."""
         arrays, numbers = self._packed()
         every = [*self.inputs, *self.outputs]
         lines = []
@@ -229,11 +230,11 @@ class Step:
         return [f"ptr {name}" for name in self._bundles()]
 
     def _bundles(self) -> list[str]:
-        """Return the names of what is handed over in place of many arguments."""
+        """Return the names of the packed arguments."""
         return ["%arrays", *[f"%numbers{n}" for n in range(len(self._packed()[1]))]]
 
     def _together(self, dtype: np.dtype[Any]) -> dict[int, Memory]:
-        """Return places for the numbers of a dtype, which are one array: to make one takes as long as a short function."""
+        """Return memory for the numbers of a dtype, in one array: allocating an array takes as long as a short function."""
         own = [s for s in self.numbers if self._spec(s).dtype == dtype]
         parameter = Parameter(own[0], ArraySpec((len(own),), dtype), f"%o{own[0]}", by_value=False)
         self.outputs.append(parameter)
@@ -242,7 +243,7 @@ class Step:
         return {s: Memory((), memory.kind, memory.pointer, (), i) for i, s in enumerate(own)}
 
     def _write_shared(self, writer: Writer, targets: dict[int, Memory]) -> None:
-        """Write a loop of which each thread runs a part; each has places of its own for sums over the first axis."""
+        """Write a loop that threads share; each thread has its own memory for reductions of the first axis."""
         [unit] = self.units
         code = self.code
         writer.hold(writer.read_by(unit))
@@ -256,7 +257,7 @@ class Step:
         self.module.call(code, inner)
 
     def _own_part(self, writer: Writer, slot: int, target: Memory | None, part: Value) -> Memory:
-        """Return memory for a result, that of the thread if threads add to the same elements."""
+        """Return the memory of a result, or of the thread's partial result if the reduction is split."""
         if target is None:
             return writer.memory(slot)
         if not self.plan.is_split(slot):
@@ -268,7 +269,7 @@ class Step:
         return spec_of(source.value) if isinstance(source, Constant) else self.plan.expressions.specs[source]
 
     def _outside(self, source: int | Constant) -> Array:
-        """Return the array of an argument."""
+        """Add an input parameter, and return its array."""
         spec = self._spec(source)
         parameter = Parameter(source, spec, f"%a{len(self.inputs)}", by_value=spec.shape == ())
         self.inputs.append(parameter)
@@ -281,7 +282,7 @@ class Step:
         return Held((), parameter.kind, [value])
 
     def _opened(self, parameter: Parameter) -> Memory:
-        """Return the array of an object of NumPy's, whose address is read at the entry."""
+        """Return the memory of a NumPy array argument; the entry reads its data pointer."""
         name = parameter.name
         self.code.allocations += [
             f"  {name}.place = getelementptr i8, ptr {name}, i64 {HEADER}",
@@ -290,7 +291,7 @@ class Step:
         return Memory(parameter.spec.shape, parameter.kind, Value(self.code, f"{name}.data", "ptr"))
 
     def _workspace(self, size: int) -> Value:
-        """Return the address of memory that the caller brings."""
+        """Return the address of memory that the caller allocates."""
         start, self.space = self.space, self.space + (size + 63) // 64 * 64
         if start == 0:
             self.code.allocations += [
@@ -303,11 +304,11 @@ class Step:
 
     @property
     def refuses(self) -> bool:
-        """Whether a call may raise `RefusedError`: native code refuses its arguments, or a Python integer is too large."""
+        """Whether a call may raise `RefusedError`: native code rejects the arguments, or a Python integer is too large."""
         return self.code.refused is not None or any(p.by_value and p.spec.weak and p.kind == "i64" for p in self.inputs)
 
     def types(self) -> list[Any]:
-        """Return the types of ctypes of all arguments."""
+        """Return the ctypes types of all arguments."""
         head = [ctypes.c_int64] * 3 if self.parallel else []
         last = bool(self.space) + (self.code.refused is not None)
         own = [ctypes.py_object for _ in self._bundles()] if self.crowded else [p.ctype for p in (*self.inputs, *self.outputs)]
@@ -320,13 +321,13 @@ class Step:
         strict: bool = False,
         again: Any = None,
     ) -> Callable[..., Any]:
-        """Return a function of NumPy's arrays and numbers that allocates results and calls the native one.
+        """Return a function of NumPy arrays and numbers that allocates the results and calls the native function.
 
         Args:
             native: the native function.
-            results: the slots of its results in another order.
-            strict: arguments that are not just as the native function reads them raise `OtherArgumentsError`.
-            again: computes the results, given results and arguments, if the native function finds a NaN.
+            results: the slots of the results, in the order to return.
+            strict: arguments that need a conversion raise `OtherArgumentsError`.
+            again: recomputes the results, given results and arguments, if the native function finds NaN.
         """
         space: dict[str, Any] = {"call": native, "empty": np.empty, "fitted": fitted, "ndarray": np.ndarray}
         space["OtherArgumentsError"] = OtherArgumentsError
@@ -367,12 +368,12 @@ class Step:
         return found
 
     def _number(self, slot: int) -> str:
-        """Return how a result is taken out of the array of all numbers of its dtype."""
+        """Return the expression that reads a result from the array of the numbers of its dtype."""
         array, place = self.places[slot]
         return f"o{array}.item({place})" if self._spec(slot).weak else f"o{array}[{place}]"
 
     def _calls(self, given: Sequence[str], space: dict[str, Any]) -> list[str]:
-        """Return the lines that allocate results and call the function."""
+        """Return the lines that allocate the results and call the native function."""
         lines = []
         if self.parallel:
             from functad.backends.native.threads import parts, shared  # noqa: PLC0415 - small programs need none
@@ -417,22 +418,22 @@ class Step:
 
 
 def _as_number(spec: ArraySpec) -> str:
-    """Return how Python makes a number of a result of shape `()`: one of its own, or one of NumPy's."""
+    """Return the suffix that converts a result of shape `()` to a Python number or a NumPy scalar."""
     return "" if spec.shape else ".item()" if spec.weak else "[()]"
 
 
 def _whole(function: Any) -> Callable[..., Any]:
-    """Return the function that puts the results of several threads together."""
+    """Return the function that combines the partial results of threads."""
     reductions: dict[Any, Callable[..., Any]] = {np.sum: np.add.reduce, np.prod: np.multiply.reduce}
     return reductions.get(function, function)  # type: ignore[no-any-return]
 
 
 def fitted(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-    """Return an array as native code reads it: of a dtype and shape, without gaps, in the byte order of the processor.
+    """Return an array in the form that native code reads: C-contiguous, aligned, in native byte order.
 
     Raises:
-        RefusedError: it holds Python integers beyond int64.
-        TypeError: it has another shape or dtype.
+        RefusedError: the array holds Python integers beyond int64.
+        TypeError: the array has another shape or dtype.
     """
     array = np.require(plain_array(value), None, ["C", "A"])
     if not array.dtype.isnative:
@@ -445,7 +446,7 @@ def fitted(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
 
 
 def _search_array(code: Code, found: Value, memory: Memory, size: Index) -> None:
-    """Set a flag if there is a NaN among the elements of an array without gaps."""
+    """Set the flag `found` if a contiguous array contains NaN."""
     own = code.allocate("i1", 1)
     code.store(own, 0, Value(code, "0", "i1"))
     with code.loop(0, size, straight=True) as i:

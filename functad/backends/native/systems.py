@@ -1,8 +1,8 @@
-"""Small matrices, one or many: systems of equations, inverses, determinants and Cholesky factors, written out.
+"""Small matrices and stacks of them: unrolled solvers, inverses, determinants and Cholesky factors.
 
-NumPy hands each matrix of a stack to LAPACK, which takes a microsecond for one of three rows; written out it takes some tens of
-nanoseconds. Elimination takes the largest pivot, as LAPACK does. Where one is next to nothing, or NaN, NumPy computes the list,
-and says whether the matrix is singular.
+NumPy calls LAPACK for each matrix of a stack, which takes a microsecond for three rows. Unrolled code takes some tens of
+nanoseconds. Elimination uses partial pivoting, like LAPACK. If a pivot is negligible or NaN, NumPy computes the list, and
+raises the error if the matrix is singular.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ from functad.primitives.linalg.determinants import DET, SLOGDET, cofactors, inve
 from functad.primitives.linalg.solve import INV, SOLVE
 
 LARGEST = 8
-"""Matrices of so many rows are written out."""
+"""Matrices of up to this many rows are unrolled."""
 
 MOST = 640
-"""So many products at most are written out for one system."""
+"""The maximum number of unrolled products for one system."""
 
 NOTHING = 64.0
-"""Pivots of so many units in the last place of the largest element are next to nothing."""
+"""Pivots of up to this many machine epsilons times the largest element are negligible."""
 
 Rows = list[list[Value]]
 """The elements of a matrix."""
 
 Compute = Callable[["Small", Sequence[Rows]], Sequence[Rows]]
-"""From the elements of operands to those of results; numbers are matrices of one row."""
+"""Maps the elements of the operands to the elements of the results. A number is a 1 x 1 matrix."""
 
 
 class Small:
-    """What is written for one matrix of a stack.
+    """The unrolled code for one matrix of a stack.
 
     Attributes:
         code: the function.
         kind: the type of the elements.
-        odd: a place where it is noted that NumPy must compute.
-        looks: something is noted there.
+        odd: the flag that NumPy must compute the list.
+        looks: `True` if code sets the flag.
     """
 
     def __init__(self, code: Code, kind: str) -> None:
@@ -56,7 +56,7 @@ class Small:
         code.store(self.odd, 0, code.constant(0, "i1"))
 
     def unless(self, fine: Value) -> None:
-        """Note that NumPy must compute if a condition does not hold."""
+        """Set the flag that NumPy must compute unless `fine` is true."""
         self.looks = True
         self.code.store(self.odd, 0, self.code.load(self.odd, 0, "i1") | ~fine)
 
@@ -65,11 +65,11 @@ class Small:
         return self.code.constant(x, self.kind)
 
     def magnitude(self, x: Value) -> Value:
-        """Return an absolute value."""
+        """Return the absolute value."""
         return self.code.function("absolute", x)
 
     def eliminated(self, a: Rows, b: Rows) -> tuple[Rows, Rows, Value]:
-        """Return `u` and `y` of `u x = y` for the system `a x = b`, and the sign of the permutation of rows."""
+        """Eliminate `a x = b` to `u x = y`; return `u`, `y` and the sign of the row permutation."""
         a, b = [list(line) for line in a], [list(line) for line in b]
         n, sign = len(a), self.number(1.0)
         largest = self.number(0.0)
@@ -98,7 +98,7 @@ class Small:
         return self.substituted(u, y, lower=False)
 
     def substituted(self, a: Rows, b: Rows, *, lower: bool) -> Rows:
-        """Return the solution of a system with a triangular matrix."""
+        """Return the solution of a triangular system."""
         n = len(a)
         found: dict[int, list[Value]] = {}
         for i in range(n) if lower else reversed(range(n)):
@@ -109,18 +109,18 @@ class Small:
         return [found[i] for i in range(n)]
 
     def inverted(self, a: Rows) -> Rows:
-        """Return the inverse."""
+        """Return the inverse of `a`."""
         return self.solved(a, [[self.number(float(i == j)) for j in range(len(a))] for i in range(len(a))])
 
     def determinant(self, a: Rows) -> Value:
-        """Return the determinant."""
+        """Return the determinant of `a`."""
         u, _, result = self.eliminated(a, [[] for _ in a])
         for i in range(len(a)):
             result = result * u[i][i]
         return result
 
     def logarithm(self, a: Rows) -> tuple[Value, Value]:
-        """Return the sign of the determinant, and the logarithm of its absolute value."""
+        """Return the sign and the logarithm of the absolute value of the determinant."""
         u, _, sign = self.eliminated(a, [[] for _ in a])
         total = self.number(0.0)
         for i in range(len(a)):
@@ -129,14 +129,14 @@ class Small:
         return sign, total
 
     def norm(self, a: Rows) -> Value:
-        """Return the square root of the sum of squares."""
+        """Return the Frobenius norm."""
         total = self.number(0.0)
         for x in (x for line in a for x in line):
             total = total + x * x
         return self.code.function("sqrt", total)
 
     def factor(self, a: Rows) -> Rows:
-        """Return the Cholesky factor."""
+        """Return the lower Cholesky factor."""
         n, zero = len(a), self.number(0.0)
         found = [[zero] * n for _ in range(n)]
         for j in range(n):
@@ -154,16 +154,16 @@ class Small:
 
 
 def is_small(rows: int, columns: int) -> bool:
-    """Say whether a system of so many equations, and of so many right sides, is written out."""
+    """Return `True` if systems with `rows` equations and `columns` right-hand sides are unrolled."""
     return rows <= LARGEST and rows * rows * (rows + columns) <= MOST
 
 
 def written_out(compute: Compute, axes: Sequence[int]) -> Own:
-    """Return the code of a computation that is done for each matrix of a stack.
+    """Return the lowering of a computation on each matrix of a stack.
 
     Args:
         compute: the computation.
-        axes: how many axes at the end of each result belong to one matrix.
+        axes: for each result, the number of trailing axes that belong to one matrix.
     """
 
     def write(writer: Any, operands: Sequence[Array], outs: Sequence[Memory]) -> None:
@@ -187,7 +187,7 @@ def written_out(compute: Compute, axes: Sequence[int]) -> Own:
 
 
 def _read(code: Code, array: Array, index: Sequence[Index], kind: str) -> Rows:
-    """Return the elements of a matrix of a stack."""
+    """Return the elements of the matrix at `index` of a stack."""
     own = aligned(index, array.shape[:-2])
     rows, columns = array.shape[-2:]
     return [[code.cast(array.at(code, [*own, i, j]), kind) for j in range(columns)] for i in range(rows)]
@@ -219,7 +219,7 @@ def _square(equation: Equation, given: Sequence[ArraySpec], results: Sequence[Ar
             small.unless(small.norm(a) * small.norm(found) < equation.params["limit"])
         if primitive is cofactors:
             det = small.determinant(a)
-            small.unless(small.magnitude(det) > 0)  # it may be too small for a number
+            small.unless(small.magnitude(det) > 0)  # it may underflow
             return [[[det * found[j][i] for j in range(n)] for i in range(n)]]
         return [found]
 

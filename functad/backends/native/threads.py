@@ -1,4 +1,4 @@
-"""Threads that share loops over large arrays."""
+"""The thread pool for loops over large arrays."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from functad.forks import renewed
 from functad.places import here
 
 MOST = 1024
-"""The largest number of threads, unless this process may use more processors."""
+"""The maximum number of threads, unless more processors are available."""
 
 _LOCK = renewed(threading.Lock())
 _STATE: dict[str, Any] = {"count": None, "pool": None, "process": None}
 
 
 def available() -> int:
-    """Return how many processors this process may use."""
+    """Return the number of processors that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def get_num_threads() -> int:
-    """Return how many threads compiled loops over large arrays use.
+    """Return the number of threads for compiled loops over large arrays.
 
     Returns:
-        The number that `set_num_threads` was given, or that of the processors which this process may use.
+        The number set by `set_num_threads`. Default: the number of processors that this process may use.
 
     Example:
         >>> import functad
@@ -42,16 +42,16 @@ def get_num_threads() -> int:
 
 
 def set_num_threads(count: int | None) -> None:
-    """Set how many threads compiled loops over large arrays use.
+    """Set the number of threads for compiled loops over large arrays.
 
-    Results are the same in each run with the same number; another one may change the last digits of sums.
+    Results are reproducible for a fixed number of threads. Another number may change the last digits of sums.
 
     Args:
-        count: the number of threads, from 1 to 1,024 or the number of processors, whichever is larger. `None`: the
-            number of processors.
+        count: the number of threads, from 1 to the larger of 1,024 and the number of processors. `None`: the number of
+            processors.
 
     Raises:
-        InputError: `count` is not such an integer.
+        InputError: `count` is not an integer in this range.
 
     Example:
         >>> import functad
@@ -68,14 +68,14 @@ def set_num_threads(count: int | None) -> None:
 
 
 def parts(extent: int) -> list[tuple[int, int, int]]:
-    """Return for each thread the first index, the one to stop before, and its number."""
+    """Return the first index, the end and the number of each thread."""
     count = min(get_num_threads(), extent)
     ends = [extent * i // count for i in range(count + 1)]
     return [(ends[i], ends[i + 1], i) for i in range(count)]
 
 
 def shared(call: Callable[..., None], ranges: Sequence[tuple[int, int, int]], arguments: tuple[Any, ...]) -> None:
-    """Call a native function for each range, each in a thread of its own."""
+    """Call a native function for each range, each in its own thread."""
     if len(ranges) == 1:
         call(*ranges[0], *arguments)
         return
@@ -83,12 +83,12 @@ def shared(call: Callable[..., None], ranges: Sequence[tuple[int, int, int]], ar
     try:
         call(*ranges[0], *arguments)
     finally:
-        for future in futures:  # they write into arrays that must not be dropped before
+        for future in futures:  # the arrays must stay alive until all threads have written
             future.result()
 
 
 def _pool() -> ThreadPoolExecutor:
-    """Return the threads of this process; a child that was forked has none of its parent's."""
+    """Return the thread pool of this process; a forked child does not inherit threads."""
     with _LOCK:
         if _STATE["pool"] is None or _STATE["process"] != os.getpid() or _STATE["size"] < get_num_threads():
             _STATE["size"] = max(get_num_threads(), available())

@@ -1,4 +1,4 @@
-"""Triangles of matrices in native code, and systems of equations whose matrix is a Cholesky factor."""
+"""Lowering of triangular parts and of triangular systems."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ def _solved(equation: Equation, given: Sequence[ArraySpec], results: Sequence[Ar
 
 
 def _is_readable(a: Memory) -> bool:
-    """Say whether BLAS can read a square matrix where it is."""
+    """Return `True` if BLAS can read a square matrix in place."""
     n, (rows, columns) = a.shape[-1], a.strides[-2:]
     return (columns == 1 and rows >= n) or (rows == 1 and columns >= n)
 
 
 def _chosen(array: Array, choose: Callable[[Code, Value, Index], Value]) -> Array:
-    """Return a formula of each element of a matrix and its distance from the diagonal."""
+    """Return `choose`, applied to each element of a matrix and its distance from the diagonal."""
 
     def element(code: Code, index: Sequence[Index]) -> Value:
         return choose(code, array.at(code, index), code.linear(index[-2:], [-1, 1]))

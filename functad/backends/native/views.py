@@ -1,4 +1,4 @@
-"""Views: other shapes, other orders, parts. They cost nothing where the operand is in memory, little where it is computed."""
+"""Lowering of views: reshape, transpose, broadcast, basic indices. They are free for operands in memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from functad.primitives.elementwise.complex_numbers import IMAG, REAL
 
 
 def broadcast(array: Array, shape: tuple[int, ...]) -> Array:
-    """Return an array repeated along axes of length 1 and new ones in front."""
+    """Return an array broadcast to a shape."""
     if isinstance(array, Memory):
         new = len(shape) - len(array.shape)
         own = zip(array.shape, array.strides, shape[new:], strict=True)
@@ -29,7 +29,7 @@ def broadcast(array: Array, shape: tuple[int, ...]) -> Array:
 
 
 def transposed(array: Array, axes: Sequence[int]) -> Array:
-    """Return an array with its axes in another order."""
+    """Return an array with permuted axes."""
     shape = tuple([array.shape[i] for i in axes])
     if isinstance(array, Memory):
         return array.view(shape, [array.strides[i] for i in axes])
@@ -63,12 +63,12 @@ def _transpose(equation: Equation, given: Sequence[ArraySpec], results: Sequence
 
 
 class Part:
-    """A part of an array by integers, slices and new axes: where its elements are in the whole.
+    """A basic index (integers, slices, new axes, ellipsis) into an array of known shape.
 
     Attributes:
-        shape: of the part.
-        starts: for each axis of the whole, the first index.
-        axes: for each axis of the whole, the axis of the part and the step, or `None` where one index is taken.
+        shape: the shape of the part.
+        starts: for each axis of the array, the first index.
+        axes: for each axis of the array, the axis of the part and the step; `None` for an integer index.
     """
 
     def __init__(self, shape: Sequence[int], index: Any) -> None:
@@ -98,7 +98,7 @@ class Part:
         self.shape = tuple(found)
 
     def of(self, array: Array) -> Array:
-        """Return the part of an array."""
+        """Return the part of `array`."""
         if isinstance(array, Memory):
             strides = [0] * len(self.shape)
             for stride, axis in zip(array.strides, self.axes, strict=True):
@@ -117,7 +117,7 @@ class Part:
 
 
 def is_basic_index(index: Any) -> bool:
-    """Say whether an index consists of integers, slices, new axes and an ellipsis."""
+    """Return `True` if an index consists of integers, slices, new axes and an ellipsis."""
     parts = index if isinstance(index, tuple) else (index,)
     whole = [part for part in parts if part is not None and part is not Ellipsis and not isinstance(part, slice)]
     return all(isinstance(part, (int, np.integer)) and not isinstance(part, bool) for part in whole)

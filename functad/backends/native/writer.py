@@ -1,4 +1,4 @@
-"""What writes the code of a list: its loops, its single values, and the equations that have code of their own."""
+"""The writer of the native code of an expression list: loops, small values, and equations with own code."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ from functad.expressions.records import inputs_of
 from functad.expressions.spec import spec_of
 
 STACK = 16_384
-"""Arrays of so many bytes are put on the stack; larger ones into memory that the caller brings."""
+"""Arrays of up to this many bytes are on the stack; larger ones use memory of the caller."""
 
 WHOLE_STACK = 262_144
-"""So many bytes of the stack are taken by all arrays together; threads may have little."""
+"""The maximum stack memory of all arrays of a function, in bytes; threads may have a small stack."""
 
 LARGEST_TABLE = 4_096
-"""Constant arrays of so many bytes stand in the code."""
+"""Constant arrays of up to this many bytes are embedded in the code."""
 
 
 class Writer:
-    """Writes a list into a function.
+    """Writes an expression list into a function.
 
     Args:
-        plan: of the list.
+        plan: the plan of the list.
         code: the function.
-        module: what the function belongs to.
-        operands: arrays for the inputs of the list; those that are not given are asked of `outside`.
-        targets: memory for slots, where it is given.
-        outside: what finds an array that this function does not make.
-        given: the slots of such arrays.
+        module: the module of the function.
+        operands: the arrays of the first inputs of the list. Other inputs come from `outside`.
+        targets: the memory of slots with a fixed target.
+        outside: returns an array that this function does not compute.
+        given: the slots of these arrays.
     """
 
     def __init__(
@@ -68,11 +68,11 @@ class Writer:
     # Arrays
 
     def is_ready(self, slot: Any) -> bool:
-        """Say whether a slot need not be computed any more."""
+        """Return `True` if the value of a slot is available."""
         return type(slot) is not int or slot in self.ready or slot in self.given
 
     def array(self, source: int | Constant) -> Array:
-        """Return an array: what is in memory, values, or a formula."""
+        """Return the array of a slot or constant: memory, values, or a formula."""
         if isinstance(source, Constant):
             return self._constant(source)
         if source in self.ready:
@@ -101,7 +101,7 @@ class Writer:
         return self.arrays[source]
 
     def pointwise(self, way: Pointwise, operands: Sequence[Array], shape: tuple[int, ...]) -> Array:
-        """Return an array whose elements follow from those of operands at the same place."""
+        """Return the elementwise result of `way` for broadcast operands."""
 
         def element(code: Code, index: Sequence[Index]) -> Value:
             values = [code.cast(a.at(code, aligned(index, a.shape)), kind) for a, kind in zip(operands, way.kinds, strict=True)]
@@ -127,10 +127,10 @@ class Writer:
             return Memory(spec.shape, kind, self.module.table(self.code, value))
         return self.outside(source)
 
-    # Work
+    # Computation
 
     def hold(self, slots: Sequence[int]) -> None:
-        """Compute small arrays, and what small arrays they follow from, as values."""
+        """Compute small arrays, and the small arrays that they depend on, as values."""
         for slot in self.small_ones_before(slots):
             if slot in self.ready:
                 continue
@@ -146,7 +146,7 @@ class Writer:
             self.ready.add(slot)
 
     def _reduced(self, way: Reduction, array: Array) -> list[Value]:
-        """Return the elements of a reduction of a few elements."""
+        """Return the elements of a reduction of a small array."""
         code = self.code
         sums: dict[tuple[int, ...], Value] = {}
         for index in itertools.product(*map(range, array.shape)):
@@ -156,7 +156,7 @@ class Writer:
         return list(sums.values())
 
     def small_ones_before(self, slots: Sequence[int]) -> list[int]:
-        """Return the small arrays that some slots are or follow from by formulas, in order."""
+        """Return the small arrays among `slots` and their dependencies through formulas, in order."""
         plan, found, pending = self.plan, set(), list(slots)
         while pending:
             slot = pending.pop()
@@ -176,7 +176,7 @@ class Writer:
                 self._own(unit)
 
     def _place(self, units: Sequence[Any]) -> None:
-        """Find what nothing reads but a result that it is a part of: it is written there."""
+        """Find arrays with a single reader that copies them into a part of its result; they are computed there."""
         plan, specs = self.plan, self.plan.expressions.specs
         made: set[int] = set()
         for unit in units:
@@ -211,7 +211,7 @@ class Writer:
         self._done(out)
 
     def _done(self, out: dict[int, Memory]) -> None:
-        """Note that slots are in memory now."""
+        """Mark slots as available in memory."""
         for slot, memory in out.items():
             self.arrays[slot] = memory
             self.ready.add(slot)
@@ -220,13 +220,13 @@ class Writer:
         self.views.clear()
 
     def read_by(self, unit: Any) -> list[int]:
-        """Return the slots that a unit reads or computes on its way."""
+        """Return the slots that the equations of a unit read."""
         if isinstance(unit, Loops):
             return [s for slot in (*unit.stored, *unit.reduced) for s in inputs_of(self.plan.equation(slot))]
         return list(inputs_of(unit))
 
     def memory(self, slot: int) -> Memory:
-        """Return memory for a slot that is computed next."""
+        """Return the memory for a slot that is about to be computed."""
         known = self.targets.get(slot)
         if known is None:
             spec = self.plan.expressions.specs[slot]
@@ -236,7 +236,7 @@ class Writer:
         return known
 
     def buffer(self, shape: tuple[int, ...], kind: str) -> Memory:
-        """Return memory for an array, on the stack or from the caller."""
+        """Return a new buffer, on the stack or in memory of the caller."""
         size = math.prod(shape)
         room = size * SIZES[kind]
         if self.module.workspace is None or (room <= STACK and self.code.reserved + room <= WHOLE_STACK):
@@ -245,13 +245,13 @@ class Writer:
         return Memory(shape, kind, self.module.workspace(room))
 
     def copy(self, array: Array, target: Memory) -> None:
-        """Write the elements of an array into memory."""
+        """Copy the elements of an array to memory."""
         if math.prod(target.shape) <= TINY:
             for index in itertools.product(*map(range, target.shape)):
                 target.put(self.code, index, array.at(self.code, index))
             return
         code = Code(fused=self.code.fused, outer=self.code)
-        order = sorted(range(len(target.shape)), key=lambda axis: -abs(target.strides[axis]))  # as the elements lie
+        order = sorted(range(len(target.shape)), key=lambda axis: -abs(target.strides[axis]))  # in memory order
 
         def level(index: dict[int, Index]) -> None:
             if len(index) == len(order):
@@ -266,15 +266,15 @@ class Writer:
         self.module.call(self.code, code)
 
     def inline(self, expressions: Expressions, operands: Sequence[Array], targets: Sequence[Memory | None]) -> list[Array]:
-        """Write another list in here: the body of a loop, or a branch.
+        """Write another list into this function: the body of a loop, or a branch.
 
         Args:
-            expressions: the list, all of whose equations are native.
-            operands: its inputs.
-            targets: memory for its outputs. They are written there, but for outputs that are small, inputs or constants.
+            expressions: the list. All of its equations are native.
+            operands: the inputs of the list.
+            targets: the memory of the outputs. It is not used for outputs that are small, inputs or constants.
 
         Returns:
-            Its outputs.
+            The outputs of the list.
         """
         plan = self.module.plan_of(expressions)
         own = {
