@@ -1,1 +1,1 @@
-"""Native code through LLVM: elementary functions as vectorisable code, and modules that are compiled for this machine."""
+"""Native code through LLVM: vectorisable elementary functions, and the compilation of modules for this machine."""

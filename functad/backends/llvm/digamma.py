@@ -1,7 +1,7 @@
-"""The derivative of the logarithm of the gamma function: Stirling's series from 3 on, below it a polynomial around its zero.
+"""The digamma function: Stirling's series from 3 on, and a polynomial around its zero on `[1, 2]`.
 
-Between, `digamma(x + 1) = digamma(x) + 1 / x` leads to between 1 and 2; negative numbers are reflected (DLMF 5.5.2, 5.5.4,
-5.11.2).
+Other numbers below 3 are shifted to `[1, 2]` by `digamma(x + 1) = digamma(x) + 1 / x`. Negative numbers use the reflection
+formula (DLMF 5.5.2, 5.5.4, 5.11.2).
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from functad.backends.llvm.trigonometric import sine_and_cosine
 from functad.backends.llvm.values import Value, fused, larger, smaller, where
 
 ZERO, ZERO_LOW = 1.4616321449683622, 9.549995429965697e-17
-"""Where the function vanishes, to 106 bits."""
+"""The positive zero of the function, to 106 bits."""
 
 
 def _of_positive(x: Value) -> Pair:
-    """Return the function of x between 2^-60 and 2^1000."""
+    """Return `digamma(x)` for x between 2^-60 and 2^1000."""
     far = x >= 3.0
     near = smaller(x, 3.0)
     above, below = near >= 2.0, near < 1.0
     zero, one = x.like(0.0), x.like(1.0)
-    # Between 1 and 2, as the distance from the zero, for which 1 is added or taken away without rounding.
+    # The polynomial takes the distance from the zero, after an exact shift by 1 to between 1 and 2.
     shift = where(above, one, where(below, -one, zero))
     distance = _distance(near, shift)
     first, *higher = DIGAMMA.short if x.body.short else DIGAMMA.wide
@@ -47,23 +47,23 @@ def _of_positive(x: Value) -> Pair:
 
 
 def _distance(near: Value, shift: Value) -> Pair:
-    """Return `near - shift - ZERO`, in which the first difference may be inexact below 1."""
+    """Return `near - shift - ZERO`; below 1 the first difference may be inexact."""
     first = two_sum(near, -shift)
     second = two_sum(first.high, -ZERO)
     return quick_sum(second.high, second.low + (first.low - ZERO_LOW))
 
 
 def digamma_of_moderate(x: Value) -> Value:
-    """The function of what is not `is_extreme`."""
+    """Return `digamma(x)` for x that is not `is_extreme`."""
     return _of_positive(smaller(larger(x, 2.0**-60), 2.0**1000)).value()
 
 
 def digamma(x: Value) -> Value:
-    """The logarithmic derivative of the gamma function; below 0 it is that of -x, less `1 / x` and `pi / tan(pi x)`."""
+    """Return `digamma(x)`; below 0 it is `digamma(-x) - 1 / x - pi / tan(pi x)`."""
     size = abs(x)
     bounded = smaller(larger(size, 2.0**-60), 2.0**1000)
     positive = _of_positive(bounded)
-    # Of the angle pi x only the distance from the nearest half counts.
+    # The tangent of pi x depends only on the distance of x from the nearest multiple of 1/2.
     rest = bounded - bounded.body.call("nearbyint", bounded)
     distance = abs(rest)
     close = distance > 0.25

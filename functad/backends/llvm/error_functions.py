@@ -1,8 +1,9 @@
-"""The error function: a polynomial up to 1, above it the exponential of a polynomial for the logarithm of its complement.
+"""The error function and its complement.
 
-The complement itself is `exp(-x^2)` times a slowly changing factor: `(1 + 2 x) exp(x^2) erfc(x)` stays between 1.1 and 1.3, and
-as a function of `(x - 4) / (x + 4)` one polynomial reaches infinity (after Shepherd and Laframboise, Chebyshev approximation of
-(1 + 2x) exp(x^2) erfc x, 1981).
+`erf` is a polynomial up to 1. Above 1 it is `1 - exp(p)` with a polynomial `p` for `log(erfc(x))`.
+
+`erfc(x)` is `exp(-x^2) / (1 + 2 x)` times a factor between 1.1 and 1.3. One polynomial in `(x - 4) / (x + 4)` gives this factor
+up to infinity (after Shepherd and Laframboise, Chebyshev approximation of (1 + 2x) exp(x^2) erfc x, 1981).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from functad.backends.llvm.values import Value, fused, larger, smaller, where
 
 
 def _complement(size: Value) -> tuple[Value, Value]:
-    """Return `erfc(x)` for x of at least 1/2 without its factor `2^k`, and `k + ROUNDING`."""
+    """Return `erfc(x) / 2^k` and `k + ROUNDING`, for x of at least 1/2."""
     square = two_product(size, size)
     exponential, shifted = exp_of_pair(square.negated())
     q = (size - 4.0) / (size + 4.0)
@@ -27,7 +28,7 @@ def _complement(size: Value) -> tuple[Value, Value]:
 
 
 def erf(x: Value) -> Value:
-    """The error function."""
+    """Return the error function."""
     size = abs(x)
     part = reduced(polynomial(smaller(size, 6.0) - 1.0, LOG_ERFC))
     power = power_of_two(part.shifted)
@@ -36,7 +37,7 @@ def erf(x: Value) -> Value:
 
 
 def erfc(x: Value) -> Value:
-    """One less the error function, accurate where that is nearly 1."""
+    """Return `1 - erf(x)`, accurate where `erf(x)` is nearly 1."""
     size = abs(x)
     value, shifted = _complement(smaller(larger(size, 0.5), 27.5))
     far = times_power_of_two(value, shifted)

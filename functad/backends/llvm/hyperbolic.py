@@ -1,4 +1,4 @@
-"""Hyperbolic functions by the addition theorems, `sinh(k log(2) + r) = sinh(k log 2) cosh(r) + cosh(k log 2) sinh(r)`."""
+"""Hyperbolic functions, by the addition theorem `sinh(k log(2) + r) = sinh(k log 2) cosh(r) + cosh(k log 2) sinh(r)`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from functad.backends.llvm.values import Value, fused, smaller, where
 
 
 class Parts(NamedTuple):
-    """Of `|x| = k log(2) + r`: `cosh(k log 2) / 2`, `sinh(k log 2) / 2`, r, `sinh(r) - r`, `cosh(r) - 1`."""
+    """For `|x| = k log(2) + r`: `cosh(k log 2) / 2`, `sinh(k log 2) / 2`, r, `sinh(r) - r`, `cosh(r) - 1`."""
 
     cosh_k: Pair
     sinh_k: Pair
@@ -27,7 +27,7 @@ class Parts(NamedTuple):
 def _parts(size: Value) -> Parts:
     split = reduced(size)
     r, low = split.r, split.low
-    # Halves of the powers of two, which do not overflow, and their inverses, which vanish beside them when they are denormal.
+    # Halves of the powers of two do not overflow. Their inverses are negligible when they are denormal.
     growing = ((split.shifted.bits << 52) + (ONE_BITS - (2 << 52))).real
     inverse = (0 - (split.shifted.bits << 52) + (ONE_BITS - (2 << 52))).real
     falling = where(split.k > 1000.0, size.like(0.0), inverse)
@@ -51,7 +51,7 @@ def _half_cosh(part: Parts) -> Pair:
 
 
 def sinh(x: Value) -> Value:
-    """The hyperbolic sine."""
+    """Return the hyperbolic sine."""
     size = abs(x)
     half = _half_sinh(_parts(smaller(size, 710.5)))
     result = (half.high + half.low) * 2.0
@@ -59,14 +59,14 @@ def sinh(x: Value) -> Value:
 
 
 def cosh(x: Value) -> Value:
-    """The hyperbolic cosine."""
+    """Return the hyperbolic cosine."""
     size = abs(x)
     half = _half_cosh(_parts(smaller(size, 710.5)))
     return where(size > 710.5, x.like(math.inf), (half.high + half.low) * 2.0)
 
 
 def tanh(x: Value) -> Value:
-    """The hyperbolic tangent, `e / (e + 2)` with `e = exp(2 |x|) - 1`."""
+    """Return the hyperbolic tangent: `e / (e + 2)` with `e = exp(2 |x|) - 1`."""
     size = abs(x)
     double = smaller(size + size, 44.0)
     part = reduced(double)
@@ -79,8 +79,8 @@ def tanh(x: Value) -> Value:
 
 
 def _corrected(quotient: Value, e: Value) -> Value:
-    """Return `e / (e + 2)` of a quotient whose sum and division were rounded."""
-    # The derivative of the quotient is 1 / (e + 2), which is half of what it is less than 1.
+    """Correct the rounding errors of the sum and the division in `e / (e + 2)`."""
+    # The factor 1 / (e + 2) of the correction equals (1 - quotient) / 2.
     divisor = e + 2.0
     lost = where(e < 2.0, e - (divisor - 2.0), 0.0)
     rest = fused(-quotient, lost, fused(-quotient, divisor, e))
@@ -91,7 +91,7 @@ def _corrected(quotient: Value, e: Value) -> Value:
 
 
 def arcsinh(x: Value) -> Value:
-    """The inverse of the hyperbolic sine, `log1p(|x| + x^2 / (1 + sqrt(1 + x^2)))`."""
+    """Return the inverse hyperbolic sine: `log1p(|x| + x^2 / (1 + sqrt(1 + x^2)))`."""
     size = abs(x)
     large = size > 2.0**30
     bounded = where(large, size.like(1.0), size)
@@ -108,7 +108,7 @@ def arcsinh(x: Value) -> Value:
 
 
 def arccosh(x: Value) -> Value:
-    """The inverse of the hyperbolic cosine, `log1p(t + sqrt(t (t + 2)))`, `t = x - 1`."""
+    """Return the inverse hyperbolic cosine: `log1p(t + sqrt(t (t + 2)))` with `t = x - 1`."""
     large = x > 2.0**30
     bounded = where(large, x.like(2.0), x)
     t = two_sum(bounded, -1.0)
@@ -124,7 +124,7 @@ def arccosh(x: Value) -> Value:
 
 
 def arctanh(x: Value) -> Value:
-    """The inverse of the hyperbolic tangent, `log1p(2 |x| / (1 - |x|)) / 2`."""
+    """Return the inverse hyperbolic tangent: `log1p(2 |x| / (1 - |x|)) / 2`."""
     size = abs(x)
     inside = where(size < 1.0, size, x.like(0.0))
     below = two_sum(x.like(1.0), -inside)

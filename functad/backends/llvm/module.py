@@ -1,8 +1,8 @@
-"""Modules of LLVM: text that is optimised and compiled for this machine, loaded, and called through ctypes.
+"""LLVM modules: optimise and compile text for this machine, load the code, and call it through ctypes.
 
-LLVM's objects are not made for several threads at once, so that one lock guards them all; compiled code needs none, and runs
-with the GIL released. `os.fork` waits for the lock, so LLVM's objects are whole in the child. What keeps machine code loaded is
-`Library`: code lives as long as one of its functions does.
+LLVM's objects are not thread-safe, so one lock guards them all. Compiled code needs no lock and runs with the GIL released.
+`os.fork` waits for the lock, so LLVM's objects are consistent in the child. A `Library` keeps machine code loaded as long as
+one of its functions is referenced.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NUMBERS = itertools.count()
 
 
 def binding() -> Any:
-    """Return llvmlite's interface to LLVM, which is optional.
+    """Return llvmlite's binding to LLVM, an optional dependency.
 
     Raises:
         MissingPackageError: llvmlite is not installed.
@@ -39,22 +39,22 @@ def binding() -> Any:
 
 @lru_cache(maxsize=1)
 def _hold_at_fork(llvm: Any) -> None:
-    """Let `os.fork` wait for llvmlite's own lock too, which finalizers take without `_LOCK`."""
+    """Let `os.fork` also wait for llvmlite's own lock, which finalizers take without `_LOCK`."""
     own = getattr(getattr(llvm.ffi.lib, "_lock", None), "_lock", None)
     if own is not None:
         held(own)
 
 
 class Machine:
-    """The processor that code is compiled for.
+    """The target processor of a compilation.
 
     Attributes:
-        triple: what LLVM calls such machines.
-        cpu: the name of the processor.
-        features: what it can do, as LLVM lists it.
-        level: how much LLVM optimises, 0 to 3. At 0 code is compiled four times as fast: what is checked by the thousand is.
-        fused: it multiplies and adds in one instruction.
-        masked: it reads and writes a part of a vector in one instruction.
+        triple: LLVM's target triple.
+        cpu: LLVM's name of the processor.
+        features: LLVM's list of processor features.
+        level: the optimisation level, 0 to 3. Level 0 compiles four times as fast, for tests that compile thousands of modules.
+        fused: `True` if the processor has a fused multiply-add instruction.
+        masked: `True` if the processor has masked vector loads and stores.
     """
 
     def __init__(self, cpu: str | None = None, features: str | None = None, level: int = 3) -> None:
@@ -74,23 +74,23 @@ class Machine:
         self.fused: bool = "+fma" in self.features.split(",") or architecture in {"aarch64", "arm64", "ppc64le", "s390x"}
 
     def optimised(self, text: str) -> Any:
-        """Return a module of LLVM made from text, with its loops vectorised.
+        """Return the optimised LLVM module of a text, with vectorised loops.
 
         Raises:
-            RuntimeError: the text is not LLVM's language; LLVM says where.
+            RuntimeError: the text is not valid LLVM IR. The message gives the place.
         """
         llvm = binding()
         with _LOCK:
-            module = llvm.parse_assembly(text, llvm.create_context())  # a context keeps constants, so the shared one would grow
+            module = llvm.parse_assembly(text, llvm.create_context())  # a context keeps constants: a shared one would grow
             module.triple = self.triple
             module.data_layout = str(self._machine.target_data)
             module.verify()
             options = llvm.create_pipeline_tuning_options(speed_level=self.level)
             options.loop_vectorization = self.level > 0
-            options.slp_vectorization = False  # it takes half of the time, and gains nothing in loops
-            options.loop_unrolling = False  # beyond vectors; what is short is written out before
+            options.slp_vectorization = False  # takes half of the compile time and does not speed up loops
+            options.loop_unrolling = False  # short loops are already unrolled in the text
             passes = llvm.create_pass_builder(self._machine, options)
-            with _disposed(llvm.create_new_module_pass_manager()) as inlining:  # first: inlined functions need not be optimised
+            with _disposed(llvm.create_new_module_pass_manager()) as inlining:  # first, so that inlined functions are not optimised twice
                 inlining.add_always_inliner_pass()
                 inlining.add_global_dead_code_eliminate_pass()
                 inlining.run(module, passes)
@@ -99,12 +99,12 @@ class Machine:
             return module
 
     def assembly(self, text: str) -> str:
-        """Return the instructions of the processor that text becomes."""
+        """Return the assembly code of a module."""
         with _LOCK:
             return str(self._machine.emit_assembly(self.optimised(text)))
 
     def compiled(self, text: str) -> bytes:
-        """Return the machine code that text becomes, as the bytes of an object file."""
+        """Return the machine code of a module, as the bytes of an object file."""
         with _LOCK:
             return bytes(self._machine.emit_object(self.optimised(text)))
 
@@ -114,7 +114,7 @@ class Machine:
         Args:
             code: the bytes of an object file, compiled for this machine.
             names: the functions that will be called.
-            imported: the addresses of functions that the code calls, by the names that it has for them.
+            imported: the addresses of external functions that the code calls, by symbol.
         """
         llvm = binding()
         with _LOCK:
@@ -135,19 +135,19 @@ class Machine:
 
 
 LOADS = 8
-"""Libraries that one linker loads.
+"""The number of libraries per linker.
 
-A linker keeps 11 kB of each library that was unloaded, until it is closed. With a linker each, libraries would take 170 kB in
-place of 55, and loading 0.7 ms in place of 0.2.
+A linker keeps 11 kB of each unloaded library until the linker is closed. One linker per library would take 170 kB instead of
+55 kB per library, and 0.7 ms instead of 0.2 ms per load.
 """
 
 
 class Linker:
-    """An LLJIT of LLVM, which is closed when the last of its libraries is unloaded.
+    """An LLJIT instance. It is closed when its last library is unloaded.
 
     Attributes:
         lljit: the LLJIT.
-        loads: the number of libraries that it has loaded.
+        loads: the number of libraries loaded so far.
     """
 
     def __init__(self, lljit: Any) -> None:
@@ -156,16 +156,15 @@ class Linker:
 
 
 _DROPPED: deque[tuple[Linker, Any]] = deque()
-"""Libraries without references, which are unloaded when the next library is loaded. The tuples keep the linkers, which must be
-closed last.
+"""Unreferenced libraries, to be unloaded before the next load. The tuples keep the linkers alive, which must be closed last.
 
-The garbage collector appends to it in any thread, without a lock: an interrupt right after the acquisition would leave the lock
-taken, and no other thread could compile any more.
+The garbage collector appends to the deque in any thread, without a lock. With a lock, an interrupt right after the acquisition
+would leave the lock held, and no other thread could compile any more.
 """
 
 
 def _unload() -> None:
-    """Unload the libraries that have no references. `_LOCK` is held."""
+    """Unload the unreferenced libraries. The caller holds `_LOCK`."""
     while _DROPPED:
         _, tracker = _DROPPED.popleft()
         tracker.close()
@@ -173,7 +172,7 @@ def _unload() -> None:
 
 @contextmanager
 def _disposed(manager: Any) -> Iterator[Any]:
-    """Free the memory of a pass manager at the end.
+    """Free the memory of a pass manager on exit.
 
     The class `ModulePassManager` of llvmlite 0.50 and older frees nothing: its `_dispose` is the empty method of `ObjectRef`.
     """
@@ -186,11 +185,11 @@ def _disposed(manager: Any) -> Iterator[Any]:
 
 @dataclass(frozen=True)
 class Library:
-    """Machine code in memory, which is unloaded with the last reference to this.
+    """Loaded machine code. It is unloaded after the last reference to the library is gone.
 
     Attributes:
-        tracker: what LLVM unloads the code by.
-        addresses: of its functions.
+        tracker: the LLVM resource tracker that unloads the code.
+        addresses: the addresses of the functions, by name.
     """
 
     tracker: Any
@@ -200,9 +199,9 @@ class Library:
         """Return a function, called through ctypes and without the GIL.
 
         Args:
-            name: the name that it was compiled under.
-            arguments: the types of ctypes of its arguments.
-            result: the type of ctypes of its result; `None` if it has none.
+            name: the name of the function.
+            arguments: the ctypes types of the arguments.
+            result: the ctypes type of the result; `None` if there is none.
         """
         function = ctypes.CFUNCTYPE(result, *arguments)(self.addresses[name])
         function.library = self  # type: ignore[attr-defined]
@@ -211,5 +210,5 @@ class Library:
 
 @lru_cache(maxsize=1)
 def host() -> Machine:
-    """Return the machine that this process runs on."""
+    """Return the machine of this process."""
     return Machine()

@@ -1,8 +1,7 @@
-"""Angles without their multiples of a quarter turn: `x = k pi / 2 + r`, `|r| <= pi / 4`, as a pair.
+"""Argument reduction of angles: `x = k pi / 2 + r` with `|r| <= pi / 4`, r as a pair.
 
-Up to 2^30, k and three parts of pi / 2 suffice (Cody and Waite). Above, x is an integer times a power of two, and what that
-power holds of quarter turns, whole ones left out, is read from a table (after Payne and Hanek, Radian reduction for
-trigonometric functions, 1983).
+Below 2^30, pi / 2 in three parts suffices (Cody and Waite). Above, x is an integer times a power of two. A table gives each
+power of two in quarter turns modulo 4 (after Payne and Hanek, Radian reduction for trigonometric functions, 1983).
 """
 
 from __future__ import annotations
@@ -21,18 +20,18 @@ HALF_PI = (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591698e-33)
 HALF_PI_FLOAT = (1.5707963705062866, -4.371138828673793e-08, -1.7151245100058819e-15)
 
 MODERATE = {"double": 2.0**30, "float": 2.0**15}
-"""Below this, three parts of pi / 2 are enough."""
+"""Below this bound, pi / 2 in three parts suffices."""
 
 _EXPONENT_BIAS = 1023 + 52
 _FIRST_EXPONENT = 30 - 52
-"""Of the power of two that the mantissa as an integer is multiplied by, for the least number that the table is for."""
+"""The exponent of the first power of two in the table; the integer factor is the mantissa."""
 
 _LENGTH = 1024 - 30
 _PARTS = 4
 
 
 class Angle(NamedTuple):
-    """What is left of an angle, and the number of quarter turns as bits whose last two count."""
+    """The reduced angle, and an integer that is the number of quarter turns modulo 4."""
 
     r: Pair
     quarters: Value
@@ -44,7 +43,7 @@ def moderate(x: Value) -> Angle:
     shifted = fused(x, TWO_OVER_PI, rounding)
     k = shifted - rounding
     half_pi = HALF_PI if x.kind == "double" else HALF_PI_FLOAT
-    # What is left is a multiple of the last digit of pi / 2 or x, and below 1, so that it is found exactly.
+    # The difference is exact: it is below 1 and a multiple of the last digit of pi / 2 or x.
     if x.body.fused:
         rest = x.body.call("fma", k, x.like(-half_pi[0]), x)
     else:
@@ -52,7 +51,7 @@ def moderate(x: Value) -> Angle:
         rest = (x + whole.high) + whole.low
     if x.is_spare:
         return Angle(Pair(fused(k, -half_pi[1], rest), x.like(0.0)), shifted.bits)
-    # And it is a multiple of the last digit of the second product, which is all that the sum of two needs.
+    # `quick_sum` is exact, because `rest` is a multiple of the last digit of the second product.
     second = two_product(k, -half_pi[1])
     r, low = quick_sum(rest, second.high)
     return Angle(Pair(r, fused(k, -half_pi[2], low + second.low)), shifted.bits)
@@ -71,9 +70,9 @@ def _huge(x: Value) -> Angle:
     bits = abs(x).bits
     integer = ((bits & ((1 << 52) - 1)) | (_EXPONENT_BIAS << 52)).real  # the digits of x as an integer of 53 bits
     index = (bits >> 52) - (_EXPONENT_BIAS + _FIRST_EXPONENT)
-    index = where(index > _LENGTH - 1, index.like(0), index)  # infinity and NaN, whose result is NaN whatever is read
+    index = where(index > _LENGTH - 1, index.like(0), index)  # infinity and NaN: the result is NaN for any entry
     products = [two_product(integer, part) for part in _turns(x, index)]
-    # The first product is of up to 2^54 quarter turns, of which multiples of 4 make no difference.
+    # The first product is up to 2^54 quarter turns; multiples of 4 do not matter.
     first = _without_turns(products[0].high)
     total, rest = two_sum(first, products[0].low)
     terms = [products[1].high, products[1].low, products[2].high, products[2].low, products[3].high]
@@ -91,14 +90,14 @@ def _huge(x: Value) -> Angle:
 
 
 def _without_turns(product: Value) -> Value:
-    """Leave out multiples of 4 of a number of at most 2^54."""
+    """Subtract multiples of 4 from a number of at most 2^54."""
     less = product - where(abs(product) > 2.0**53, product.like(2.0**53).with_sign_of(product), 0.0)
-    large = 1.5 * 2.0**54  # whose last digit is 4, also with what is left added
+    large = 1.5 * 2.0**54  # its last digit is 4, also after the addition
     return less - ((less + large) - large)
 
 
 def quick_sum_all(first: Value, rest: list[Value]) -> Pair:
-    """Add up numbers of which each may cancel what was before."""
+    """Return the sum of numbers that may cancel each other."""
     total = first
     errors: list[Value] = []
     for term in rest:
@@ -116,7 +115,7 @@ def _turns(x: Value, index: Value) -> list[Value]:
 
 @lru_cache(maxsize=1)
 def turns_of_powers() -> tuple[tuple[float, ...], ...]:
-    """Return `2^e 2 / pi`, less multiples of 4, for each exponent of the table, as four numbers that add up to it."""
+    """Return `2^e 2 / pi` modulo 4 for each exponent of the table, as a sum of four numbers."""
     digits = 1400
     two_over_pi = (2 << (2 * digits)) // _pi(digits)
     rows = []
@@ -139,7 +138,7 @@ def _shifted(number: int, places: int) -> int:
 
 
 def _pi(digits: int) -> int:
-    """Return pi times `2^digits` by Machin's formula, `pi / 4 = 4 arctan(1/5) - arctan(1/239)`."""
+    """Return `pi * 2^digits` by Machin's formula, `pi / 4 = 4 arctan(1/5) - arctan(1/239)`."""
     guard = 64
     one = 1 << (digits + guard)
 

@@ -1,4 +1,4 @@
-"""Trigonometric functions by polynomials for a quarter turn, and their inverses."""
+"""Trigonometric functions, by polynomials on `[-pi/4, pi/4]`, and their inverses."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ TAN_PI_8 = 0.41421356237309503
 
 
 class Both(NamedTuple):
-    """Sine and cosine of what is left of an angle."""
+    """The sine and cosine of a reduced angle."""
 
     sine: Pair
     cosine: Pair
 
 
 def sine_and_cosine(r: Pair) -> Both:
-    """Return both for an angle within a quarter turn's half."""
+    """Return the sine and cosine of an angle of at most pi / 4 in magnitude."""
     x, low = r
     z = x * x
     if x.is_spare:
@@ -41,7 +41,7 @@ def sine_and_cosine(r: Pair) -> Both:
 
 
 def is_large(x: Value) -> Value:
-    """Say whether an angle needs the table, infinity and NaN included."""
+    """Return `True` (as a value) if the reduction of an angle needs the table, or for infinity and NaN."""
     return ~(abs(x) < MODERATE[x.kind])
 
 
@@ -57,22 +57,22 @@ def _finite(x: Value, result: Value) -> Value:
 
 
 def sin(x: Value) -> Value:
-    """The sine."""
+    """Return the sine."""
     return where(abs(x) < 2.0**-27, x, _finite(x, _turned(x, any_angle(x), 0)))
 
 
 def sin_of_moderate(x: Value) -> Value:
-    """The sine of a moderate angle."""
+    """Return the sine of a moderate angle."""
     return where(abs(x) < format_of(x).tiny, x, _turned(x, moderate(x), 0))
 
 
 def cos(x: Value) -> Value:
-    """The cosine."""
+    """Return the cosine."""
     return _finite(x, _turned(x, any_angle(x), 1))
 
 
 def cos_of_moderate(x: Value) -> Value:
-    """The cosine of a moderate angle."""
+    """Return the cosine of a moderate angle."""
     return _turned(x, moderate(x), 1)
 
 
@@ -86,17 +86,17 @@ def _quotient(x: Value, angle: Angle) -> Value:
 
 
 def tan(x: Value) -> Value:
-    """The tangent."""
+    """Return the tangent."""
     return _finite(x, _quotient(x, any_angle(x)))
 
 
 def tan_of_moderate(x: Value) -> Value:
-    """The tangent of a moderate angle."""
+    """Return the tangent of a moderate angle."""
     return _quotient(x, moderate(x))
 
 
 def arcsin(x: Value) -> Value:
-    """The inverse of the sine; above 1/2 it is pi / 2 less twice that of `sqrt((1 - x) / 2)`."""
+    """Return the arcsine; above 1/2 it is `pi / 2 - 2 arcsin(sqrt((1 - x) / 2))`."""
     size = abs(x)
     near_one = size > 0.5
     z = where(near_one, (1.0 - size) * 0.5, x * x)
@@ -109,7 +109,7 @@ def arcsin(x: Value) -> Value:
 
 
 def arccos(x: Value) -> Value:
-    """The inverse of the cosine; above 1/2 it is twice the inverse of the sine of `sqrt((1 - x) / 2)`."""
+    """Return the arccosine; above 1/2 it is `2 arcsin(sqrt((1 - x) / 2))`."""
     size = abs(x)
     near_one = size > 0.5
     z = where(near_one, (1.0 - size) * 0.5, x * x)
@@ -126,22 +126,23 @@ def arccos(x: Value) -> Value:
 
 
 def _missing(z: Value, root: Value) -> Value:
-    """What the square root of z lacks after rounding."""
+    """Return the rounding error of `root`, the square root of z."""
     square = two_product(root, root)
     return where(z > 0.0, ((z - square.high) - square.low) / (root + root), z.like(0.0))
 
 
 def arctan(x: Value) -> Value:
-    """The inverse of the tangent."""
+    """Return the arctangent."""
     size = abs(x)
     angle = _angle_of(smaller(size, 2.0**60), size.like(1.0))
     return where(size < 2.0**-27, x, angle.with_sign_of(x))
 
 
 def _angle_of(y: Value, x: Value) -> Value:
-    """Return the angle of a point with coordinates that are not negative.
+    """Return the angle of a point with nonnegative coordinates.
 
-    With `tan(pi / 8) = sqrt(2) - 1` three sectors are turned to within pi / 8 of an axis or the diagonal.
+    The bounds `tan(pi / 8) = sqrt(2) - 1` and its inverse divide the quadrant into three sectors; each is rotated to the
+    interval `[-pi / 8, pi / 8]`.
     """
     up = y * TAN_PI_8 > x
     middle = (x * TAN_PI_8 < y) & ~up
@@ -156,11 +157,11 @@ def _angle_of(y: Value, x: Value) -> Value:
 
 
 def arctan2(y: Value, x: Value) -> Value:
-    """The angle of a point from the first axis, of all four quadrants."""
+    """Return the angle between a point and the x axis, in all four quadrants."""
     high, wide = abs(y), abs(x)
     largest = larger(high, wide)
     infinite = largest.equals(math.inf)
-    # What would overflow or lose digits on the way is scaled; both at infinity lie on the diagonal.
+    # Scaling avoids overflow and loss of digits. A point with two infinite coordinates lies on the diagonal.
     scale = where(largest > 2.0**1000, x.like(2.0**-100), where(largest < 2.0**-900, x.like(2.0**100), 1.0))
     up = where(infinite, where(high.equals(math.inf), x.like(1.0), 0.0), high * scale)
     along = where(infinite, where(wide.equals(math.inf), x.like(1.0), 0.0), wide * scale)

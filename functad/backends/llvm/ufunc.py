@@ -1,4 +1,4 @@
-"""One elementary function over arrays: a loop that LLVM vectorises, compiled for this machine."""
+"""An elementary function on arrays: a vectorised loop, compiled for this machine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from functad.backends.llvm.module import Machine, host
 KINDS = {"float64": "double", "float32": "float"}
 
 BLOCK = 512
-"""So many elements are computed by a quick formula before its condition is looked at."""
+"""The number of elements computed by a quick formula before its validity is checked."""
 
 LOOP = """
 define internal {result} @{loop}(i64 %start, i64 %stop, ptr noalias %out{parameters}) alwaysinline nounwind {{
@@ -69,12 +69,12 @@ done:
 
 
 def source(name: str, dtype: Any, *, fused: bool) -> str:
-    """Return the module of LLVM that computes a function over contiguous arrays.
+    """Return the LLVM module that computes a function on contiguous arrays.
 
     Args:
-        name: of the function, a key of `ELEMENTARY`.
+        name: the function, a key of `ELEMENTARY`.
         dtype: float64 or float32.
-        fused: the processor multiplies and adds in one instruction.
+        fused: `True` if the processor has a fused multiply-add instruction.
     """
     kind = KINDS[np.dtype(dtype).name]
     row = ELEMENTARY[name]
@@ -105,15 +105,15 @@ def source(name: str, dtype: Any, *, fused: bool) -> str:
 
 @cache
 def compile_ufunc(name: str, dtype: Any, machine: Machine | None = None) -> Callable[..., np.ndarray[Any, Any]]:
-    """Compile a function over arrays.
+    """Compile a function on arrays.
 
     Args:
-        name: of the function, a key of `ELEMENTARY`.
-        dtype: float64 or float32, of arguments and result.
-        machine: what to compile for, by default this one.
+        name: the function, a key of `ELEMENTARY`.
+        dtype: the dtype of arguments and result, float64 or float32.
+        machine: the target of the compilation. Default: this machine.
 
     Returns:
-        A function of arrays of that type, which are broadcast; the result is a new array.
+        A function that broadcasts its array arguments and returns a new array, or writes to `out`.
 
     Raises:
         MissingPackageError: llvmlite is not installed.

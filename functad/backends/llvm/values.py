@@ -1,7 +1,7 @@
-"""The text of a function in LLVM's language, written by formulas: values with Python's operators.
+"""The text of a function in LLVM IR, written with Python operators on values.
 
-`a * b + c` appends two instructions to the body that `a` belongs to. There are no branches: `where` selects. What is equal is
-computed once. The types are those of LLVM: `double`, `float`, `i64`, `i32`, and `i1` for truth.
+`a * b + c` appends two instructions to the body of `a`. There are no branches: `where` selects. Equal instructions are emitted
+once. The types are LLVM types: `double`, `float`, `i64`, `i32`, and `i1` for booleans.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 REAL = {"double": "i64", "float": "i32"}
-"""The types of real numbers, and those of the integers of their bits."""
+"""The types of real numbers, and the integer types of the same width."""
 
 BITS = {"double": 64, "float": 32, "i64": 64, "i32": 32}
 
 SUFFIX = {"double": "f64", "float": "f32", "i64": "i64", "i32": "i32"}
-"""How intrinsics name the type that they are for."""
+"""The type suffixes in the names of intrinsics."""
 
 
 class Body:
     """The instructions of one function, in order.
 
     Attributes:
-        fused: the processor multiplies and adds in one instruction.
-        short: polynomials need the precision of float32 only.
+        fused: `True` if the processor has a fused multiply-add instruction.
+        short: `True` if polynomials need only the precision of float32.
         lines: the instructions.
-        declarations: what they call or read outside of the function.
+        declarations: the declarations of intrinsics and tables that the function uses.
     """
 
     __slots__ = ("_known", "declarations", "fused", "lines", "short")
@@ -39,7 +39,7 @@ class Body:
         self._known: dict[str, Value] = {}
 
     def emit(self, instruction: str, kind: str) -> Value:
-        """Append an instruction, unless the same one has been before, and return its result."""
+        """Return the result of an instruction; append it unless the body already contains it."""
         known = self._known.get(instruction)
         if known is None:
             known = self._known[instruction] = Value(self, f"%v{len(self.lines)}", kind)
@@ -47,25 +47,25 @@ class Body:
         return known
 
     def constant(self, number: float, kind: str) -> Value:
-        """Return a number of a type."""
+        """Return a constant of a type."""
         return Value(self, literal(number, kind), kind)
 
     def call(self, intrinsic: str, *arguments: Value) -> Value:
-        """Call an intrinsic function whose result has the type of its arguments."""
+        """Call an intrinsic with a result of the type of its arguments."""
         kind = arguments[0].kind
         name = f"@llvm.{intrinsic}.{SUFFIX[kind]}"
         self.declarations[f"declare {kind} {name}({', '.join(a.kind for a in arguments)})"] = None
         return self.emit(f"call {kind} {name}({', '.join(f'{a.kind} {a.name}' for a in arguments)})", kind)
 
     def table(self, name: str, numbers: Sequence[float]) -> str:
-        """Name an array of constant float64 numbers."""
+        """Declare an array of constant float64 numbers, and return its symbol."""
         entries = ", ".join(f"double {literal(number, 'double')}" for number in numbers)
         self.declarations[f"@{name} = internal unnamed_addr constant [{len(numbers)} x double] [{entries}]"] = None
         return f"@{name}"
 
 
 def literal(number: float, kind: str) -> str:
-    """Return how LLVM writes a number; real ones by their bits, those of `float` as the `double` of the same value."""
+    """Return a number as an LLVM literal; a real number as the bits of its `double` value."""
     if kind not in REAL:
         bits = BITS.get(kind, 1)
         return str((int(number) + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1)) if bits > 1 else str(int(number))
@@ -77,9 +77,9 @@ class Value:
     """The result of an instruction, a constant or an argument.
 
     Attributes:
-        body: what its instructions are appended to.
-        name: how LLVM's text names it.
-        kind: its type.
+        body: the function of the value.
+        name: the name in the LLVM text.
+        kind: the LLVM type.
     """
 
     __slots__ = ("body", "kind", "name")
@@ -91,7 +91,7 @@ class Value:
 
     @property
     def is_real(self) -> bool:
-        """Say whether it is a real number, of either precision."""
+        """Return `True` for a real number of either precision."""
         return self.kind in REAL
 
     def like(self, other: Operand) -> Value:
@@ -148,7 +148,7 @@ class Value:
         return self._operation("", "shl", other)
 
     def __rshift__(self, other: int) -> Value:
-        """Shift right, zeros coming in: processors without AVX-512 shift 64-bit signs one by one."""
+        """Shift right logically: without AVX-512, arithmetic shifts of 64-bit integers are not vectorised."""
         return self._operation("", "lshr", other)
 
     def _comparison(self, real: str, integer: str, other: Operand) -> Value:
@@ -168,16 +168,16 @@ class Value:
         return self._comparison("oge", "sge", other)
 
     def equals(self, other: Operand) -> Value:
-        """Say whether two are equal; `==` remains Python's."""
+        """Return the comparison for equality; `==` remains Python's."""
         return self._comparison("oeq", "eq", other)
 
     def is_nan(self) -> Value:
-        """Say whether it is NaN."""
+        """Return the test for NaN."""
         return self._comparison("uno", "", self)
 
     @property
     def is_spare(self) -> bool:
-        """Say whether it has more digits than the result, which will be rounded to float32."""
+        """Return `True` if the value is float64 but the result will be rounded to float32."""
         return self.body.short and self.kind == "double"
 
     @property
@@ -188,31 +188,31 @@ class Value:
 
     @property
     def real(self) -> Value:
-        """The real number that has these bits."""
+        """The real number with these bits."""
         kind = {"i64": "double", "i32": "float"}[self.kind]
         return self.body.emit(f"bitcast {self.kind} {self.name} to {kind}", kind)
 
     def widened(self) -> Value:
-        """The same number in float64."""
+        """Convert to float64."""
         return self.body.emit(f"fpext float {self.name} to double", "double")
 
     def narrowed(self) -> Value:
-        """The nearest number of float32."""
+        """Round to float32."""
         return self.body.emit(f"fptrunc double {self.name} to float", "float")
 
     def __abs__(self) -> Value:
         return self.body.call("fabs", self)
 
     def sqrt(self) -> Value:
-        """The square root, rounded correctly."""
+        """Return the correctly rounded square root."""
         return self.body.call("sqrt", self)
 
     def with_sign_of(self, other: Operand) -> Value:
-        """The magnitude of this and the sign of another."""
+        """Return the magnitude of this value with the sign of another."""
         return self.body.call("copysign", self, self.like(other))
 
     def at(self, table: str, length: int) -> Value:
-        """Read the element of a table at this index."""
+        """Load the element of a table at this index."""
         where_ = self.body.emit(f"getelementptr [{length} x double], ptr {table}, i64 0, i64 {self.name}", "ptr")
         return self.body.emit(f"load double, ptr {where_.name}", "double")
 
@@ -221,7 +221,7 @@ Operand: TypeAlias = Value | float
 
 
 def where(condition: Value, true: Operand, false: Operand) -> Value:
-    """Select one of two, both of which are computed."""
+    """Select one of two values; both are computed."""
     if isinstance(true, Value):
         first, second = true, true.like(false)
     else:
@@ -232,15 +232,15 @@ def where(condition: Value, true: Operand, false: Operand) -> Value:
 
 
 def fused(a: Value, b: Operand, c: Operand) -> Value:
-    """Compute `a b + c`, rounded once where the processor does that as fast as a multiplication, else twice."""
+    """Return `a b + c`, rounded once if the processor has a fast fused multiply-add, else twice."""
     return a.body.call("fmuladd", a, a.like(b), a.like(c))
 
 
 def larger(a: Value, b: Operand) -> Value:
-    """The larger of two; NaN if the first is."""
+    """Return the larger of two values; NaN if `a` is NaN."""
     return where(a < b, a.like(b), a)
 
 
 def smaller(a: Value, b: Operand) -> Value:
-    """The smaller of two; NaN if the first is."""
+    """Return the smaller of two values; NaN if `a` is NaN."""
     return where(a > b, a.like(b), a)

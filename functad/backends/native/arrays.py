@@ -103,7 +103,7 @@ class Memory(Array):
 
 
 class Summands(Memory):
-    """Memory that acts as a sum from zero: `put` adds 0.0, which turns -0.0 into 0.0."""
+    """Memory of zeros: `put` writes `value + 0.0`, like an addition to zero, so that no element becomes -0.0."""
 
     def put(self, code: Code, index: Sequence[Index], value: Value) -> None:
         """Write an element."""

@@ -1,4 +1,4 @@
-"""The schedule of an expression list: which values are stored, which are recomputed at each use, and which share a loop.
+"""The schedule of an expression list: stored values, values that are recomputed at each use, and fused loops.
 
 Stages order the work. The readers of a reduction belong to a later stage. Within a stage, all operations over the same shape
 are fused into one loop. A value that several loops need is stored if computing it takes longer than reading it; otherwise each
