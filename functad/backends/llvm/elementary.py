@@ -1,11 +1,11 @@
-"""The elementary functions by the names of NumPy and of `scipy.special`, as functions of LLVM that are always inlined.
+"""The table of elementary functions, by their names in NumPy and `scipy.special`, as LLVM functions that are always inlined.
 
-A row is a formula that holds everywhere. Where that is slow for the sake of arguments that hardly occur, such as angles above
-2^30, there is a quick formula too, and a condition that says where it does not hold: a loop may compute blocks by the quick
-one, gather the condition, and repeat the few blocks that need it by the other.
+Each row has a formula that is valid for all arguments. If rare arguments, such as angles above 2^30, make it slow, the row also
+has a quick formula and a condition for the arguments that need the full formula. A loop may compute a block with the quick
+formula, collect the condition, and repeat the few blocks that need the full formula.
 
-Formulas are written in float64. For float32 they are computed in float64 with shorter polynomials, and rounded once;
-those that loops are full of are formulas of either precision.
+Formulas are written in float64. For float32, they run in float64 with shorter polynomials, and the result is rounded once.
+Formulas of common functions run in either precision.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ FORMS = ("formula", "quick", "beyond")
 
 
 class Elementary(NamedTuple):
-    """How a function is computed.
+    """The formulas of a function.
 
     Attributes:
-        formula: the value by the arguments, wherever they are.
-        arguments: how many there are.
-        quick: the value where `beyond` is not true.
-        beyond: whether the quick formula does not hold.
-        native: the forms that are computed in the precision of the arguments, without a detour through float64.
-        brief: `True` if it takes a few instructions, which are written in place of a call.
+        formula: the formula for all arguments.
+        arguments: the number of arguments.
+        quick: the formula for arguments with `beyond` false.
+        beyond: the condition under which `quick` is invalid.
+        native: the forms that run in the precision of the arguments, without conversion to float64.
+        brief: `True` if the function takes only a few instructions, which are always inlined.
     """
 
     formula: Callable[..., Value]
@@ -117,7 +117,7 @@ ELEMENTARY: dict[str, Elementary] = {
 
 
 class Definition(NamedTuple):
-    """The text of a function, and of what it needs outside of itself: declarations, which a module has once each."""
+    """The text of a function, and the declarations that its module must contain once each."""
 
     symbol: str
     text: str
@@ -126,13 +126,13 @@ class Definition(NamedTuple):
 
 @cache
 def definition(name: str, kind: str, *, fused: bool, form: str = "formula") -> Definition:
-    """Return one form of a function for a type, as LLVM's text.
+    """Return one form of a function for a type, as LLVM text.
 
     Args:
-        name: of the function, a key of `ELEMENTARY`.
+        name: the function, a key of `ELEMENTARY`.
         kind: `double` or `float`.
-        fused: the processor multiplies and adds in one instruction.
-        form: `formula`, `quick` or `beyond`, the last of which gives a truth value.
+        fused: `True` if the processor has a fused multiply-add instruction.
+        form: `formula`, `quick` or `beyond`; `beyond` returns an `i1`.
     """
     row = ELEMENTARY[name]
     narrow = kind == "float" and form not in row.native
@@ -172,15 +172,15 @@ define {kind} {symbol}.called({given}) noinline nounwind {{
 
 
 def called(name: str, kind: str, *, fused: bool) -> list[Definition]:
-    """Return a function for code that is not vectorised, and what it consists of; the last one is what to call.
+    """Return the definitions of a function for scalar code; the last definition is the function to call.
 
-    It is called and not inlined, so that the time that code takes to compile does not grow with each of its calls. Where there
-    is a quick formula it stands under a branch.
+    The function is not inlined, so the compile time does not grow with the number of calls. If there is a quick formula, a
+    branch selects the formula.
 
     Args:
-        name: of the function, a key of `ELEMENTARY`.
+        name: the function, a key of `ELEMENTARY`.
         kind: `double` or `float`.
-        fused: the processor multiplies and adds in one instruction.
+        fused: `True` if the processor has a fused multiply-add instruction.
     """
     row = ELEMENTARY[name]
     whole = definition(name, kind, fused=fused)
@@ -191,10 +191,10 @@ def called(name: str, kind: str, *, fused: bool) -> list[Definition]:
 
 
 def declared(name: str, kind: str) -> Definition:
-    """Return the declaration of what `called` defines, for a module that finds it in another one.
+    """Return the declaration of the function that `called` defines, for a module that imports it.
 
     Args:
-        name: of the function, a key of `ELEMENTARY`.
+        name: the function, a key of `ELEMENTARY`.
         kind: `double` or `float`.
     """
     symbol = f"@functad.{name}.{SUFFIX[kind]}.called"
@@ -203,6 +203,6 @@ def declared(name: str, kind: str) -> Definition:
 
 
 def joined(definitions: list[Definition]) -> str:
-    """Return the text of several definitions, each once, with what they need."""
+    """Return the text of definitions and their declarations, without duplicates."""
     declarations = {line: None for part in definitions for line in part.declarations}
     return "\n".join([*declarations, *{part.text: None for part in definitions}])

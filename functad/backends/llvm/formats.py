@@ -1,4 +1,4 @@
-"""The two formats of real numbers: how their bits are laid out, and constants in as many digits as fit."""
+"""The formats float64 and float32: bit layout, and constants in the precision of the format."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from functad.backends.llvm.values import Value
 
 
 class Format(NamedTuple):
-    """What formulas for either precision need to know.
+    """A floating-point format, for formulas that run in either precision.
 
     Attributes:
-        mantissa: bits of the fraction.
-        bias: what is added to exponents.
-        least_exponent: below it, powers of two are 0.
-        largest_exponent: above it, they are infinite.
-        log2_high: the first digits of log(2), so few that its product with an exponent is exact.
-        log2_low: the rest of log(2).
-        root_half: the square root of 1/2.
-        tiny: below it, odd functions of slope 1 are their argument.
+        mantissa: the number of bits of the fraction.
+        bias: the exponent bias.
+        least_exponent: a bound below which powers of two are 0.
+        largest_exponent: a bound above which powers of two are infinite.
+        log2_high: the leading digits of log(2); its product with an exponent is exact.
+        log2_low: `log(2) - log2_high`.
+        root_half: the bits of the square root of 1/2.
+        tiny: a bound below which an odd function with slope 1 at 0 equals its argument.
     """
 
     mantissa: int
@@ -32,7 +32,7 @@ class Format(NamedTuple):
 
     @property
     def rounding(self) -> float:
-        """What is added to a number so that the nearest integer is left in the last bits."""
+        """The constant that, added to a number, puts the nearest integer into the last bits."""
         return 1.5 * 2.0**self.mantissa
 
     @property
@@ -42,12 +42,12 @@ class Format(NamedTuple):
 
     @property
     def fraction(self) -> int:
-        """The bits of the fraction, all set."""
+        """The bit mask of the fraction."""
         return (1 << self.mantissa) - 1
 
     @property
     def least_normal(self) -> float:
-        """The least number with all digits."""
+        """The least normal number."""
         return 2.0 ** (1 - self.bias)
 
 

@@ -1,6 +1,7 @@
-"""The logarithm of the gamma function: Stirling's series from 9/2 on, below it a polynomial around 2.
+"""The logarithm of the gamma function: Stirling's series from 9/2 on, and a polynomial on `[3/2, 5/2]`.
 
-Between, `gamma(x + 1) = x gamma(x)` leads to within 1/2 of 2; negative numbers are reflected (DLMF 5.5.1, 5.5.3, 5.11.1).
+Other numbers below 9/2 are shifted to this interval by `gamma(x + 1) = x gamma(x)`. Negative numbers use the reflection formula
+(DLMF 5.5.1, 5.5.3, 5.11.1).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from functad.backends.llvm.trigonometric import sine_and_cosine
 from functad.backends.llvm.values import Value, fused, larger, smaller, where
 
 SLOPE, SLOPE_LOW = 0.42278433509846713, 4.942915152430645e-18
-"""One less Euler's constant."""
+"""1 - Euler's constant."""
 
 HALF_LOG_2PI, HALF_LOG_2PI_LOW = 0.9189385332046728, -3.8782941580672414e-17
 LOG_PI, LOG_PI_LOW = 1.1447298858494002, 1.0265951162707826e-17
@@ -24,7 +25,7 @@ PI, PI_LOW = 3.141592653589793, 1.2246467991473532e-16
 
 
 def is_extreme(x: Value) -> Value:
-    """Say whether a number is not positive, or so small or large that intermediate results might not be numbers."""
+    """Return the test for numbers that are not positive, or with possible overflow or underflow of intermediate results."""
     return ~((x > 2.0**-60) & (x < 2.0**1000))
 
 
@@ -35,8 +36,8 @@ def _of_positive(x: Value) -> Pair:
     # near = 2 + steps + t, |t| <= 1/2
     steps = (near + (ROUNDING - 2.0)) - ROUNDING
     t = near - (steps + 2.0)
-    # What gamma(2 + t) is multiplied with: numbers between 2 + t and x - 1, or divided by: those between x and 1 + t.
-    # The product of two is a pair.
+    # The factors of gamma(2 + t): the numbers from 2 + t to x - 1. Or its divisors: the numbers from x to 1 + t.
+    # A product of two numbers is a pair.
     one = x.like(1.0)
     first = where(steps > 0.0, near - 1.0, where(steps < 0.0, near, one))
     second = where(steps > 1.0, near - 2.0, one)
@@ -74,22 +75,22 @@ def _bounded(size: Value) -> Value:
 
 def _with_extremes(size: Value, result: Value) -> Value:
     tiny = -log_pair(where(size < 2.0**-60, size, size.like(1.0))).value()
-    # log(x) - 1 is 708 there, and doubles overflow soon.
+    # x (log(x) - 1), where log(x) is between 693 and 709
     large = where(size > 2.0**1000, size * 709.0 + (log_pair(size).value() - 710.0) * size, result)
     return where(size < 2.0**-60, tiny, where(size.equals(math.inf), size, large))
 
 
 def gammaln_of_moderate(x: Value) -> Value:
-    """`log(gamma(x))` of what is not `is_extreme`."""
+    """Return `log(gamma(x))` for x that is not `is_extreme`."""
     return _of_positive(_bounded(x)).value()
 
 
 def gammaln(x: Value) -> Value:
-    """The logarithm of the magnitude of the gamma function."""
+    """Return `log(|gamma(x)|)`."""
     size = abs(x)
     positive = _of_positive(_bounded(size))
     plain = _with_extremes(size, positive.value())
-    # log(pi / (|x| |sin(pi x)|)) - log(gamma(|x|)), with the sine by the distance to the nearest integer
+    # log(pi / (|x| |sin(pi x)|)) - log(gamma(|x|)); the sine uses the distance to the nearest integer
     rest = size - x.body.call("nearbyint", size)
     turn = two_product(abs(rest), PI)
     turn = quick_sum(turn.high, fused(abs(rest), PI_LOW, turn.low))
@@ -104,10 +105,10 @@ def gammaln(x: Value) -> Value:
 
 
 def quarter_less(turn: Pair) -> Pair:
-    """A quarter turn less an angle."""
+    """Return `pi / 2 - turn`."""
     return constant_pair(turn.high, PI / 2, PI_LOW / 2).plus(turn.negated())
 
 
 def where_low(turn: Pair) -> Value:
-    """The lower part of an angle, or of what it is short of a quarter turn."""
+    """Return the lower part of an angle, or of its complement if the angle exceeds pi / 4."""
     return where(turn.high > 0.7854, quarter_less(turn).low, turn.low)

@@ -1,4 +1,4 @@
-"""Logarithms: `x = 2^k m` with m between the square roots of 1/2 and 2, and `log(m) = 2 atanh((m - 1) / (m + 1))`."""
+"""Logarithms: `x = 2^k m` with `sqrt(1/2) <= m <= sqrt(2)`, and `log(m) = 2 atanh((m - 1) / (m + 1))`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LOG10_2, LOG10_2_LOW = 0.3010299956639812, -2.8037281277851704e-18
 
 
 class Scaled(NamedTuple):
-    """A positive number as `m 2^k`, with k as a real number, and `2^-k` where that is a normal number."""
+    """A positive number as `m 2^k`, with k as a real number and as a biased integer."""
 
     m: Value
     k: Value
@@ -41,7 +41,7 @@ class Scaled(NamedTuple):
 
 
 def scaled(x: Value, *, denormal: bool = True) -> Scaled:
-    """Split a positive number, which is normal unless told otherwise."""
+    """Split a positive number. If `denormal` is false, the number must be normal."""
     form = format_of(x)
     offset = x.like(0.0)
     if denormal:
@@ -50,49 +50,49 @@ def scaled(x: Value, *, denormal: bool = True) -> Scaled:
         x = where(small, x * 2.0 ** (form.mantissa + 2), x)
     shifted = x.bits + (form.one - form.root_half)
     biased = shifted >> form.mantissa
-    # An integer becomes real by being put into the last digits of a power of two.
+    # The conversion of an integer to a real number puts it into the last digits of a power of two.
     k = (biased | ((form.bias + form.mantissa) << form.mantissa)).real - (2.0**form.mantissa + form.bias)
     m = ((shifted & form.fraction) + form.root_half).real
     return Scaled(m, k - offset if denormal else k, biased)
 
 
 def with_special_values(x: Value, result: Value) -> Value:
-    """Put in the logarithms of 0, infinity, NaN and negative numbers."""
+    """Replace `result` by the logarithm of 0, infinity, NaN or a negative number."""
     special = where(x.equals(0.0), x.like(-math.inf), where(x < 0.0, x.like(math.nan), x))
     return where((x > 0.0) & (x < math.inf), result, special)
 
 
 def log_of_one_plus(f: Value, k: Value, correction: Value | None = None, *, exact: bool = False) -> Value:
-    """Return `log(1 + f) + k log(2) + correction` for f between -0.3 and 0.42; exact means float64 for float32 too."""
+    """Return `log(1 + f) + k log(2) + correction` for -0.3 < f < 0.42; `exact`: use the float64 polynomial always."""
     form = format_of(f)
     s = f / (f + 2.0)
     z = s * s
     half = (f * f) * 0.5
     low = k * form.log2_low if correction is None else fused(k, form.log2_low, correction)
-    # log(1 + f) = f - f^2 / 2 + s (f^2 / 2 + R), in which R = 2 atanh(s) / s - 2
+    # log(1 + f) = f - f^2 / 2 + s (f^2 / 2 + R) with R = 2 atanh(s) / s - 2
     rest = fused(s, fused(z, polynomial(z, Coefficients(LOG.wide, LOG.wide) if exact else LOG), half), low)
     return fused(k, form.log2_high, f - (half - rest))
 
 
 def log(x: Value) -> Value:
-    """The natural logarithm."""
+    """Return the natural logarithm."""
     part = scaled(x, denormal=not x.is_spare)
     return with_special_values(x, log_of_one_plus(part.m - 1.0, part.k))
 
 
 def log1p_of_pair(x: Pair) -> Value:
-    """Return `log(1 + x)` of a number above -1 that has a correction."""
+    """Return `log(1 + x)` of a pair above -1."""
     total = two_sum(x.high, 1.0)
     part = scaled(total.high, denormal=False)
     near = part.k.equals(0.0)
     f = where(near, x.high, part.m - 1.0)
-    # What 1 + x lost in rounding, times the derivative of the logarithm there.
+    # The rounding error of 1 + x, times the derivative of the logarithm.
     lost = where(near, x.low / total.high, (total.low + x.low) / total.high)
     return log_of_one_plus(f, part.k, lost)
 
 
 def log1p(x: Value) -> Value:
-    """`log(1 + x)`, accurate near 0."""
+    """Return `log(1 + x)`, accurate near 0."""
     result = log1p_of_pair(Pair(x, x.like(0.0)))
     result = where(abs(x) < format_of(x).tiny ** 2, x, result)
     special = where(x.equals(-1.0), x.like(-math.inf), where(x < -1.0, x.like(math.nan), x))
@@ -100,9 +100,9 @@ def log1p(x: Value) -> Value:
 
 
 def log_of_mantissa(m: Value, low: Value | None = None) -> Pair:
-    """Return `log(m + low)` to about 66 bits, for m between the roots of 1/2 and 2.
+    """Return `log(m + low)` to about 66 bits, for `sqrt(1/2) <= m <= sqrt(2)`.
 
-    It is `2 s (1 + z / 3 + z^2 P(z))` with `s = (m - 1) / (m + 1)` and `z = s^2`, here by twice of s.
+    The formula is `2 s (1 + z / 3 + z^2 P(z))` with `s = (m - 1) / (m + 1)` and `z = s^2`. In the code, `s` is doubled.
     """
     f = m - 1.0
     above = quick_sum(m.like(1.0), m)
@@ -127,20 +127,20 @@ def log_pair(x: Value) -> Pair:
 
 
 def log_of_pair(x: Pair) -> Pair:
-    """Return the logarithm of a positive number with a correction, between 2^-1000 and 2^1000."""
+    """Return the logarithm of a positive pair between 2^-1000 and 2^1000."""
     part = scaled(x.high, denormal=False)
     return _with_exponent(part.k, log_of_mantissa(part.m, x.low * part.scale()))
 
 
 def _with_exponent(k: Value, logarithm: Pair) -> Pair:
-    """Add `k log(2)`, which is 0 or the larger of both."""
+    """Add `k log(2)` to a logarithm; it is 0 or the larger term."""
     form = format_of(k)
     total = quick_sum(k * form.log2_high, logarithm.high)
     return Pair(total.high, total.low + fused(k, form.log2_low, logarithm.low))
 
 
 def log2(x: Value) -> Value:
-    """The logarithm to base 2."""
+    """Return the logarithm to base 2."""
     part = scaled(x, denormal=not x.is_spare)
     if x.is_spare:
         return with_special_values(x, fused(log_of_one_plus(part.m - 1.0, x.like(0.0)), LOG2E, part.k))
@@ -150,7 +150,7 @@ def log2(x: Value) -> Value:
 
 
 def log10(x: Value) -> Value:
-    """The logarithm to base 10."""
+    """Return the logarithm to base 10."""
     if x.is_spare:
         return log(x) * LOG10E
     part = scaled(x)
@@ -161,12 +161,12 @@ def log10(x: Value) -> Value:
 
 
 def logaddexp(a: Value, b: Value) -> Value:
-    """`log(exp(a) + exp(b))`."""
+    """Return `log(exp(a) + exp(b))`."""
     return _logaddexp(a, b, 1.0)
 
 
 def logaddexp2(a: Value, b: Value) -> Value:
-    """`log2(2^a + 2^b)`."""
+    """Return `log2(2^a + 2^b)`."""
     return _logaddexp(a, b, LOG2)
 
 
@@ -179,18 +179,18 @@ def _logaddexp(a: Value, b: Value, base: float) -> Value:
         exponent = exponent.times(constant_pair(a, LOG2, LOG2_REST))
     added = log1p_of_pair(Pair(_exp(exponent), a.like(0.0)))
     result = top + (added if base == 1.0 else added * LOG2E)
-    # Equal infinities have no difference.
+    # The difference of equal infinities is NaN.
     return where(a.equals(b), a + (LOG2 if base == 1.0 else 1.0), result)
 
 
 def _exp(x: Pair) -> Value:
-    """Return `exp(x)` of a number above -745 that has a correction."""
+    """Return `exp(x)` of a bounded pair."""
     value, shifted = exp_of_pair(x)
     return times_power_of_two(value.high + value.low, shifted)
 
 
 def logistic(x: Value) -> Value:
-    """`1 / (1 + exp(-x))`."""
+    """Return `1 / (1 + exp(-x))`."""
     part = reduced(bounded(-abs(x)))
     value = 1.0 + (part.r + exp_tail(part))
     small = times_power_of_two(value, part.shifted)
@@ -201,7 +201,7 @@ def logistic(x: Value) -> Value:
 
 
 def log_logistic(x: Value) -> Value:
-    """`log(1 / (1 + exp(-x)))`."""
+    """Return `log(1 / (1 + exp(-x)))`."""
     exponent = larger(-abs(x), -750.0)
     added = log1p_of_pair(Pair(_exp(Pair(exponent, x.like(0.0))), x.like(0.0)))
     return where(x < 0.0, x, x.like(-0.0)) - added

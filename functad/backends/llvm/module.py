@@ -90,7 +90,9 @@ class Machine:
             options.slp_vectorization = False  # takes half of the compile time and does not speed up loops
             options.loop_unrolling = False  # short loops are already unrolled in the text
             passes = llvm.create_pass_builder(self._machine, options)
-            with _disposed(llvm.create_new_module_pass_manager()) as inlining:  # first, so that inlined functions are not optimised twice
+            with _disposed(
+                llvm.create_new_module_pass_manager()
+            ) as inlining:  # first, so that inlined functions are not optimised twice
                 inlining.add_always_inliner_pass()
                 inlining.add_global_dead_code_eliminate_pass()
                 inlining.run(module, passes)

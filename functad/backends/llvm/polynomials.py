@@ -1,4 +1,4 @@
-"""Polynomials: even and odd powers side by side, which halves the time until the result is there."""
+"""Evaluation of polynomials, with even and odd powers in parallel, which halves the latency."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from functad.backends.llvm.values import Value, fused
 
 
 def polynomial(x: Value, table: Coefficients, square: Value | None = None) -> Value:
-    """Evaluate the polynomial of a table for the precision of a body.
+    """Evaluate a polynomial in the precision of the body of `x`.
 
     Args:
-        x: where.
-        table: the coefficients for either precision.
-        square: of `x`, if that is known.
+        x: the argument.
+        table: the coefficients for both precisions.
+        square: the square of `x`, if it is already computed.
     """
     coefficients = table.short if x.body.short else table.wide
     if len(coefficients) <= 4:
@@ -24,7 +24,7 @@ def polynomial(x: Value, table: Coefficients, square: Value | None = None) -> Va
 
 
 def horner(x: Value, coefficients: Sequence[float]) -> Value:
-    """Evaluate a polynomial by Horner's rule, least power first."""
+    """Evaluate a polynomial by Horner's rule; the coefficients begin with the least power."""
     *rest, last = coefficients
     total = x.like(last)
     for coefficient in reversed(rest):

@@ -1,4 +1,4 @@
-"""Powers, roots and lengths."""
+"""Powers, roots and `hypot`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from functad.backends.llvm.values import Value, larger, where
 
 
 def power(x: Value, y: Value) -> Value:
-    """`x^y`, with the conventions of C: anything to the power of 0 is 1, and so is 1 to the power of anything."""
+    """Return `x^y` with the conventions of C: `x^0` and `1^y` are 1, even for NaN."""
     size = abs(x)
     magnitude = _power_of_magnitude(size, y)
     half = y * 0.5
@@ -46,17 +46,17 @@ def _power_of_magnitude(size: Value, y: Value) -> Value:
 
 
 def cbrt(x: Value) -> Value:
-    """The cube root: a polynomial, one step of Halley, and what is missing."""
+    """Return the cube root, by a polynomial, one step of Halley's method, and a correction of the rounding error."""
     size = abs(x)
     small = size < 2.0**-1022
     normal = where(small, size * 2.0**54, size)
     biased = normal.bits >> 52
-    # x = m 2^(3 q + r): division of an exponent below 2^12 by 3 is a multiplication.
+    # x = m 2^(3 q + r): for an exponent below 2^13, a multiplication and a shift divide by 3.
     exponent = biased + 3 * 1024
     third = (exponent * 0x5556) >> 16
     rest = exponent - third * 3
     m = ((normal.bits & ((1 << 52) - 1)) | (1023 << 52)).real
-    # The bias is 3 * 341, so that what is left of the division is what is left of the exponent itself.
+    # The bias 1023 is 3 * 341, so the biased and the true exponent have the same remainder.
     root = horner(m, CBRT.wide) * where(rest.equals(0), x.like(1.0), where(rest.equals(1), x.like(2 ** (1 / 3)), 2 ** (2 / 3)))
     cube = m * where(rest.equals(0), x.like(1.0), where(rest.equals(1), x.like(2.0), 4.0))
     power3 = root * root * root
@@ -71,7 +71,7 @@ def cbrt(x: Value) -> Value:
 
 
 def hypot(x: Value, y: Value) -> Value:
-    """The length of a vector of two, without overflow on the way."""
+    """Return `sqrt(x^2 + y^2)` without intermediate overflow."""
     a, b = abs(x), abs(y)
     largest = larger(a, b)
     scale = where(largest > 2.0**500, x.like(2.0**-600), where(largest < 2.0**-400, x.like(2.0**600), 1.0))
@@ -88,15 +88,15 @@ def hypot(x: Value, y: Value) -> Value:
 
 
 def sqrt(x: Value) -> Value:
-    """The square root."""
+    """Return the square root."""
     return x.sqrt()
 
 
 def square(x: Value) -> Value:
-    """`x x`."""
+    """Return `x^2`."""
     return x * x
 
 
 def reciprocal(x: Value) -> Value:
-    """`1 / x`."""
+    """Return `1 / x`."""
     return 1.0 / x

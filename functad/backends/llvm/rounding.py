@@ -1,4 +1,4 @@
-"""Rounding, remainders, signs and bounds, with the conventions of NumPy."""
+"""Rounding, remainders, signs, maximum and minimum, with NumPy's conventions."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ from functad.backends.llvm.values import Value, where
 
 
 def floor(x: Value) -> Value:
-    """The largest integer not above x."""
+    """Return the largest integer not above x."""
     return x.body.call("floor", x)
 
 
 def ceil(x: Value) -> Value:
-    """The least integer not below x."""
+    """Return the least integer not below x."""
     return x.body.call("ceil", x)
 
 
 def trunc(x: Value) -> Value:
-    """The integer part."""
+    """Return the integer part."""
     return x.body.call("trunc", x)
 
 
 def rint(x: Value) -> Value:
-    """The nearest integer, of two the even one."""
+    """Return the nearest integer; ties go to the even one."""
     return x.body.call("nearbyint", x)
 
 
 def fmod(x: Value, y: Value) -> Value:
-    """What is left of dividing, with the sign of x; exact."""
+    """Return the exact remainder, with the sign of x."""
     return x.body.emit(f"frem {x.kind} {x.name}, {y.name}", x.kind)
 
 
 def fmod_of_moderate(x: Value, y: Value) -> Value:
-    """The same where the quotient is not beyond `has_large_quotient`: one product of two numbers is exact."""
+    """Return `fmod(x, y)` if `has_large_quotient` is false; one exact product suffices."""
     size, divisor = abs(x), abs(y)
     count = trunc(size / divisor)
     product = two_product(count, divisor)
@@ -43,7 +43,7 @@ def fmod_of_moderate(x: Value, y: Value) -> Value:
 
 
 def has_large_quotient(x: Value, y: Value) -> Value:
-    """Say whether the quotient has too many digits, or is no number."""
+    """Return the test for a quotient that has too many digits or is not finite."""
     return ~((abs(x / y) < 2.0**26) & (abs(y) > 2.0**-900) & (abs(y) < 2.0**900))
 
 
@@ -53,12 +53,12 @@ def _remainder(x: Value, y: Value, rest: Value) -> Value:
 
 
 def remainder(x: Value, y: Value) -> Value:
-    """What is left of dividing, with the sign of y, as Python's `%`."""
+    """Return the remainder with the sign of y, as Python's `%`."""
     return _remainder(x, y, fmod(x, y))
 
 
 def remainder_of_moderate(x: Value, y: Value) -> Value:
-    """The same where the quotient is not beyond `has_large_quotient`."""
+    """Return `remainder(x, y)` if `has_large_quotient` is false."""
     return _remainder(x, y, fmod_of_moderate(x, y))
 
 
@@ -71,50 +71,50 @@ def _floor_divide(x: Value, y: Value, rest: Value) -> Value:
 
 
 def floor_divide(x: Value, y: Value) -> Value:
-    """The largest integer not above the quotient, found by the remainder, as Python's `//`."""
+    """Return the quotient rounded down, computed from the remainder, as Python's `//`."""
     return _floor_divide(x, y, fmod(x, y))
 
 
 def floor_divide_of_moderate(x: Value, y: Value) -> Value:
-    """The same where the quotient is not beyond `has_large_quotient`."""
+    """Return `floor_divide(x, y)` if `has_large_quotient` is false."""
     return _floor_divide(x, y, fmod_of_moderate(x, y))
 
 
 def absolute(x: Value) -> Value:
-    """The magnitude."""
+    """Return the absolute value."""
     return abs(x)
 
 
 def sign(x: Value) -> Value:
-    """-1, 0 or 1; NaN of NaN."""
+    """Return -1, 0 or 1; NaN for NaN."""
     return where(x > 0.0, x.like(1.0), where(x < 0.0, x.like(-1.0), where(x.is_nan(), x, 0.0)))
 
 
 def copysign(x: Value, y: Value) -> Value:
-    """The magnitude of x with the sign of y."""
+    """Return the magnitude of x with the sign of y."""
     return x.with_sign_of(y)
 
 
 def maximum(x: Value, y: Value) -> Value:
-    """The larger of two, the second if they are equal; NaN if either is."""
+    """Return the larger of two numbers, `y` if they are equal; NaN if either is NaN."""
     return where((x > y) | x.is_nan(), x, y)
 
 
 def minimum(x: Value, y: Value) -> Value:
-    """The smaller of two, the second if they are equal; NaN if either is."""
+    """Return the smaller of two numbers, `y` if they are equal; NaN if either is NaN."""
     return where((x < y) | x.is_nan(), x, y)
 
 
 def fmax(x: Value, y: Value) -> Value:
-    """The larger of two, or the one that is a number."""
+    """Return the larger of two numbers; ignore NaN if the other is a number."""
     return where((x > y) | y.is_nan(), x, y)
 
 
 def fmin(x: Value, y: Value) -> Value:
-    """The smaller of two, or the one that is a number."""
+    """Return the smaller of two numbers; ignore NaN if the other is a number."""
     return where((x < y) | y.is_nan(), x, y)
 
 
 def heaviside(x: Value, y: Value) -> Value:
-    """0 below 0, 1 above, y at 0."""
+    """Return 0 if x is negative, 1 if x is positive, y if x is 0; NaN for NaN."""
     return where(x.is_nan(), x, where(x < 0.0, x.like(0.0), where(x > 0.0, x.like(1.0), y)))

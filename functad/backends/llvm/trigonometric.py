@@ -41,7 +41,7 @@ def sine_and_cosine(r: Pair) -> Both:
 
 
 def is_large(x: Value) -> Value:
-    """Return `True` (as a value) if the reduction of an angle needs the table, or for infinity and NaN."""
+    """Return the test for angles that need the table, infinity and NaN included."""
     return ~(abs(x) < MODERATE[x.kind])
 
 
@@ -96,7 +96,7 @@ def tan_of_moderate(x: Value) -> Value:
 
 
 def arcsin(x: Value) -> Value:
-    """Return the arcsine; above 1/2 it is `pi / 2 - 2 arcsin(sqrt((1 - x) / 2))`."""
+    """Return the arcsine; above 1/2 it is `pi / 2 - 2 a` with `sin(a) = sqrt((1 - x) / 2)`."""
     size = abs(x)
     near_one = size > 0.5
     z = where(near_one, (1.0 - size) * 0.5, x * x)
