@@ -92,7 +92,7 @@ class Machine:
             passes = llvm.create_pass_builder(self._machine, options)
             with _disposed(
                 llvm.create_new_module_pass_manager()
-            ) as inlining:  # first, so that inlined functions are not optimised twice
+            ) as inlining:  # first, so that inlined functions are not optimised alone
                 inlining.add_always_inliner_pass()
                 inlining.add_global_dead_code_eliminate_pass()
                 inlining.run(module, passes)
