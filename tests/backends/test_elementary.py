@@ -98,6 +98,11 @@ def test_negative_arguments_have_a_small_absolute_error(name):
     assert np.all(abs(got - wanted) <= 2e-16 * (abs(wanted) + abs(special.gammaln(-x)) + 5))
 
 
+def test_gammaln_is_finite_up_to_its_largest_argument():
+    x = np.append(np.geomspace(2.0**1000, 2.55e305, 50), 2.5563e305)
+    np.testing.assert_allclose(compile_ufunc("gammaln", "float64")(x), special.gammaln(x), rtol=1e-15)
+
+
 def test_one_large_angle_among_small_ones():
     x = np.random.default_rng(0).normal(size=2000)
     sin = compile_ufunc("sin", "float64")

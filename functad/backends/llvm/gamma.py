@@ -75,8 +75,7 @@ def _bounded(size: Value) -> Value:
 
 def _with_extremes(size: Value, result: Value) -> Value:
     tiny = -log_pair(where(size < 2.0**-60, size, size.like(1.0))).value()
-    # x (log(x) - 1), where log(x) is between 693 and 709
-    large = where(size > 2.0**1000, size * 709.0 + (log_pair(size).value() - 710.0) * size, result)
+    large = where(size > 2.0**1000, size * (log_pair(size).value() - 1.0), result)
     return where(size < 2.0**-60, tiny, where(size.equals(math.inf), size, large))
 
 
