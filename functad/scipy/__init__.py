@@ -1,8 +1,8 @@
-"""SciPy, whose functions take Tensors: `from functad.scipy import linalg, stats`.
+"""SciPy with functions that take Tensors: `from functad.scipy import linalg, stats`.
 
-What SciPy writes in Python over NumPy is adopted, as `functad.adopt("scipy")` does, once a name is taken from here;
-what it compiles has rules of its own here. For plain arguments every function gives what SciPy's gives, and what is not here
-is SciPy's own.
+The first access to a name of this package adopts SciPy, as `functad.adopt("scipy")` does. This makes SciPy's Python code
+differentiable. SciPy's compiled functions have derivative rules here. For plain arguments every function returns SciPy's
+result. Names without a rule here are SciPy's own objects.
 
 Example:
     >>> import functad, numpy as np
@@ -27,20 +27,20 @@ from functad.importable import optional as _optional
 _scipy = _optional("scipy", "functad.scipy")
 
 _adopted: list[Any] = []
-"""What adopted SciPy, once a name was taken from here: importing the rules, as every adoption does, changes nothing."""
+"""The adoption of SciPy; empty until the first access to a name. The import of the rules alone changes nothing."""
 
 
 class _Package(_ModuleType):
-    """The class of this package: its own files, of the names of SciPy's parts, do not hide what stands for those parts."""
+    """The class of this package. Its own submodules do not hide the wrapped SciPy submodules of the same names."""
 
     def __setattr__(self, name: str, value: object) -> None:
-        if not isinstance(value, _ModuleType):  # as the import system sets a file of the package
+        if not isinstance(value, _ModuleType):  # the import system sets submodules as attributes
             super().__setattr__(name, value)
 
 
 _sys.modules[__name__].__class__ = _Package
 for _name in [name for name, value in globals().items() if getattr(value, "__name__", None) == f"{__name__}.{name}"]:
-    del globals()[_name]  # what has been imported until here
+    del globals()[_name]  # remove the submodules imported so far
 
 
 _BEFORE_TENSORS.append(_adopts_once("scipy", _adopted))

@@ -1,7 +1,7 @@
-"""What functad makes of each public function of SciPy: the rows of `functad.coverage(module="scipy")`.
+"""The status of each public function of SciPy: the rows of `functad.coverage(module="scipy")`.
 
-Ufuncs have entries, from which their rows follow. What is known of the others was found by running samples of them, and written
-to `_table.py`; reasons for what is refused stand beside what refuses it.
+The rows of ufuncs follow from their entries. The status of the other functions was determined by running samples of them, and
+is stored in `_table.py`. The reason for a refusal is stored in the module that refuses the function.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _NAMES = "fft integrate interpolate linalg ndimage optimize signal signal.window
 _OTHERS = "spatial.transform special stats stats.contingency stats.mstats stats.qmc"
 
 PARTS = tuple([f"scipy.{name}" for name in (*_NAMES.split(), *_OTHERS.split())])
-"""The parts of SciPy that functad knows."""
+"""The submodules of SciPy that functad covers."""
 
 
 def public_names(part: str) -> list[str]:
-    """Return the public functions, classes and objects of a part of SciPy; modules, errors and warnings are none of them."""
+    """Return the public functions, classes and objects of a SciPy submodule, without modules, errors and warnings."""
     module = import_module(part)
     return sorted({name for name in module.__all__ if _counts(getattr(module, name))})
 
@@ -34,14 +34,14 @@ def _counts(value: Any) -> bool:
 
 
 def shown_entry(function: Any) -> Entry | None:
-    """Return the entry of a ufunc; `None` if there is none."""
+    """Return the entry of a ufunc, or `None` if it has none."""
     vocabulary.complete_scipy()
     return ENTRIES.get(function) if callable(function) else None
 
 
 @cache
 def refusals() -> dict[str, str]:
-    """Return why functions are refused, by their full names, as the files of `functad.scipy` have it."""
+    """Return the reasons of all refusals in `functad.scipy`, by the full name of the function."""
     found: dict[str, str] = {}
     for file in dict.fromkeys(part.split(".")[1] for part in PARTS):
         module = import_module(f"functad.scipy.{file}")
@@ -51,12 +51,12 @@ def refusals() -> dict[str, str]:
 
 
 def listed() -> dict[str, dict[str, list[str]]]:
-    """Return the names of the table, by part and status."""
+    """Return the names of the table, by submodule and status."""
     return {part: {status: names.split() for status, names in rows.items()} for part, rows in TABLE.items()}
 
 
 def table_of_scipy(module: str = "scipy") -> Coverage:
-    """Return the rows of a part of SciPy, or of all parts."""
+    """Return the coverage of a SciPy submodule, or of all submodules."""
     known = listed()
     rows = []
     for part in PARTS:

@@ -1,6 +1,7 @@
-"""Discrepancies of points, `scipy.stats.qmc.discrepancy` and its kin, which SciPy compiles: sums of products over the axes.
+"""Discrepancies of point sets, `scipy.stats.qmc.discrepancy` and related functions, which SciPy compiles.
 
-The formulas are those of Zhou, Fang and Ning, Mixture discrepancy for quasi-random point sets, J. Complexity 29 (2013).
+The formulas are sums of products over the axes (Y. Zhou, K. Fang and J. Ning, "Mixture discrepancy for quasi-random point
+sets", J. Complexity 29, 2013).
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ refuse("scipy.stats._qmc", {"_fill_p_cumulative": COUNTED})
 
 @of_tensors(PART)
 def discrepancy(sample: Any, *, iterative: bool = False, method: str = "CD", workers: int = 1) -> Any:
-    """The discrepancy of points in the unit cube."""
+    """Return the discrepancy of points in the unit cube."""
     value = _qmc.discrepancy(plain_value(sample), iterative=iterative, method=method, workers=workers)
     x = asarray(sample)
     n, d = shape_of(x)
-    n += iterative  # as if there were one more point
+    n += iterative  # the discrepancy counts one additional point
     return with_value(_MEASURES[method](x, n, d), value)
 
 
@@ -61,7 +62,7 @@ _MEASURES = {"CD": _centred, "WD": _wrapped, "MD": _mixed, "L2-star": _star}
 
 @of_tensors(PART)
 def update_discrepancy(x_new: Any, sample: Any, initial_disc: Any) -> Any:
-    """The centred discrepancy of points and a new one, from that of the points with `iterative=True`."""
+    """Return the centred discrepancy after `x_new` is added; `initial_disc` was computed with `iterative=True`."""
     value = _qmc.update_discrepancy(plain_value(x_new), plain_value(sample), float(plain_value(initial_disc)))
     x, sample = asarray(x_new), asarray(sample)
     n, far, others = shape_of(sample)[0] + 1, np.abs(x - 0.5), np.abs(sample - 0.5)
@@ -72,7 +73,7 @@ def update_discrepancy(x_new: Any, sample: Any, initial_disc: Any) -> Any:
 
 @of_tensors(PART)
 def geometric_discrepancy(sample: Any, method: str = "mindist", metric: str = "euclidean") -> Any:
-    """The least distance of points, or the mean of those of their smallest spanning tree."""
+    """Return the smallest distance between points, or the mean edge length of their minimum spanning tree."""
     value = _qmc.geometric_discrepancy(plain_value(sample), method, metric)
     pdist = replacement_of(_distance.pdist) or _distance.pdist
     distances = pdist(asarray(sample), metric=metric)

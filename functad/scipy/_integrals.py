@@ -1,6 +1,6 @@
-"""Integrals and sums that stand behind distributions, in NumPy functions, so that they have derivatives of every order.
+"""Integrals and sums behind distributions, in NumPy functions, so that derivatives of every order exist.
 
-The values are SciPy's own wherever these are known; what is computed here serves derivatives, and values in abstract traces.
+The values are SciPy's own wherever the arguments are known. The formulas here serve derivatives and abstract traces.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _FAR_WEIGHTS = (np.pi / 2 * np.cosh(_FAR_AWAY)) * _FAR * (_FAR_AWAY[1] - _FAR_AW
 
 @contextmanager
 def outside() -> Iterator[None]:
-    """Return a context in which SciPy computes with plain values as it does outside of all traces."""
+    """Return a context in which SciPy computes with plain values outside all traces."""
     with making_plain():
         yield
 
 
 def valued(value: Any, formula: Any) -> Any:
-    """Return a value with the derivatives of a formula."""
+    """Return `value` with the derivatives of `formula`."""
     known, change = known_values(formula), formula - stop_gradient(formula)
     if known is None:
         return value + change
@@ -48,12 +48,12 @@ def valued(value: Any, formula: Any) -> Any:
 
 
 def within(f: Callable[[Any], Any], low: Any, high: Any) -> Any:
-    """Return the integral of a function between finite ends, by the formula of Takahasi and Mori (1974).
+    """Return the integral of a function over a finite interval (H. Takahasi and M. Mori, 1974).
 
     Args:
-        f: takes nodes along one more axis, the last.
-        low: shape `(...)`; a power of the distance from it may be a factor of the function.
-        high: likewise.
+        f: the integrand; it takes nodes along an additional last axis.
+        low: the lower limit, of shape `(...)`. `f` may contain a power of the distance from it.
+        high: the upper limit, with the same properties.
     """
     width = np.expand_dims(high - low, -1)
     nodes = np.expand_dims(low, -1) + width * _SHARES
@@ -61,11 +61,13 @@ def within(f: Callable[[Any], Any], low: Any, high: Any) -> Any:
 
 
 def beyond(f: Callable[[Any], Any], end: Any, side: Any, far: bool = False) -> Any:
-    """Return the integral of a function from a finite end to infinity, or minus infinity where `side` is -1, likewise.
+    """Return the integral of a function from a finite end to infinity, or to minus infinity where `side` is -1.
 
     Args:
-        f, end, side: the function, the end and the side.
-        far: the function may be falling as slowly as a power.
+        f: the integrand; it takes nodes along an additional last axis.
+        end: the finite end.
+        side: 1 or -1.
+        far: use nodes for integrands that fall as slowly as a power.
     """
     distances, weights = (_FAR, _FAR_WEIGHTS) if far else (_DISTANCES, _DISTANCE_WEIGHTS)
     nodes = np.expand_dims(end, -1) + np.expand_dims(side, -1) * distances
@@ -73,11 +75,11 @@ def beyond(f: Callable[[Any], Any], end: Any, side: Any, far: bool = False) -> A
 
 
 def log_kve(order: Any, x: Any) -> Any:
-    """Return the logarithm of `kve(order, x)`, that of the integral of `exp(-x (cosh t - 1)) cosh(order t)` over t > 0.
+    """Return the logarithm of `kve(order, x)`, the integral of `exp(-x (cosh t - 1)) cosh(order t)` over t > 0.
 
-    (NIST Handbook of Mathematical Functions, 10.32.9.) The trapezoidal rule converges exponentially.
+    The formula is 10.32.9 of the NIST Handbook of Mathematical Functions. The trapezoidal rule converges exponentially.
     """
-    order = order * np.where(stop_gradient(order) < 0, -1.0, 1.0)  # it is even in the order, and has no kink at zero
+    order = order * np.where(stop_gradient(order) < 0, -1.0, 1.0)  # the function is even and smooth in the order
     order, x = np.expand_dims(order, -1), np.expand_dims(x, -1)
     size, scale = stop_gradient(order), stop_gradient(x)
     last = np.arccosh(1 + 40 / scale)
@@ -92,13 +94,13 @@ def log_kve(order: Any, x: Any) -> Any:
 
 
 def log_mixture(log_term: Callable[[Any], Any], mean: Any) -> Any:
-    """Return the logarithm of the mean of `exp(log_term(j))` where j has Poisson's distribution.
+    """Return the logarithm of the mean of `exp(log_term(j))`, where j has a Poisson distribution.
 
     Args:
-        log_term: takes the numbers j along one more axis, the last.
-        mean: of the distribution.
+        log_term: takes the numbers j along an additional last axis.
+        mean: the mean of the distribution.
     """
-    from scipy import special  # noqa: PLC0415 - it is imported by then
+    from scipy import special  # noqa: PLC0415 - SciPy is already imported
 
     known = known_values(mean)
     most = 1000.0 if known is None else float(np.max(known[0], initial=0))
@@ -107,4 +109,4 @@ def log_mixture(log_term: Callable[[Any], Any], mean: Any) -> Any:
     unit = np.where(stop_gradient(m) > 0, stop_gradient(m), 1.0)
     logs = log_term(j) + (j * np.log(unit) - m - special.gammaln(j + 1))
     top = np.max(np.where(stop_gradient(m) > 0, stop_gradient(logs), stop_gradient(logs)[..., :1]), -1, keepdims=True)
-    return np.log(np.sum(np.exp(logs - top) * (m / unit) ** j, -1)) + top[..., 0]  # the power for the slope at a mean of zero
+    return np.log(np.sum(np.exp(logs - top) * (m / unit) ** j, -1)) + top[..., 0]  # the power gives the derivative at mean zero

@@ -1,6 +1,6 @@
-"""`scipy.stats.mstats` of Tensors, which have no mask: statistics of all elements, as SciPy has them for arrays without one.
+"""`scipy.stats.mstats` for Tensors: statistics of all elements, because a Tensor has no mask.
 
-What leaves elements out, `trimmed_mean` and its kin, takes those that SciPy leaves out for the values.
+Functions that omit elements, such as `trimmed_mean`, omit the elements that SciPy omits for the values.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ REFUSED: dict[str, str] = {
     "trimr": f"{_MASKED}; use trimmed_mean, or scipy.stats.trimboth",
     "trimtail": f"{_MASKED}; use scipy.stats.trim1",
 }
-"""What is not differentiated, and why."""
+"""Functions without derivatives, and the reasons."""
 
 refuse(PART, REFUSED)
 
 
-# What is the same for arrays without a mask as in `scipy.stats`, or has the derivative zero
+# Functions that equal those of `scipy.stats` for arrays without a mask, or have derivative zero
 
 
 def _as_in_stats(name: str) -> Callable[..., Any]:
@@ -58,7 +58,7 @@ of_tensors(PART, "ttest_onesamp")(_as_in_stats("ttest_1samp"))
 
 
 def _of_ranks(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of ranks or signs, which change by jumps: it is that of the values."""
+    """Return a function that computes on plain values: ranks and signs are piecewise constant."""
 
     def called(*args: Any, **kwargs: Any) -> Any:
         return original(*tree_map(plain_value, args), **tree_map(plain_value, kwargs))
@@ -75,25 +75,25 @@ for _name in (
 
 @of_tensors(PART)
 def moment(a: Any, moment: Any = 1, axis: Any = 0) -> Any:
-    """Central moments, of one order or several."""
+    """Return central moments of one or several orders."""
     return _stats.moment(a, moment, axis=axis)
 
 
 @of_tensors(PART)
 def describe(a: Any, axis: Any = 0, ddof: int = 0, bias: bool = True) -> Any:
-    """Number, extremes and moments."""
+    """Return the number, the extremes and the moments of the elements."""
     return _stats.describe(a, axis=axis, ddof=ddof, bias=bias)
 
 
 @of_tensors(PART)
 def pointbiserialr(x: Any, y: Any) -> Any:
-    """Correlation of what is true or false with numbers."""
+    """Return the correlation of booleans with numbers."""
     return _stats.pearsonr(np.asarray(plain_value(x)).astype(bool).astype(float), y)
 
 
 @of_tensors(PART)
 def obrientransform(*args: Any) -> Any:
-    """O'Brien's transform, a column for each group; with groups of different lengths columns would have masks."""
+    """Return O'Brien's transform, one column for each group; all groups must have the same length."""
     data = np.stack([asarray(arg) for arg in args]).T
     n, centred = float(len(args[0])), data - data.mean(0)
     return ((n - 1.5) * n * centred**2 - 0.5 * data.var(0, ddof=1) * (n - 1)) / ((n - 1) * (n - 2))
@@ -101,7 +101,7 @@ def obrientransform(*args: Any) -> Any:
 
 @of_tensors(PART)
 def sen_seasonal_slopes(x: Any) -> Any:
-    """Medians of slopes, of each season and of all."""
+    """Return the medians of slopes, for each season and over all seasons."""
     x = asarray(x)
     x = x[None] if len(shape_of(x)) == 1 else x
     n = shape_of(x)[0]
@@ -109,11 +109,11 @@ def sen_seasonal_slopes(x: Any) -> Any:
     return np.median(slopes, axis=0), np.median(slopes)
 
 
-# Quantiles: functions of sorted values
+# Quantiles of sorted values
 
 
 def _by_rows(row: Callable[..., Any], data: Any, axis: Any) -> Any:
-    """Call a function of one sorted sample for all elements, or along an axis."""
+    """Apply a function of one sorted sample to all elements, or along an axis."""
     data = asarray(data)
     if axis is None:
         return row(np.sort(data, axis=None))
@@ -126,7 +126,7 @@ def _by_rows(row: Callable[..., Any], data: Any, axis: Any) -> Any:
 def mquantiles(
     a: Any, prob: Any = (0.25, 0.5, 0.75), alphap: Any = 0.4, betap: Any = 0.4, axis: Any = None, limit: Any = ()
 ) -> Any:
-    """Quantiles by interpolation between neighbours."""
+    """Return quantiles by interpolation between neighbours."""
     p = np.atleast_1d(asarray(prob))
     m = alphap + p * (1.0 - alphap - betap)
 
@@ -146,13 +146,13 @@ def mquantiles(
 
 @of_tensors(PART)
 def scoreatpercentile(data: Any, per: Any, limit: Any = (), alphap: Any = 0.4, betap: Any = 0.4) -> Any:
-    """One quantile, by percent."""
+    """Return one quantile, given in percent."""
     return mquantiles(data, asarray(per)[None] / 100.0, alphap, betap, 0, limit).squeeze()
 
 
 @of_tensors(PART)
 def hdquantiles(data: Any, prob: Any = (0.25, 0.5, 0.75), axis: Any = None, var: bool = False) -> Any:
-    """Quantiles of Harrell and Davis, weighted means of all values, with their variances if asked for."""
+    """Return Harrell and Davis quantiles, weighted means of all values, with their variances if `var`."""
     ps = np.atleast_1d(np.asarray(prob))
 
     def row(x: Any) -> Any:
@@ -169,13 +169,13 @@ def hdquantiles(data: Any, prob: Any = (0.25, 0.5, 0.75), axis: Any = None, var:
 
 @of_tensors(PART)
 def hdmedian(data: Any, axis: Any = -1, var: bool = False) -> Any:
-    """The median of Harrell and Davis."""
+    """Return the Harrell and Davis median."""
     return hdquantiles(data, [0.5], axis=axis, var=var).squeeze()
 
 
 @of_tensors(PART)
 def hdquantiles_sd(data: Any, prob: Any = (0.25, 0.5, 0.75), axis: Any = None) -> Any:
-    """Standard errors of the quantiles of Harrell and Davis, by the jackknife."""
+    """Return jackknife standard errors of the Harrell and Davis quantiles."""
     ps = np.atleast_1d(np.asarray(prob))
 
     def row(x: Any) -> Any:
@@ -216,11 +216,11 @@ def mquantiles_cimj(data: Any, prob: Any = (0.25, 0.5, 0.75), alpha: float = 0.0
 
 @of_tensors(PART)
 def median_cihs(data: Any, alpha: float = 0.05, axis: Any = None) -> Any:
-    """Limits of confidence of the median of Hettmansperger and Sheather: means of two neighbours, weighted by their number."""
+    """Return the Hettmansperger and Sheather confidence limits of the median: weighted means of two neighbours."""
 
     def row(x: Any) -> Any:
         n = len(x)
-        low, high = _mstats.median_cihs(np.arange(float(n)), alpha)  # places: the limits are linear in the values
+        low, high = _mstats.median_cihs(np.arange(float(n)), alpha)  # positions: the limits are linear in the values
         k, m = int(np.floor(low)), int(np.floor(high))
         found = x[k] + (low - k) * (x[min(k + 1, n - 1)] - x[k]), x[m] + (high - m) * (x[min(m + 1, n - 1)] - x[m])
         return found if axis is None else np.stack(found)
@@ -230,7 +230,7 @@ def median_cihs(data: Any, alpha: float = 0.05, axis: Any = None) -> Any:
 
 @of_tensors(PART)
 def idealfourths(data: Any, axis: Any = None) -> Any:
-    """Quartiles, by ideal fourths."""
+    """Return the quartiles by ideal fourths."""
 
     def row(x: Any) -> Any:
         n = len(x)
@@ -244,7 +244,7 @@ def idealfourths(data: Any, axis: Any = None) -> Any:
 
 @of_tensors(PART)
 def rsh(data: Any, points: Any = None) -> Any:
-    """Rosenblatt's estimate of a density: numbers of neighbours, in a width that follows the quartiles."""
+    """Return Rosenblatt's density estimate: counts of neighbours within a width derived from the quartiles."""
     values = plain_value(data)
     at = values if points is None else np.atleast_1d(np.asarray(plain_value(points)))
     low, high = idealfourths(data)
@@ -256,7 +256,7 @@ def rsh(data: Any, points: Any = None) -> Any:
 
 @of_tensors(PART)
 def compare_medians_ms(group_1: Any, group_2: Any, axis: Any = None) -> Any:
-    """The probability of medians as different as these, by McKean and Schrader."""
+    """Return the McKean and Schrader p-value for the difference of two medians."""
     z = 2.5758293035489004
 
     def row(x: Any) -> Any:
@@ -269,7 +269,7 @@ def compare_medians_ms(group_1: Any, group_2: Any, axis: Any = None) -> Any:
     return 1 - _distributions.norm.cdf(np.abs(difference) / np.sqrt(errors[0] ** 2 + errors[1] ** 2))
 
 
-# What leaves elements out
+# Functions that omit elements
 
 
 def _both(limits: Any) -> Any:
@@ -289,7 +289,7 @@ def trimmed_mean(
     relative: bool = True,
     axis: Any = None,
 ) -> Any:
-    """The mean of what is not the smallest or largest."""
+    """Return the mean without the smallest and largest elements."""
     return np.mean(a, axis=axis, where=_kept(a, limits, inclusive, relative, axis))
 
 
@@ -302,19 +302,19 @@ def trimmed_var(
     axis: Any = None,
     ddof: int = 0,
 ) -> Any:
-    """The variance of what is not the smallest or largest."""
+    """Return the variance without the smallest and largest elements."""
     return np.var(a, axis=axis, ddof=ddof, where=_kept(a, limits, inclusive, relative, axis))
 
 
 @of_tensors(PART)
 def trimmed_std(a: Any, *args: Any, **kwargs: Any) -> Any:
-    """The standard deviation of what is not the smallest or largest."""
+    """Return the standard deviation without the smallest and largest elements."""
     return np.sqrt(trimmed_var(a, *args, **kwargs))
 
 
 @of_tensors(PART)
 def trimmed_stde(a: Any, limits: Any = (0.1, 0.1), inclusive: Any = (1, 1), axis: Any = None) -> Any:
-    """The standard error of the trimmed mean, by the deviation of the winsorized values."""
+    """Return the standard error of the trimmed mean, from the deviation of the winsorized values."""
     if limits is None:
         size = len(np.ravel(plain_value(a))) if axis is None else shape_of(a)[axis]
         return np.std(a, axis=axis, ddof=1) / np.sqrt(size)
@@ -333,7 +333,7 @@ def trimmed_stde(a: Any, limits: Any = (0.1, 0.1), inclusive: Any = (1, 1), axis
 def trimmed_mean_ci(
     data: Any, limits: Any = (0.2, 0.2), inclusive: Any = (True, True), alpha: float = 0.05, axis: Any = None
 ) -> Any:
-    """Limits of confidence of the trimmed mean."""
+    """Return the confidence limits of the trimmed mean."""
     kept = _kept(data, limits, inclusive, True, axis)
     mean, error = np.mean(data, axis=axis, where=kept), trimmed_stde(data, limits, inclusive, axis)
     width = _distributions.t.ppf(1 - alpha / 2.0, kept.sum(axis) - 1) * error
@@ -342,7 +342,7 @@ def trimmed_mean_ci(
 
 @of_tensors(PART)
 def winsorize(a: Any, limits: Any = None, inclusive: Any = (True, True), **options: Any) -> Any:
-    """Return the values with the smallest and largest replaced by those next to them; a new Tensor, also with `inplace`."""
+    """Replace the smallest and largest elements by their neighbours; return a new Tensor even with `inplace`."""
     values = np.array(plain_value(a))
     axis = options.get("axis")
     order = np.argsort(values, axis=axis, kind="stable")

@@ -1,4 +1,4 @@
-"""The older functions of `scipy.optimize`: minima, roots by quasi-Newton methods, and least squares with bounds or in order."""
+"""Older functions of `scipy.optimize`: minimizers, quasi-Newton root finders, and constrained least squares."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _options(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _minimizer(name: str, solution: Solution) -> None:
-    """Enter for a function that finds a minimum one that differentiates through it."""
+    """Register a differentiable replacement of a minimizer."""
     original = getattr(_original, name)
     signature = inspect.signature(original)
     first = next(iter(signature.parameters))
@@ -71,7 +71,7 @@ def _minimizer(name: str, solution: Solution) -> None:
 
 
 def _root(name: str, solution: Solution) -> None:
-    """Enter for a function that finds a root of a system one that differentiates through it."""
+    """Register a differentiable replacement of a root finder for systems."""
     original = getattr(_original, name)
 
     def find(F: Any, xin: Any, *rest: Any, **named: Any) -> Any:
@@ -85,7 +85,7 @@ def _root(name: str, solution: Solution) -> None:
 
 
 def enter(solution: Solution) -> None:
-    """Enter these functions, given what differentiates the solution of an equation."""
+    """Register these functions; `solution` returns the differentiable solution of an equation."""
     for name in (*_WITH_VALUE, "fmin_l_bfgs_b", "fmin_tnc"):
         _minimizer(name, solution)
     for name in _ROOTS:
@@ -131,7 +131,7 @@ _LINEAR, _ISOTONIC = _original.lsq_linear, getattr(_original, "isotonic_regressi
 
 @of_tensors("scipy.optimize")
 def lsq_linear(A: Any, b: Any, bounds: Any = (-np.inf, np.inf), *args: Any, **options: Any) -> Any:
-    """Linear least squares with bounds: the numbers at these stay there, and the others are those of least squares."""
+    """Return the solution of bounded linear least squares: unknowns at a bound stay fixed, the others are free."""
     A, b = asarray(A), asarray(b)
     found = outside_traces(_LINEAR, plain_value(A), plain_value(b), tree_map(plain_value, bounds), *args, **options)
     free = np.flatnonzero(found.active_mask == 0)
@@ -151,7 +151,7 @@ def lsq_linear(A: Any, b: Any, bounds: Any = (-np.inf, np.inf), *args: Any, **op
 
 @of_tensors("scipy.optimize")
 def isotonic_regression(y: Any, *, weights: Any = None, increasing: bool = True) -> Any:
-    """The nearest numbers that do not decrease: the means of blocks, which SciPy finds."""
+    """Return the nearest nondecreasing numbers: the means of the blocks that SciPy finds."""
     assert _ISOTONIC is not None
     y = asarray(y) * 1.0
     w = np.ones(shape_of(y)) if weights is None else asarray(weights)

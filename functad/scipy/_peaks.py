@@ -1,4 +1,4 @@
-"""Peaks of signals: their places are found in the values, their prominences and widths computed from elements there."""
+"""Peaks of signals: positions come from plain values; prominences and widths are computed from the elements there."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ _UTILS = "scipy.signal._peak_finding_utils"
 
 @of_tensors(_UTILS)
 def _local_maxima_1d(x: Any) -> Any:
-    """The places of maxima."""
+    """Return the positions of the maxima."""
     return compiled._local_maxima_1d(plain_value(x))
 
 
 @of_tensors(_UTILS)
 def _select_by_peak_distance(peaks: Any, priority: Any, distance: Any) -> Any:
-    """Which peaks are far enough from higher ones."""
+    """Return a mask of the peaks that are far enough from higher peaks."""
     return compiled._select_by_peak_distance(peaks, plain_value(priority), plain_value(distance))
 
 
 @of_tensors(_UTILS)
 def _peak_prominences(x: Any, peaks: Any, wlen: int) -> Any:
-    """The heights of peaks above the higher one of the lowest points to both sides, and where these are."""
+    """Return the heights of peaks above the higher of the two lowest points beside them, and the positions of these points."""
     _, left, right = compiled._peak_prominences(plain_value(x), peaks, wlen)
     return x[peaks] - np.maximum(x[left], x[right]), left, right
 
 
 @of_tensors(_UTILS)
 def _peak_widths(x: Any, peaks: Any, rel_height: Any, prominences: Any, left_bases: Any, right_bases: Any) -> Any:
-    """The widths of peaks at a height, that height, and where a line at it meets the signal, by linear interpolation."""
+    """Return the widths of peaks at a relative height, that height, and the interpolated crossings with the signal."""
     known = [plain_value(value) for value in (x, peaks, rel_height, prominences, left_bases, right_bases)]
     heights = x[peaks] - prominences * rel_height
     ends = []

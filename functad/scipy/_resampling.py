@@ -1,8 +1,8 @@
-"""Splines through images: what `map_coordinates`, `affine_transform`, `zoom`, `shift` and `rotate` of `scipy.ndimage` call.
+"""Spline interpolation of images for `map_coordinates`, `affine_transform`, `zoom`, `shift` and `rotate` of `scipy.ndimage`.
 
-A value is the sum, over the B-splines around a point, of their values times coefficients that `spline_filter1d` gives
-(M. Unser, A. Aldroubi and M. Eden, "B-spline signal processing", 1993). It is linear in the image, and has derivatives by the
-point: those of the piece to the right where a piece ends, but at the end of the image those of the piece inside.
+A value is a sum over the B-splines around a point, weighted by the coefficients of `spline_filter1d` (M. Unser, A. Aldroubi
+and M. Eden, "B-spline signal processing", 1993). The value is linear in the image and differentiable with respect to the
+point. At a knot the derivative belongs to the right piece; at the end of the image it belongs to the inner piece.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NEAREST, WRAP, REFLECT, MIRROR, CONSTANT, GRID_WRAP, GRID_CONSTANT = range(7)
 
 
 def into_output(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that gives an array as one that writes it into its argument `output`, of whatever dtype."""
+    """Wrap a function that returns an array into one that writes to its argument `output`, of any dtype."""
     names = list(inspect.signature(function).parameters)
     place = names.index("output")
     original = getattr(compiled, function.__name__)
@@ -46,7 +46,7 @@ def into_output(function: Callable[..., Any]) -> Callable[..., Any]:
         dtype = dtype_of(output)
         if type(args[1]) is not LowLevelCallable and (has_tensors(others) or callable(args[1])):
             values = function(*args)
-            if dtype.kind in "iu":  # as C rounds, after a half was added away from zero: steps, which are flat
+            if dtype.kind in "iu":  # C adds a half away from zero and truncates; the derivative is zero
                 output[...] = np.trunc(plain_value(values) + np.where(plain_value(values) > 0, 0.5, -0.5))
                 return
             if is_traced(values) and not is_traced(output):
@@ -55,7 +55,7 @@ def into_output(function: Callable[..., Any]) -> Callable[..., Any]:
                     f"give a dtype, and take the result."
                 )
             output[...] = values
-        else:  # the array alone can take Tensors
+        else:  # only `output` can hold Tensors
             values = np.empty(shape_of(output), dtype)
             original(*args[:place], values, *args[place + 1 :])
             output[...] = values
@@ -78,9 +78,9 @@ def _filtered(x: Any, *, order: int, axis: int, mode: int) -> Any:
 
 
 def _filter_transposed(g: Any, order: int, axis: int, mode: int) -> Any:
-    """The filter itself, but that what is mirrored about the first and the last element counts these once only.
+    """Apply the transposed filter: the filter itself, with other weights where a mirror mode counts the end elements once.
 
-    What SciPy computes of few elements that are reflected is not quite that: then it is the transposed matrix.
+    SciPy's filter deviates from this for a few reflected elements; the transposed matrix is then applied instead.
     """
     axis %= len(shape_of(g))
     n = shape_of(g)[axis]
@@ -119,19 +119,19 @@ SPLINE_FILTER: Primitive = linear(
 @of_tensors(ND_IMAGE)
 @into_output
 def spline_filter1d(input: Any, order: int, axis: int, output: Any, mode: int) -> Any:
-    """The coefficients of a spline along an axis."""
+    """Return the spline coefficients along an axis."""
     return SPLINE_FILTER(input * 1.0, order=order, axis=axis, mode=mode)
 
 
-# Values at points
+# Interpolated values
 
 
 def _moved_inside(x: Any, n: int, mode: int) -> Any:
-    """Return coordinates of an image that is continued as a mode says, -1 where it is constant.
+    """Return coordinates moved into an image that `mode` extends, or -1 where the extension is constant.
 
     Args:
         x: coordinates along an axis.
-        n: its length.
+        n: the length of the axis.
         mode: `MIRROR`, `REFLECT`, `WRAP`, `GRID_WRAP`, `CONSTANT` or `NEAREST`.
     """
     below, above = x < 0, x > n - 1
@@ -158,9 +158,9 @@ def _moved_inside(x: Any, n: int, mode: int) -> Any:
 
 @functools.cache
 def _pieces(order: int) -> Any:
-    """Return the polynomials of the B-splines that are not zero between two knots: the coefficients, the lowest first.
+    """Return the polynomials of the B-splines that are nonzero between two knots: coefficients, lowest power first.
 
-    That of de Boor's recurrence for knots at the integers.
+    They follow from de Boor's recurrence for integer knots.
     """
     x = np.polynomial.Polynomial([0.0, 1.0])
     splines = [np.polynomial.Polynomial([1.0])]
@@ -174,10 +174,10 @@ class _Around:
     """The B-splines around points along one axis.
 
     Attributes:
-        numbers: of their coefficients, with one more axis, the last.
-        weights: their values, likewise; `None` where each point takes the nearest value.
-        inside: whether the image has a value at a point; `None` if it has everywhere.
-        beyond: whether a coefficient is outside of the image, where it is constant; `None` if none is.
+        numbers: the indices of their coefficients, along an additional last axis.
+        weights: their values, along an additional last axis; `None` where each point takes the nearest value.
+        inside: a mask of the points inside the image; `None` if all points are.
+        beyond: a mask of the coefficients in the constant region outside the image; `None` if there are none.
     """
 
     def __init__(self, x: Any, n: int, order: int, mode: int, padded: int) -> None:
@@ -186,11 +186,11 @@ class _Around:
         if mode not in (GRID_CONSTANT, NEAREST):
             x = _moved_inside(x, n, mode)
             self.inside = stop_gradient(x) > -1
-            x = np.where(self.inside, x, 0.0)  # what is not a number is outside, too
+            x = np.where(self.inside, x, 0.0)  # NaN counts as outside
         shifted = x if order % 2 else x + 0.5
         left = np.floor(stop_gradient(shifted))
         if order == 1 and n > 1 and mode in (NEAREST, CONSTANT, WRAP):
-            left = left - (stop_gradient(x) == n - 1)  # the slope at the end is that of the inside
+            left = left - (stop_gradient(x) == n - 1)  # at the end, take the inner slope
         if order:
             pieces, u = _pieces(order), (shifted - left)[..., None]
             weights = pieces[order]
@@ -221,7 +221,7 @@ def _constant_outside(values: Any, axes: Sequence[_Around], cval: Any) -> Any:
 
 @functools.cache
 def _shift_first() -> bool:
-    """Say whether SciPy adds the coordinates of a point to the offset: rounding decides what is just inside of an image."""
+    """Return `True` if SciPy adds coordinates to the offset first: the rounding decides if a point is just inside the image."""
     for a, b in itertools.product(np.arange(-9, 10) / 10, repeat=2):
         c = -round(a + 2 * b, 1)
         if ((c + a) + 2 * b < 0) != ((a + 2 * b) + c < 0):
@@ -233,7 +233,7 @@ def _shift_first() -> bool:
 
 
 def _affine(matrix: Any, shift: Any, shape: tuple[int, ...]) -> list[Any]:
-    """Return the coordinates in the image of all points of an array, one array for each axis of the image."""
+    """Return the image coordinates of all points of an output array, one array for each image axis."""
     points = np.indices(shape, dtype=float)
     places = []
     for row, offset in zip(matrix, shift, strict=True):
@@ -245,7 +245,7 @@ def _affine(matrix: Any, shift: Any, shape: tuple[int, ...]) -> list[Any]:
 
 
 def _mapped(mapping: Callable[..., Any], shape: tuple[int, ...], args: Any, kwargs: Any) -> list[Any]:
-    """Return the same by a function of the user, which is called for each point."""
+    """Return the image coordinates from a user function, which is called for each point."""
     found = [mapping(place, *(args or ()), **(kwargs or {})) for place in np.ndindex(*shape)]
     columns = [np.stack([np.asarray(x) if not has_tensors((x,)) else x for x in column]) for column in zip(*found, strict=True)]
     return [column.reshape(shape) for column in columns]
@@ -257,7 +257,7 @@ def geometric_transform(
     input: Any, mapping: Any, coordinates: Any, matrix: Any, shift: Any, output: Any,
     order: int, mode: int, cval: Any, nprepad: int = 0, extra_arguments: Any = (), extra_keywords: Any = None,
 ) -> Any:  # fmt: skip
-    """The values of an image at points of which a function, an array, or a matrix and an offset tell where they are."""
+    """Return the image values at points given by a function, by an array, or by a matrix and an offset."""
     shape = shape_of(output)
     if mapping is not None:
         if not callable(mapping):
@@ -282,7 +282,7 @@ def geometric_transform(
 
 
 def _along(x: Any, axis: int, count: int) -> Any:
-    """Return an array whose last axis is one of `count` axes at its end, of which the others are of length 1."""
+    """Reshape an array so that its last axis becomes axis `axis` of `count` trailing axes; the others have length 1."""
     shape = shape_of(x)
     return x.reshape(*shape[:-1], *[1] * axis, shape[-1], *[1] * (count - 1 - axis))
 
@@ -292,7 +292,7 @@ def _along(x: Any, axis: int, count: int) -> Any:
 def zoom_shift(
     input: Any, zoom: Any, shift: Any, output: Any, order: int, mode: int, cval: Any, nprepad: int = 0, grid_mode: Any = False
 ) -> Any:
-    """The values of an image on another grid, which `x = zoom (k + shift)` tells: along one axis after the other."""
+    """Return the image values on the grid `x = zoom (k + shift)`, computed one axis after the other."""
     axes, shape = [], shape_of(output)
     values = input
     for d, (n, m) in enumerate(zip(shape_of(input), shape, strict=True)):

@@ -1,4 +1,4 @@
-"""`scipy.fft`: what is compiled there, by the transforms of `numpy.fft`; cosine and sine transforms by rules of their own."""
+"""`scipy.fft`: compiled transforms by `numpy.fft`; cosine and sine transforms by their own rules."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ except ModuleNotFoundError:  # SciPy before 1.18
 
 _COMPILED = _compiled.__name__
 
-# By how SciPy numbers them: no factor, 1 / sqrt(n), 1 / n. NumPy names them by what the forward transform has.
+# SciPy's numbers of norms: no factor, 1 / sqrt(n), 1 / n. NumPy names a norm after the factor of the forward transform.
 _FORWARD_NORMS: Any = ("backward", "ortho", "forward")
 _BACKWARD_NORMS: Any = ("forward", "ortho", "backward")
 
 
 @of_tensors(_COMPILED)
 def c2c(a: Any, axes: Any = None, forward: bool = True, inorm: int = 0, out: Any = None, nthreads: int = 1) -> Any:
-    """The transform of complex numbers, or of real ones taken for complex, along some axes."""
+    """Return the complex transform of complex or real numbers along the given axes."""
     transform = np.fft.fft if forward else np.fft.ifft
     norm = (_FORWARD_NORMS if forward else _BACKWARD_NORMS)[inorm]
     for axis in range(a.ndim) if axes is None else axes:
@@ -40,7 +40,7 @@ def c2c(a: Any, axes: Any = None, forward: bool = True, inorm: int = 0, out: Any
 
 @of_tensors(_COMPILED)
 def r2c(a: Any, axes: Any = None, forward: bool = True, inorm: int = 0, out: Any = None, nthreads: int = 1) -> Any:
-    """The transform of real numbers to half a spectrum along the last of the axes, and to a whole one along the others."""
+    """Return the transform of real numbers: half a spectrum along the last of the axes, whole spectra along the others."""
     *others, last = range(a.ndim) if axes is None else axes
     half = np.fft.rfft(a, axis=last, norm=_FORWARD_NORMS[inorm])
     return c2c(half if forward else half.conjugate(), others, forward, inorm)
@@ -50,7 +50,7 @@ def r2c(a: Any, axes: Any = None, forward: bool = True, inorm: int = 0, out: Any
 def c2r(
     a: Any, axes: Any = None, lastsize: int = 0, forward: bool = True, inorm: int = 0, out: Any = None, nthreads: int = 1
 ) -> Any:
-    """The transform of half a spectrum to real numbers along the last of the axes, of a whole one along the others."""
+    """Return the real transform of half a spectrum along the last of the axes and of whole spectra along the others."""
     *others, last = range(a.ndim) if axes is None else axes
     a = c2c(a, others, forward, inorm)
     n = lastsize or 2 * (shape_of(a)[last] - 1)
@@ -58,7 +58,7 @@ def c2r(
 
 
 def _scaled(a: Any, axis: int, *factors: tuple[int, float]) -> Any:
-    """Return an array times factors at places along an axis, each a place and a number."""
+    """Return an array with the elements at some positions of an axis scaled; `factors` are pairs of position and factor."""
     weights = np.ones(shape_of(a)[axis], dtype_of(a))
     for place, factor in factors:
         weights[place] *= factor
@@ -73,9 +73,9 @@ def _real_transform(a: Any, *, sine: bool, type: int, axis: int) -> Any:
 
 
 def _transposed(g: Any, sine: bool, type: int, axis: int) -> Any:
-    """The transposes of the transforms without factors, in which one end counts once and all other places twice.
+    """Apply the transposed transform without factors; one end has weight one, all other positions have weight two.
 
-    Types 2 and 3 are each other's transpose, and 4 its own, and 1 as well, but for the places that count once.
+    Types 2 and 3 are transposes of each other. Types 1 and 4 are symmetric, except for the weights of type 1 at the ends.
     """
     end = -1 if sine else 0
     if type == 2:
@@ -111,7 +111,7 @@ REAL_TRANSFORM: Primitive = linear(
 
 
 def _normalized(sine: bool) -> Callable[..., Any]:
-    """Return one of the two transforms with its factors, with the signature of the compiled one."""
+    """Return the cosine or sine transform with its factors and the signature of the compiled function."""
 
     def transform(
         a: Any,
@@ -146,7 +146,7 @@ def _normalized(sine: bool) -> Callable[..., Any]:
 
 
 def _enter(name: str, sine: bool, forward: bool) -> None:
-    """Enter a transform of real numbers along one axis, and that along several: SciPy's Python, around rules from here."""
+    """Register a transform of real numbers along one axis and along several axes: SciPy's Python code with these rules."""
     transform = _normalized(sine)
     for suffix, body in (("", realtransforms._r2r), ("n", realtransforms._r2rn)):
 

@@ -1,4 +1,4 @@
-"""`scipy.integrate`: SciPy chooses by plain values where a function is evaluated; the sum over that is differentiated.
+"""`scipy.integrate`: SciPy chooses the nodes with plain values; the sum over these nodes is differentiated.
 
 Rules for samples (`trapezoid`, `simpson`, `romb`), `fixed_quad` and `solve_ivp` are SciPy's own code, which is adopted.
 """
@@ -35,18 +35,18 @@ from functad.primitives.operands import is_traced, known_array
 
 _NODES = np.polynomial.legendre.leggauss(20)
 _original_quad_vec = _original.quad_vec
-_SOLVE_IVP = _original.solve_ivp  # before its name there stands for what is entered here
+_SOLVE_IVP = _original.solve_ivp  # the original, before the replacement below is registered
 _EPS = float(np.finfo(np.float64).eps)
 _HALVINGS = 64
-"""The most halvings of a cell."""
+"""The largest number of halvings of a cell."""
 _HALVES = np.concatenate((_NODES[0] - 1, _NODES[0] + 1)) / 2
 _TO_HALVES = np.polynomial.legendre.legvander(_HALVES, 19) @ np.linalg.inv(np.polynomial.legendre.legvander(_NODES[0], 19))
-"""The matrix that interpolates values at the nodes of a cell at the nodes of both halves."""
+"""The matrix that interpolates values at the nodes of a cell to the nodes of both halves."""
 _AT_LIMIT = np.polynomial.legendre.leggauss(5)
 
 
 def _mapped(low: float, high: float) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
-    """Return the variable of an integral, and its derivative, as functions of that in which QUADPACK divides the range."""
+    """Return the integration variable and its derivative as functions of the variable that QUADPACK subdivides."""
     if np.isfinite(low) and np.isfinite(high):
         return lambda t: t, np.ones_like
     if np.isfinite(low):
@@ -57,14 +57,14 @@ def _mapped(low: float, high: float) -> tuple[Callable[[Any], Any], Callable[[An
 
 
 def _integral(f: Callable[[Any], Any], a: Any, b: Any, cells: Any, fixed: Any, name: str) -> Any:
-    """Return an integral as a sum over points, which stay where they are, plus what a change of the limits adds.
+    """Return an integral as a sum over fixed nodes, plus the contributions of traced limits.
 
     Args:
         f: the integrand, a function of one number.
         a, b: the limits.
-        cells: pairs of numbers, of shape `(n, 2)`: the parts into which SciPy has divided the range.
-        fixed: the points that do not move, at which the integrand may jump.
-        name: of SciPy's function.
+        cells: pairs of numbers, of shape `(n, 2)`: SciPy's subdivision of the range.
+        fixed: the fixed points at which the integrand may jump.
+        name: the name of SciPy's function.
     """
     x_of, slope = _mapped(plain_value(a), plain_value(b))
     centres, halves = np.mean(cells, axis=1)[:, None], np.diff(cells, axis=1) / 2
@@ -75,12 +75,12 @@ def _integral(f: Callable[[Any], Any], a: Any, b: Any, cells: Any, fixed: Any, n
         raise _jump(name)
     total = np.tensordot(weights, values, 1)
     for limit, sign in ((b, 0.5), (a, -0.5)):
-        if is_traced(limit) and np.isfinite(plain_value(limit)):  # a range of no length, whose end has derivatives
+        if is_traced(limit) and np.isfinite(plain_value(limit)):  # an interval of length zero with a traced end
             start = plain_value(limit)
             way = limit - start
             size = max(abs(start), plain_value(b) - plain_value(a) if np.isfinite(plain_value(b - a)) else 1.0)
             near = start - 64 * sign * _EPS * size
-            if np.isfinite(plain_value(f(start))).all():  # the one-sided limit, where the integrand may jump at the end
+            if np.isfinite(plain_value(f(start))).all():  # one-sided limit: the integrand may jump at the end
                 start = near
             values = np.stack([asarray(f(start + way * (0.5 + 0.5 * z))) for z in _AT_LIMIT[0].tolist()])
             total = total + sign * way * np.tensordot(_AT_LIMIT[1], values, 1)
@@ -92,24 +92,24 @@ def _gap(total: Any, found: Any) -> Any:
 
 
 def _cell(g: Callable[[float], Any], cell: Any) -> tuple[Any, Any]:
-    """Return the integral of `g` over a cell by Gauss's formula, and the values at its nodes, of shape `(20, -1)`."""
+    """Return the Gauss integral of `g` over a cell, and the values at its nodes, of shape `(20, -1)`."""
     low, high = cell
     values = np.stack([np.ravel(g(t)) for t in ((low + high) / 2 + (high - low) / 2 * _NODES[0]).tolist()])
     return (high - low) / 2 * (_NODES[1] @ values), values
 
 
 def _refined(g: Callable[[float], Any], cells: Any, smooth: Any, fixed: Any, name: str) -> Any:
-    """Return the cells of a range with those halved, again and again, in which the integrand is not smooth.
+    """Return the cells of a range, with cells halved repeatedly where the integrand is not smooth.
 
-    SciPy divides a range until the value is accurate. If the integrand has a kink in a cell, the error of the derivative is the
-    variation of the integrand over this cell, of which the error of the value is the square.
+    SciPy subdivides until the value is accurate. If the integrand has a kink in a cell, the error of the derivative is the
+    variation of the integrand over this cell. The error of the value is only the square of this variation.
 
     Args:
-        g: the integrand, which gives plain values.
-        cells: the cells that SciPy found, of shape `(n, 2)`.
-        smooth: by cell, whether SciPy's estimate of the error is rounding.
-        fixed: points that do not move: the ends of the range, and the points that the user gave.
-        name: of SciPy's function.
+        g: the integrand, with plain values.
+        cells: SciPy's cells, of shape `(n, 2)`.
+        smooth: a mask of the cells for which SciPy's error estimate is rounding error.
+        fixed: the fixed points: the ends of the range, and the points from the user.
+        name: the name of SciPy's function.
 
     Raises:
         UnsupportedError: the integrand jumps or is singular at a point that may move with the parameters.
@@ -123,7 +123,7 @@ def _refined(g: Callable[[float], Any], cells: Any, smooth: Any, fixed: Any, nam
     done, most = cells[smooth].tolist(), len(rough) + 8
     for last in [False] * _HALVINGS + [True]:
         waiting, rough = rough, []
-        if len(waiting) > most:  # the integrand is noise or an oscillation, which halving does not resolve
+        if len(waiting) > most:  # noise or oscillation: halving does not help
             return cells
         for cell, integral, values in waiting:
             low, high = cell
@@ -134,7 +134,7 @@ def _refined(g: Callable[[float], Any], cells: Any, smooth: Any, fixed: Any, nam
                 error, least = np.abs(halves[0][1] + halves[1][1] - integral), 1e-14 * whole
             else:
                 error = np.abs(_TO_HALVES @ values - np.concatenate((halves[0][2], halves[1][2])))
-                rounding = 64 * _EPS * abs(middle) / (high - low)  # of the nodes, relative to the cell
+                rounding = 64 * _EPS * abs(middle) / (high - low)  # rounding of the nodes, relative to the cell
                 least = max((1e-5 + rounding) * variation, 1e-13 * max(scale, float(np.max(np.abs(values), initial=0.0))))
             rough_here = float(np.max(error, initial=0.0)) > least
             narrow = last or high - low < 1024 * _EPS * abs(middle)
@@ -151,7 +151,7 @@ def _refined(g: Callable[[float], Any], cells: Any, smooth: Any, fixed: Any, nam
 
 
 def _jumps(values: Any, cells: Any, fixed: Any) -> bool:
-    """Say whether values at the nodes differ more between two cells than near the ends of these; `fixed` ends may."""
+    """Return `True` if the values jump between neighbouring cells; jumps at `fixed` ends are allowed."""
     known = _examples(values)
     found = np.asarray(plain_value(values)) if known is None else np.moveaxis(known, 0, -1)
     order = np.argsort(cells[:, 0])
@@ -162,7 +162,7 @@ def _jumps(values: Any, cells: Any, fixed: Any) -> bool:
 
 
 def _torn(left: Any, right: Any, least: float) -> Any:
-    """Return where values differ more between two neighbouring cells than between the nodes beside; nodes on axis 0."""
+    """Return a mask of jumps: differences between neighbouring cells that exceed those of adjacent nodes (axis 0)."""
     return np.abs(right[0] - left[-1]) > 5 * (np.abs(left[-1] - left[-2]) + np.abs(right[1] - right[0])) + least
 
 
@@ -181,7 +181,7 @@ def _singular(name: str, found: Any, gap: Any) -> UnsupportedError:
 
 
 def _agreeing(total: Any, found: Any, error: float, name: str) -> Any:
-    """Return an integral with SciPy's value, with which the sum must agree for its derivative to mean something."""
+    """Return an integral with SciPy's value; raise if the differentiable sum deviates from this value."""
     gap = _gap(total, found)
     if gap > 10 * error + 1e-5 * np.max(np.abs(found), initial=0.0):  # SciPy may miss a kink by more than its estimate
         raise _singular(name, found, gap)
@@ -189,7 +189,7 @@ def _agreeing(total: Any, found: Any, error: float, name: str) -> Any:
 
 
 def _divided(f: Callable[[float], Any], ends: Any, division: Any, fixed: Any, name: str) -> Any:
-    """Return the cells over which an integral is summed, given the ends of its range, SciPy's cells and their errors."""
+    """Return the cells for the differentiable sum, given the limits and SciPy's cells, integrals and errors (`division`)."""
     x_of, slope = _mapped(*map(plain_value, ends))
     cells, integrals, errors = division
     smooth = errors <= 100 * _EPS * np.max(np.abs(np.reshape(integrals, (len(cells), -1))), axis=1, initial=0.0)
@@ -197,7 +197,7 @@ def _divided(f: Callable[[float], Any], ends: Any, division: Any, fixed: Any, na
 
 
 def _fixed(cells: Any, points: Any = None) -> set[float]:
-    """Return the ends of a range, in the variable that divides it, infinity, and the points that the user gave."""
+    """Return the fixed points: the ends of the range in the subdivided variable, infinity, and the points from the user."""
     return {0.0, float(cells.min()), float(cells.max()), *map(float, () if points is None else points)}
 
 
@@ -206,7 +206,7 @@ def _at_tensors(points: Any) -> bool:
 
 
 def _split(function: Callable[..., Any], a: Any, b: Any, points: Any) -> tuple[Any, Any]:
-    """Return an integral and its error as the sum of those between points, which may be Tensors."""
+    """Return an integral and its error as sums over the intervals between points, which may be Tensors."""
     down = plain_value(b) < plain_value(a)
     low, high = (b, a) if down else (a, b)
     inside = sorted([p for p in points if plain_value(low) < plain_value(p) < plain_value(high)], key=plain_value)
@@ -217,7 +217,7 @@ def _split(function: Callable[..., Any], a: Any, b: Any, points: Any) -> tuple[A
 
 
 _CACHED_ROOTS = getattr(_quadrature, "_cached_roots_legendre", None)
-if _CACHED_ROOTS is not None:  # nodes that were made in a trace would stay in the cache, for calls outside of it too
+if _CACHED_ROOTS is not None:  # the cache must not hold traced nodes
     stands_for(_CACHED_ROOTS, functools.wraps(_CACHED_ROOTS)(functools.partial(outside_traces, _CACHED_ROOTS)))
 
 
@@ -225,13 +225,13 @@ DEFAULTS = {"epsabs": 1e-200, "epsrel": 1e-8, "limit": 10000}
 
 
 def _examples(a: Any) -> Any:
-    """Return the values of a Tensor for all examples of a batch; `None` if it has one value, or none is known."""
+    """Return the batched values of a Tensor; `None` if it has one value or no known value."""
     known = known_array(a)
     return None if known is None or np.shape(known) == shape_of(a) else known
 
 
 def _in_batch(f: Callable[[Any], Any], a: Any, b: Any) -> bool:
-    """Say whether the limits of an integral, or the values of the integrand, differ between the examples of a batch."""
+    """Return `True` if the limits or the values of the integrand are batched."""
     ends = [end for end in (_one(a), _one(b)) if np.isfinite(end)]
     inside = (ends[0] + ends[1]) / 2 if len(ends) == 2 else sum(ends) + (0.5 if np.isfinite(_one(a)) else -0.5)
     return any(_examples(value) is not None for value in (a, b, f(inside)))
@@ -243,7 +243,7 @@ def _one(limit: Any) -> float:
 
 
 def _batched(f: Callable[[Any], Any], a: Any, b: Any, epsabs: float, epsrel: float, limit: int) -> tuple[Any, float]:
-    """Return integrals for all examples of a batch, whose range is divided as the most difficult one needs."""
+    """Return the integrals of all examples of a batch, on one subdivision that suits the most difficult example."""
 
     def over(low: Any, high: Any) -> tuple[Callable[[Any], Any], float, float]:
         if np.isfinite(_one(low)) and np.isfinite(_one(high)):
@@ -292,7 +292,7 @@ def quad(
     weight: Any = None,
     **options: Any,
 ) -> Any:
-    """An integral of a function of one number, by QUADPACK; differentiated under the integral sign, and by the limits."""
+    """Return a QUADPACK integral, differentiable under the integral sign and with respect to the limits."""
     if weight is not None or options.get("complex_func"):
         raise UnsupportedError(
             f"scipy.integrate.quad of a Tensor with weight or complex_func, at {here()}. Multiply func by it."
@@ -335,7 +335,7 @@ def quad(
 def quad_vec(
     f: Callable[..., Any], a: Any, b: Any, *options: Any, full_output: bool = False, args: Any = (), **named: Any
 ) -> Any:
-    """An integral of a function of one number that gives an array."""
+    """Return an integral of an array-valued function of one number."""
     args = args if isinstance(args, tuple) else (args,)
     if not options and not full_output and _in_batch(lambda x: f(x, *args), a, b):
         names = ("epsabs", "epsrel", "limit")
@@ -370,7 +370,7 @@ def odeint(
     full_output: Any = 0,
     **named: Any,
 ) -> Any:
-    """The solution of a system of differential equations by LSODA; the derivatives are those of `functad.odeint`."""
+    """Return LSODA's solution of a system of differential equations, with the derivatives of `functad.odeint`."""
     if options or full_output:
         raise UnsupportedError(f"scipy.integrate.odeint of a Tensor with full_output or options by position, at {here()}.")
     y0, args = np.atleast_1d(asarray(y0, dtype=float)), args if isinstance(args, tuple) else (args,)
@@ -380,7 +380,7 @@ def odeint(
 
     tolerances = {"rtol": 1.49012e-8 if rtol is None else rtol, "atol": 1.49012e-8 if atol is None else atol}
     total = _odeint(slope, y0, asarray(t), *args, method="LSODA", **tolerances)
-    if any(_examples(part) is not None for part in (y0, total)):  # there is a value for each example of a batch
+    if any(_examples(part) is not None for part in (y0, total)):  # batched values
         return total
     plains = [plain_value(part) for part in (y0, asarray(t))]
     given = {"args": tuple(map(plain_value, args)), "tfirst": tfirst, "rtol": rtol, "atol": atol, **named}
@@ -389,7 +389,7 @@ def odeint(
 
 @of_tensors("scipy.integrate", within=True)
 def solve_ivp(fun: Callable[..., Any], t_span: Any, y0: Any, method: Any = "RK45", *args: Any, **options: Any) -> Any:
-    """The solution of a system of differential equations by an explicit method, whose steps are followed as they are taken."""
+    """Return an explicit method's solution of a system of differential equations; each step is traced."""
     name = getattr(method, "__name__", method)
     if name in ("Radau", "BDF", "LSODA"):
         raise UnsupportedError(
@@ -409,13 +409,13 @@ REFUSED: dict[str, str] = {
     **dict.fromkeys(("ode", "complex_ode"), "its steps are not followed. Use functad.odeint, or solve_ivp with RK45 or DOP853"),
     "solve_bvp": "its mesh and its sparse systems are not followed; use functad.custom_root with the conditions of collocation",
 }
-"""Functions that take no Tensors on purpose, and why."""
+"""Functions that reject Tensors, and the reasons."""
 
 refuse("scipy.integrate", {"solve_bvp": REFUSED["solve_bvp"]})
 
 
 def _refuse_class(name: str, *methods: str) -> None:
-    """Refuse Tensors, and functions that hold some, for methods of a class, which others may inherit from."""
+    """Raise for Tensors, and for functions that hold Tensors, in methods of a class and its subclasses."""
 
     @of_methods(getattr(_original, name), *methods, within=True)
     def refused(original: Any, *args: Any, **kwargs: Any) -> Any:

@@ -1,8 +1,7 @@
-"""`scipy.interpolate`: what its classes of piecewise polynomials, splines and grids compute by compiled loops, over arrays.
+"""`scipy.interpolate`: the compiled loops of piecewise polynomials, splines and grids, as array operations.
 
-The classes stay SciPy's own, and their Python code is adopted: an object is made of Tensors, or called with them, and holds
-Tensors then. Derivatives are by the values, by the knots and by the points; at a knot they are those of the piece that SciPy
-evaluates there.
+The classes stay SciPy's own, and their Python code is adopted. An object that is made of Tensors or called with Tensors then
+holds Tensors. Values, knots and points are differentiable. At a knot the derivative belongs to the piece that SciPy evaluates.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ from functad.places import here
 from functad.primitives.indexing.read import get_item
 from functad.primitives.operands import is_traced
 from functad.scipy.matrices.equations import solve_banded
-from functad.scipy.splines import fitpack, interpolators, older, triangulated  # noqa: F401 - they enter what they define
+from functad.scipy.splines import fitpack, interpolators, older, triangulated  # noqa: F401 - registers rules
 from functad.scipy.splines.fitpack import SMOOTHED
 
 _PPOLY, _DIERCKX = "scipy.interpolate._ppoly", "scipy.interpolate._dierckx"
 
 
 def _pieces(x: Any, points: Any) -> tuple[Any, Any]:
-    """Return for each point the number of its piece, the outermost one beyond the ends, and how far in that it lies.
+    """Return the index of the piece of each point, clipped to the outermost pieces, and the offset of the point in it.
 
     Args:
         x: breakpoints in ascending or descending order, of shape `(m + 1,)`.
@@ -50,10 +49,10 @@ def _outside(x: Any, points: Any) -> Any:
 
 
 def _powers(c: Any, s: Any, nu: int) -> Any:
-    """Return the `nu`-th derivative of polynomials with the coefficients `c`, the highest first, at `s`; -1 is the integral.
+    """Return the `nu`-th derivative of polynomials at `s`; -1 is the integral.
 
     Args:
-        c: of shape `(k, r, n)`.
+        c: coefficients, highest power first, of shape `(k, r, n)`.
         s: of shape `(r,)`.
         nu: the order.
     """
@@ -68,14 +67,14 @@ def _powers(c: Any, s: Any, nu: int) -> Any:
 
 @of_tensors(_PPOLY)
 def evaluate(c: Any, x: Any, xp: Any, dx: int, extrapolate: bool, out: Any) -> None:
-    """Piecewise polynomials `c` of shape `(k, m, n)` over the breakpoints `x` at points, or a derivative, into `out`."""
+    """Write piecewise polynomials `c` of shape `(k, m, n)` over the breakpoints `x`, or a derivative, at points to `out`."""
     piece, s = _pieces(x, xp)
     _fill(out, _powers(get_item(c, (slice(None), piece)), s, int(dx)), None if extrapolate else _outside(x, xp))
 
 
 @of_tensors(_PPOLY)
 def evaluate_bernstein(c: Any, x: Any, xp: Any, nu: int, extrapolate: bool, out: Any) -> None:
-    """The same in the basis of Bernstein; a derivative is by the differences of the coefficients."""
+    """Write piecewise polynomials in the Bernstein basis, or a derivative by differences of the coefficients, to `out`."""
     piece, s = _pieces(x, xp)
     h = (get_item(x, piece + 1) - get_item(x, piece))[:, None]
     s, c = s[:, None] / h, get_item(c, (slice(None), piece))
@@ -92,7 +91,7 @@ def _fill(out: Any, values: Any, outside: Any) -> None:
 
 @of_tensors(_PPOLY)
 def fix_continuity(c: Any, x: Any, order: int) -> None:
-    """Set the lowest coefficients so that derivatives up to an order go on from piece to piece; those of the first stay."""
+    """Set the lowest coefficients of all pieces but the first so that derivatives up to `order` are continuous."""
     h, k = (x[1:] - x[:-1])[:-1, None], len(c)
     for low in range(int(order), -1, -1):
         steps = 0.0
@@ -103,7 +102,7 @@ def fix_continuity(c: Any, x: Any, order: int) -> None:
 
 @of_tensors(_PPOLY)
 def integrate(c: Any, x: Any, a: Any, b: Any, extrapolate: bool, out: Any) -> None:
-    """The integrals of piecewise polynomials from `a` to `b`, which is not less, into `out`."""
+    """Write the integrals of piecewise polynomials from `a` to `b >= a` to `out`."""
     ends = np.stack([1.0 * a, 1.0 * b])
     if not extrapolate and np.any(_outside(x, ends)):
         out[...] = np.nan
@@ -120,15 +119,15 @@ def integrate(c: Any, x: Any, a: Any, b: Any, extrapolate: bool, out: Any) -> No
 
 
 def _basis(t: Any, k: int, x: Any, left: Any, nu: int = 0) -> Any:
-    """Return the B-splines that are not zero at points, or their derivatives: an array of shape `(r, k + 1)`.
+    """Return the B-splines that are nonzero at points, or their derivatives, of shape `(r, k + 1)`.
 
-    de Boor's recurrence, in the order of `fpbspl` in P. Dierckx, "Curve and Surface Fitting with Splines", 1993.
+    The formula is de Boor's recurrence, in the order of `fpbspl` in P. Dierckx, "Curve and Surface Fitting with Splines", 1993.
 
     Args:
         t: the knots.
         k: the degree.
         x: points, of shape `(r,)`.
-        left: numbers of the knots to the left of them.
+        left: the indices of the knots to the left of the points.
         nu: the order of the derivative.
     """
     h = [np.ones(shape_of(x))]
@@ -153,7 +152,7 @@ def _left(t: Any, k: int, x: Any) -> Any:
 
 @of_tensors(_DIERCKX)
 def evaluate_spline(t: Any, c: Any, k: int, xp: Any, nu: int, extrapolate: bool) -> Any:
-    """A spline of the knots `t` with coefficients of shape `(n, m)`, or a derivative of it, at points."""
+    """Return a spline with knots `t` and coefficients of shape `(n, m)`, or a derivative of it, at points."""
     left = _left(t, k, xp)
     values = (
         np.sum(_basis(t, k, xp, left, nu)[:, :, None] * get_item(c, left[:, None] + np.arange(-k, 1)), axis=1)
@@ -167,7 +166,7 @@ def evaluate_spline(t: Any, c: Any, k: int, xp: Any, nu: int, extrapolate: bool)
 
 @of_tensors(_DIERCKX)
 def find_interval(t: Any, k: int, xval: Any, prev_l: int, extrapolate: bool) -> int:
-    """The number of the knot to the left of a point; -1 outside."""
+    """Return the index of the knot to the left of a point, or -1 outside."""
     if not extrapolate and np.any(_outside(t[k : len(t) - k], xval)):
         return -1
     return int(_left(t, k, xval))
@@ -175,13 +174,13 @@ def find_interval(t: Any, k: int, xval: Any, prev_l: int, extrapolate: bool) -> 
 
 @of_tensors(_DIERCKX)
 def evaluate_all_bspl(t: Any, k: int, xval: Any, m: int, nu: int = 0) -> Any:
-    """The `k + 1` B-splines, or their derivatives, at a point after the knot `m`."""
+    """Return the `k + 1` B-splines, or their derivatives, at a point after the knot `m`."""
     return _basis(t, k, xval * np.ones(1), np.array([m]), nu)[0]
 
 
 @of_tensors(_DIERCKX)
 def _coloc(x: Any, t: Any, k: int, ab: Any, offset: int = 0) -> None:
-    """Write the B-splines at points into the rows of a banded matrix, whose transpose is given, after the first `offset`."""
+    """Write the B-splines at points to the rows of a banded matrix, stored transposed, after the first `offset` rows."""
     left = _left(t, k, x)
     columns = left[:, None] + np.arange(-k, 1)
     ab[columns, 2 * k + offset + np.arange(len(x))[:, None] - columns] = _basis(t, k, x, left)
@@ -191,7 +190,7 @@ def _coloc(x: Any, t: Any, k: int, ab: Any, offset: int = 0) -> None:
 def evaluate_ndbspline(
     xi: Any, t: Any, len_t: Any, k: Any, nu: Any, extrapolate: Any, c1r: Any, num_c_tr: int, strides_c1: Any, indices_k1d: Any
 ) -> Any:
-    """A tensor product of splines at points of shape `(r, d)`; the coefficients are flat."""
+    """Return a tensor product of splines at points of shape `(r, d)`; the coefficients are flat."""
     sizes = [int(n) - int(degree) - 1 for n, degree in zip(len_t, k, strict=True)]
     c, products, outside = c1r.reshape(*sizes, num_c_tr), np.ones(1), np.zeros(len(xi), bool)
     numbers: list[Any] = []
@@ -209,7 +208,7 @@ def evaluate_ndbspline(
 
 @of_tensors("scipy.interpolate._ndbspline")
 def make_ndbspl(points: Any, values: Any, k: Any = 3, **solver: Any) -> Any:
-    """The tensor product of splines through values on a grid: along one axis after the other, without a sparse matrix."""
+    """Return the tensor product of splines through values on a grid, one axis after the other, without a sparse matrix."""
     degrees = k if isinstance(k, tuple) else (k,) * len(points)
     knots = []
     for d, (x, degree) in enumerate(zip(points, degrees, strict=True)):
@@ -221,7 +220,7 @@ def make_ndbspl(points: Any, values: Any, k: Any = 3, **solver: Any) -> Any:
 
 @of_tensors("scipy.interpolate._bsplines")
 def get_lapack_funcs(names: Any, arrays: Any = (), *args: Any, **kwargs: Any) -> Any:
-    """What `make_interp_spline` solves its banded system by."""
+    """Return the solver that `make_interp_spline` uses for its banded system."""
     if tuple(names) != ("gbsv",):
         raise UnsupportedError(f"LAPACK's {', '.join(names)} of a Tensor, at {here()}. Call a function of scipy.linalg.")
 
@@ -233,7 +232,7 @@ def get_lapack_funcs(names: Any, arrays: Any = (), *args: Any, **kwargs: Any) ->
 
 @of_tensors("scipy.interpolate._bsplines")
 def _lsq_solve_qr(x: Any, y: Any, t: Any, k: int, w: Any, periodic: bool = False) -> Any:
-    """The coefficients of the spline of least squares, `y` of shape `(m, n)`, by the normal equations of a QR factorisation."""
+    """Return the coefficients of the least-squares spline, for `y` of shape `(m, n)`, by a QR factorization."""
     if periodic:
         raise UnsupportedError(f"A periodic spline of least squares of a Tensor, at {here()}. Use bc_type=None.")
     left = _left(t, k, x)
@@ -246,7 +245,7 @@ def _lsq_solve_qr(x: Any, y: Any, t: Any, k: int, w: Any, periodic: bool = False
 
 @of_tensors("scipy.interpolate._fitpack_impl")
 def splev(x: Any, tck: Any, der: int = 0, ext: int = 0) -> Any:
-    """A spline, given by knots, coefficients and degree, at points: FITPACK's way."""
+    """Return a FITPACK spline, given by knots, coefficients and degree, at points."""
     t, c, k = tck
     if (is_traced(c) and len(shape_of(c)) > 1) or (isinstance(c, (list, tuple)) and not np.isscalar(c[0]) and np.ndim(c[0])):
         return [splev(x, (t, row, k), der, ext) for row in c]
@@ -262,7 +261,7 @@ def splev(x: Any, tck: Any, der: int = 0, ext: int = 0) -> Any:
 
 @of_tensors("scipy.interpolate._fitpack_impl")
 def splint(a: Any, b: Any, tck: Any, full_output: int = 0) -> Any:
-    """The integral of a spline, which is zero outside its knots."""
+    """Return the integral of a spline that is zero outside its knots."""
     t, c, k = tck
     spline: Any = _original.BSpline(t, c, k)
     over = spline.antiderivative()(np.clip(np.stack([1.0 * a, 1.0 * b]), t[k], t[len(t) - k - 1]))
@@ -274,10 +273,10 @@ _GRID = "scipy.interpolate._rgi_cython"
 
 @of_tensors(_GRID)
 def find_indices(grid: Any, xi: Any) -> Any:
-    """For points of shape `(d, r)` the numbers of the cells of a grid, and where in these they lie, from 0 to 1."""
+    """Return the grid cells of points of shape `(d, r)`, and the positions in the cells, from 0 to 1."""
     numbers, places = [], []
     for x, points in zip(grid, xi, strict=True):
-        if len(x) == 1:  # cell -1 goes from the only value to the same
+        if len(x) == 1:  # cell -1 starts and ends at the only value
             numbers.append(np.full(shape_of(points), -1))
             places.append(np.zeros(shape_of(points)))
         else:
@@ -289,7 +288,7 @@ def find_indices(grid: Any, xi: Any) -> Any:
 
 @of_tensors(_GRID)
 def evaluate_linear_2d(values: Any, indices: Any, norm_distances: Any, grid: Any, out: Any) -> Any:
-    """Values on a grid, between which is interpolated along both axes."""
+    """Return bilinear interpolants of values on a grid."""
     total: Any = 0.0
     for corner in itertools.product((0, 1), repeat=2):
         weights = [y if step else 1 - y for y, step in zip(norm_distances, corner, strict=True)]
@@ -301,7 +300,7 @@ def evaluate_linear_2d(values: Any, indices: Any, norm_distances: Any, grid: Any
 
 @of_tensors("scipy.interpolate._interpnd")
 def _ndim_coords_from_arrays(points: Any, ndim: int | None = None) -> Any:
-    """Points as one array, whose last axis is that of the coordinates."""
+    """Return points as one array with the coordinates along the last axis."""
     if isinstance(points, tuple) and len(points) == 1:
         points = points[0]
     if isinstance(points, tuple):
@@ -313,11 +312,11 @@ def _ndim_coords_from_arrays(points: Any, ndim: int | None = None) -> Any:
 
 
 def _generic(name: str) -> Callable[..., Any]:
-    """Return the function of radial bases that SciPy has for arrays of other packages: one of NumPy's functions."""
+    """Return SciPy's array-API function for radial basis functions, called with NumPy functions."""
 
     def called(*args: Any, xp: Any = None) -> Any:
         found = getattr(import_module("scipy.interpolate._rbfinterp_xp"), name)
-        with np.errstate(divide="ignore", invalid="ignore"):  # it takes the logarithm of a distance that is zero
+        with np.errstate(divide="ignore", invalid="ignore"):  # logarithm of zero distances
             return found(*(args if xp is not None else args[:-1]), xp=replacement(np))
 
     return called
@@ -347,7 +346,7 @@ REFUSED: dict[str, str] = {
     **dict.fromkeys(("bisplrep", "bisplev", "RectBivariateSpline", "SmoothBivariateSpline", "LSQBivariateSpline"), _SURFACE),
     **dict.fromkeys(("RectSphereBivariateSpline", "SmoothSphereBivariateSpline", "LSQSphereBivariateSpline"), _SURFACE),
 }
-"""Functions that take no Tensors on purpose, and why."""
+"""Functions that reject Tensors, and the reasons."""
 
 _CLASSES = [name for name in REFUSED if name.isidentifier() and not name.islower()]
 interpolators.refuse_classes({name: REFUSED[name] for name in _CLASSES if name != "NdPPoly"})

@@ -1,6 +1,6 @@
-"""`scipy.linalg`: what LAPACK computes, by the rules of `numpy.linalg` where that has it, and by rules of its own.
+"""`scipy.linalg`: LAPACK's functions, by the rules of `numpy.linalg` where they exist, and by their own rules otherwise.
 
-All arguments are those of SciPy. Those that let it overwrite its input, or choose a driver, have no effect on Tensors.
+All functions accept SciPy's arguments. The arguments `overwrite_*` and the choice of a driver have no effect on Tensors.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ import scipy.linalg
 
 from functad.adoption.scipy_functions import of_tensors, outside_traces, plain_value, refuse
 from functad.expressions.spec import dtype_of, shape_of
-from functad.scipy.matrices import decompositions, eigenvalues, equations, functions, riccati  # noqa: F401 - they enter them
+from functad.scipy.matrices import decompositions, eigenvalues, equations, functions, riccati  # noqa: F401 - registers rules
 from functad.scipy.matrices.checks import finite, square
 
 
 @of_tensors("scipy.linalg")
 def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
-    """The determinants of square matrices, in double precision."""
+    """Return the determinants of square matrices, in double precision."""
     a = square(a, check_finite)
     return np.linalg.det(a.astype(np.result_type(dtype_of(a), np.float64)))
 
 
 @of_tensors("scipy.linalg")
 def norm(a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False, check_finite: bool = True) -> Any:
-    """The norm of a vector or a matrix."""
+    """Return the norm of a vector or a matrix."""
     a = finite(a, check_finite)
     if axis is None and ord is None:
         a, whole = a.ravel(), (1,) * len(shape_of(a))
@@ -43,7 +43,7 @@ def lstsq(
     check_finite: bool = True,
     lapack_driver: str | None = None,
 ) -> Any:
-    """The least-squares solution of `a x = b`, sums of squared residuals, the rank of a, and its singular values."""
+    """Return the least-squares solution of `a x = b`, the sums of squared residuals, the rank and the singular values of `a`."""
     if lapack_driver not in (None, "gelsd", "gelsy", "gelss"):
         raise ValueError(f'LAPACK driver "{lapack_driver}" is not found')
     a, b = finite(a, check_finite), finite(b, check_finite)
@@ -56,7 +56,7 @@ def lstsq(
 
 @of_tensors("scipy.linalg")
 def clarkson_woodruff_transform(input_matrix: Any, sketch_size: int, rng: Any = None, *, seed: Any = None) -> Any:
-    """A product with a random sparse matrix, which shortens the columns."""
+    """Return the product with a random sparse matrix, which shortens the columns."""
     rows = shape_of(input_matrix)[-2]
     plain = np.eye(rows)
     rng = rng if seed is None else seed
@@ -67,7 +67,7 @@ def _enter_test(name: str) -> None:
     original = getattr(scipy.linalg, name)
 
     def test(a: Any, *args: Any, **kwargs: Any) -> Any:
-        """A question about the form of a matrix, which its values answer."""
+        """Return a property of the form of a matrix, computed on plain values."""
         return outside_traces(original, plain_value(a), *args, **kwargs)
 
     of_tensors("scipy.linalg", name)(test)
@@ -95,6 +95,6 @@ REFUSED: dict[str, str] = {
     "eig(left=True)": "Use the rows of inv(v), which are the left vectors apart from their lengths",
     "eig(b)": "Use eig(solve(b, a)), or eigh for Hermitian matrices",
 }
-"""Functions of `scipy.linalg` that are refused on purpose, and why."""
+"""Functions of `scipy.linalg` that reject Tensors, and the reasons."""
 
 refuse("scipy.linalg", {name: reason for name, reason in REFUSED.items() if name.isidentifier()})

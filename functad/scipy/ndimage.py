@@ -1,4 +1,4 @@
-"""`scipy.ndimage`: its compiled filters, over NumPy, which write into an array that is made for them, as SciPy's do."""
+"""`scipy.ndimage`: compiled filters as NumPy functions that write to an output buffer, as SciPy's functions do."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PADDING = {NEAREST: "edge", WRAP: "wrap", REFLECT: "symmetric", MIRROR: "reflec
 
 
 def _extended(x: Any, axis: int, width: tuple[int, int], mode: int, cval: Any) -> Any:
-    """Return an array with more elements before and after those along an axis, as a mode says."""
+    """Return an array padded before and after along an axis; `mode` selects the values."""
     if mode == CONSTANT:
         widths = [(0, 0)] * len(shape_of(x))
         widths[axis] = width
@@ -36,7 +36,7 @@ def _before(size: int, origin: int) -> int:
 
 @of_tensors(ND_IMAGE)
 def correlate1d(input: Any, weights: Any, axis: int, output: Any, mode: int, cval: Any, origin: int) -> None:
-    """Correlation with a vector along an axis."""
+    """Write the correlation with a vector along an axis to `output`."""
     size = shape_of(weights)[0]
     before = _before(size, origin)
     x = _extended(input, axis, (before, size - 1 - before), mode, cval)
@@ -45,13 +45,13 @@ def correlate1d(input: Any, weights: Any, axis: int, output: Any, mode: int, cva
 
 @of_tensors(ND_IMAGE)
 def uniform_filter1d(input: Any, size: int, axis: int, output: Any, mode: int, cval: Any, origin: int) -> None:
-    """The mean of the elements around each along an axis."""
+    """Write the mean of the neighbours of each element along an axis to `output`."""
     correlate1d(input, np.full(size, 1 / size), axis, output, mode, cval, origin)
 
 
 @of_tensors(ND_IMAGE)
 def correlate(input: Any, weights: Any, output: Any, mode: int, cval: Any, origins: Any) -> None:
-    """Correlation with an array of as many axes."""
+    """Write the correlation with an array of the same number of axes to `output`."""
     x, sizes = input, shape_of(weights)
     for axis, (size, origin) in enumerate(zip(sizes, origins, strict=True)):
         before = _before(size, int(origin))
@@ -63,7 +63,7 @@ def correlate(input: Any, weights: Any, output: Any, mode: int, cval: Any, origi
 
 
 def _around(x: Any, footprint: Any, mode: int, cval: Any, origins: Any) -> Any:
-    """Return the elements in a footprint around each, along one more axis, the last."""
+    """Return the footprint neighbours of each element, along an additional last axis."""
     shape = shape_of(x)
     for axis, (size, origin) in enumerate(zip(footprint.shape, origins, strict=True)):
         before = _before(size, int(origin))
@@ -74,7 +74,7 @@ def _around(x: Any, footprint: Any, mode: int, cval: Any, origins: Any) -> Any:
 @of_tensors(ND_IMAGE)
 @into_output
 def min_or_max_filter1d(input: Any, size: int, axis: int, output: Any, mode: int, cval: Any, origin: int, minimum: int) -> Any:
-    """The least, or the largest, of the elements around each along an axis; of equal ones each has its share."""
+    """Return the minimum or maximum of the neighbours of each element along an axis; ties share the derivative."""
     before = _before(size, origin)
     x = sliding_window_view(_extended(input, axis, (before, size - 1 - before), mode, cval), size, axis)
     return np.min(x, -1) if minimum else np.max(x, -1)
@@ -85,7 +85,7 @@ def min_or_max_filter1d(input: Any, size: int, axis: int, output: Any, mode: int
 def min_or_max_filter(
     input: Any, footprint: Any, structure: Any, output: Any, mode: int, cval: Any, origins: Any, minimum: int
 ) -> Any:
-    """The same in a footprint, of the elements less or plus those of a structure."""
+    """Return the minimum or maximum over a footprint, after subtraction or addition of a structure."""
     x = _around(input, footprint, mode, cval, origins)
     if structure is not None:
         x = x - structure[footprint] if minimum else x + structure[footprint]
@@ -95,13 +95,13 @@ def min_or_max_filter(
 @of_tensors(ND_IMAGE)
 @into_output
 def rank_filter(input: Any, rank: int, footprint: Any, output: Any, mode: int, cval: Any, origins: Any) -> Any:
-    """One of the elements in a footprint, by its place when they are sorted."""
+    """Return the element of a given rank in each footprint."""
     return np.sort(_around(input, footprint, mode, cval, origins), -1)[..., rank]
 
 
 @of_tensors("scipy.ndimage._rank_filter_1d", "rank_filter")
 def _rank_filter_1d(input: Any, rank: int, size: int, output: Any, mode: int, cval: Any, origin: int) -> None:
-    """The same of one axis."""
+    """Write the element of a given rank in each neighbourhood of one axis to `output`."""
     output[...] = np.sort(_around(input, np.ones(size, bool), mode, cval, [origin]), -1)[..., rank]
 
 
@@ -111,7 +111,7 @@ def generic_filter1d(
     input: Any, function: Any, filter_size: int, axis: int, output: Any, mode: int, cval: Any, origin: int,
     extra_arguments: Any = (), extra_keywords: Any = None,
 ) -> Any:  # fmt: skip
-    """What a function writes into each line, of which it is given what is around it."""
+    """Return the lines that a user function writes, given each padded input line."""
     before = _before(filter_size, origin)
     lines = np.moveaxis(_extended(input, axis, (before, filter_size - 1 - before), mode, cval), axis, -1)
     shape = (*shape_of(lines)[:-1], shape_of(input)[axis])
@@ -129,7 +129,7 @@ def generic_filter(
     input: Any, function: Any, footprint: Any, output: Any, mode: int, cval: Any, origins: Any,
     extra_arguments: Any = (), extra_keywords: Any = None,
 ) -> Any:  # fmt: skip
-    """What a function gives for the elements in a footprint."""
+    """Return the values of a user function for the elements in each footprint."""
     x = _around(input, footprint, mode, cval, origins)
     shape = shape_of(input)
     found = [function(x[place], *(extra_arguments or ()), **(extra_keywords or {})) for place in np.ndindex(*shape)]
@@ -137,7 +137,7 @@ def generic_filter(
 
 
 def _frequencies(shape: tuple[int, ...], axis: int, n: int) -> list[Any]:
-    """Return those of a transform along each axis, of which one is half a spectrum of `n` elements if that is not negative."""
+    """Return the frequencies along each axis; `axis` has half a spectrum of `n` elements if `n >= 0`."""
     found = [np.arange(m) / n if k == axis and n >= 0 else np.fft.fftfreq(m) for k, m in enumerate(shape)]
     return [f.reshape(-1, *[1] * (len(shape) - 1 - k)) for k, f in enumerate(found)]
 
@@ -145,7 +145,7 @@ def _frequencies(shape: tuple[int, ...], axis: int, n: int) -> list[Any]:
 @of_tensors(ND_IMAGE)
 @into_output
 def fourier_filter(input: Any, sizes: Any, n: int, axis: int, output: Any, kind: int) -> Any:
-    """A transform times that of a Gaussian, or of a box."""
+    """Return a spectrum times the transform of a Gaussian or a box."""
     if kind == 2:
         raise UnsupportedError(f"scipy.ndimage.fourier_ellipsoid of a Tensor, at {here()}: {_ELLIPSOID}.")
     out = input
@@ -157,14 +157,14 @@ def fourier_filter(input: Any, sizes: Any, n: int, axis: int, output: Any, kind:
 @of_tensors(ND_IMAGE)
 @into_output
 def fourier_shift(input: Any, shifts: Any, n: int, axis: int, output: Any) -> Any:
-    """A transform times that of a shift."""
+    """Return a spectrum times the transform of a shift."""
     turns = sum(shifts[k] * f for k, f in enumerate(_frequencies(shape_of(input), axis, n)))
     return input * np.exp(-2j * np.pi * turns)
 
 
 @of_tensors("scipy.ndimage._filters")
 def _gaussian_kernel1d(sigma: Any, order: int, radius: int) -> Any:
-    """A sampled Gaussian, or a derivative of it: a polynomial `q` times it, with `q' - q x / sigma^2` for the next order."""
+    """Return a sampled Gaussian or its derivative: `q` times the Gaussian, where `q' - q x / sigma^2` gives the next order."""
     x = np.arange(-radius, radius + 1)
     phi = np.exp(-0.5 / (sigma * sigma) * x**2)
     phi = phi / phi.sum()
@@ -176,7 +176,7 @@ def _gaussian_kernel1d(sigma: Any, order: int, radius: int) -> Any:
 
 
 def _whole(name: str) -> Callable[..., Any]:
-    """Return SciPy's function, whose Python code is adopted: for plain arguments it runs as if there were no trace."""
+    """Return SciPy's function, with its Python code adopted; plain arguments run outside all traces."""
     original = getattr(_original, name)
 
     def called(*args: Any, **kwargs: Any) -> Any:
@@ -191,4 +191,4 @@ for _name in _original.__all__:
 _ELLIPSOID = "that of a ball is compiled; multiply by what it should be"
 
 REFUSED: dict[str, str] = {"fourier_ellipsoid": _ELLIPSOID}
-"""Functions that take no Tensors, and why."""
+"""Functions that reject Tensors, and the reasons."""

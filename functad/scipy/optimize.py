@@ -1,7 +1,7 @@
-"""`scipy.optimize`: what a solver finds is differentiated by the implicit function theorem, through the equation it solves.
+"""`scipy.optimize`: solutions are differentiated by the implicit function theorem, through the equation that they solve.
 
-SciPy runs on plain values, with its own methods and tolerances; derivatives are by what stands in `args`, and by Tensors that
-the functions use without being given them. By where a solver starts, and by its brackets, they are zero.
+SciPy runs on plain values, with its own methods and tolerances. Derivatives are with respect to `args` and to the Tensors
+that the functions close over. Derivatives with respect to starting points and brackets are zero.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FUNCTIONS = ("fprime", "fprime2", "jac", "hess", "hessp", "callback")
 
 
 def _enter(name: str) -> Callable[[Callable[..., Any]], Any]:
-    """Return a decorator that registers a function for Tensors, which receives its arguments by SciPy's names."""
+    """Return a decorator that registers a function for Tensors; the function receives its arguments by SciPy's names."""
     signature = inspect.signature(getattr(_original, name))
     rest = next((p.name for p in signature.parameters.values() if p.kind is p.VAR_KEYWORD), "")
 
@@ -47,14 +47,14 @@ def _enter(name: str) -> Callable[[Callable[..., Any]], Any]:
 def _solution(
     name: str, residual: Callable[..., Any], solve: Callable[..., Any], start: Any, args: tuple[Any, ...]
 ) -> tuple[Any, Any]:
-    """Return the solution of an equation, differentiable in `args`, and all that SciPy found.
+    """Return the solution of an equation, differentiable with respect to `args`, and SciPy's full result.
 
     Args:
-        name: of SciPy's function.
-        residual: `residual(x, *args)`, as many numbers as there are in `x`.
-        solve: gives for plain arguments the solution, a plain array, and all that SciPy found.
-        start: an array like the solution.
-        args: the arguments by which it may be differentiated.
+        name: the name of SciPy's function.
+        residual: `residual(x, *args)`, with as many numbers as `x`.
+        solve: takes plain arguments and returns the solution, a plain array, and SciPy's full result.
+        start: an array of the shape and dtype of the solution.
+        args: the arguments to differentiate with respect to.
     """
     found: list[Any] = []
 
@@ -77,20 +77,20 @@ def _tuple(args: Any) -> tuple[Any, ...]:
 
 
 def _options(options: dict[str, Any]) -> dict[str, Any]:
-    """Return SciPy's options, where those that are functions give plain values."""
+    """Return SciPy's options with plain values, also in functions."""
     return {
         key: plain(value) if key in _FUNCTIONS and callable(value) else plain_value(value) for key, value in options.items()
     }
 
 
 def _first(f: Callable[..., Any], pair: bool) -> Callable[..., Any]:
-    """Return a function that gives a value, of one that gives with it derivatives."""
+    """Return a function of the value only, if `f` returns a pair of value and derivatives."""
     return functools.wraps(f)(lambda *args: f(*args)[0]) if pair else f
 
 
 @_enter("root")
 def root(fun: Callable[..., Any], x0: Any, args: Any = (), method: str = "hybr", jac: Any = None, **options: Any) -> Any:
-    """A root of a system of equations."""
+    """Return a root of a system of equations."""
     x0, f = asarray(plain_value(x0)), _first(fun, jac is True)
 
     def solve(*args: Any) -> tuple[Any, Any]:
@@ -105,7 +105,7 @@ def root(fun: Callable[..., Any], x0: Any, args: Any = (), method: str = "hybr",
 def fsolve(
     func: Callable[..., Any], x0: Any, args: Any = (), fprime: Any = None, full_output: bool = False, **options: Any
 ) -> Any:
-    """A root of a system of equations, by MINPACK."""
+    """Return a root of a system of equations, by MINPACK."""
     x0 = _floats(plain_value(x0)).reshape(-1)
 
     def solve(*args: Any) -> tuple[Any, Any]:
@@ -117,7 +117,7 @@ def fsolve(
 
 
 def _scalar(name: str) -> None:
-    """Enter for a function that finds a root between two numbers one that differentiates through it."""
+    """Register a differentiable replacement of a bracketing root finder."""
 
     @_enter(name)
     def find(f: Callable[..., Any], args: Any = (), full_output: bool = False, **options: Any) -> Any:
@@ -135,7 +135,7 @@ for _name in ("brentq", "brenth", "ridder", "bisect", "toms748"):
 
 @_enter("newton")
 def newton(func: Callable[..., Any], x0: Any, fprime: Any = None, args: Any = (), **options: Any) -> Any:
-    """Roots of a function of one number, by the method of Newton, Halley or the secant."""
+    """Return roots of a function of one number, by the method of Newton, Halley or the secant."""
     x0, full = plain_value(x0), options.pop("full_output", False)
 
     def solve(*args: Any) -> tuple[Any, Any]:
@@ -151,7 +151,7 @@ def newton(func: Callable[..., Any], x0: Any, fprime: Any = None, args: Any = ()
 
 @_enter("root_scalar")
 def root_scalar(f: Callable[..., Any], args: Any = (), method: Any = None, fprime: Any = None, **options: Any) -> Any:
-    """A root of a function of one number."""
+    """Return a root of a function of one number."""
 
     def solve(*args: Any) -> tuple[Any, Any]:
         derivative = fprime if isinstance(fprime, bool) or fprime is None else plain(fprime)
@@ -164,7 +164,7 @@ def root_scalar(f: Callable[..., Any], args: Any = (), method: Any = None, fprim
 
 @_enter("fixed_point")
 def fixed_point(func: Callable[..., Any], x0: Any, args: Any = (), **options: Any) -> Any:
-    """A point that a function leaves where it is."""
+    """Return a fixed point of a function."""
     x0 = plain_value(x0)
 
     def solve(*args: Any) -> tuple[Any, Any]:
@@ -175,13 +175,13 @@ def fixed_point(func: Callable[..., Any], x0: Any, args: Any = (), **options: An
 
 
 def _floats(a: Any) -> Any:
-    """Return numbers in double precision, complex ones if they are."""
+    """Return numbers in double precision, real or complex."""
     a = np.asarray(a)
     return a if dtype_of(a).kind == "f" and shape_of(a) else a.astype(complex if dtype_of(a).kind == "c" else float)[()]
 
 
 def _with(result: Any, **values: Any) -> Any:
-    """Put Tensors in the place of some values of SciPy's result; they stand alone if it has not been run."""
+    """Set Tensors as fields of SciPy's result; return a result with these fields alone if SciPy did not run."""
     if result is None:
         return _original.OptimizeResult(values)
     for name, value in values.items():
@@ -202,7 +202,7 @@ def minimize(
     constraints: Any = (),
     **options: Any,
 ) -> Any:
-    """A minimum: where the gradient vanishes, apart from the unknowns that are at their bounds, which stay there."""
+    """Return a minimum, where the gradient vanishes; unknowns at a bound stay there."""
     if constraints not in ((), []):
         raise UnsupportedError(
             f"scipy.optimize.minimize with constraints, at {here()}: which of them hold is not differentiated. Write those "
@@ -220,22 +220,22 @@ def minimize(
 
 
 def _number(f: Callable[..., Any]) -> Callable[..., Any]:
-    """Return an objective that gives a number of shape `()`, of one that may give an array of one number."""
+    """Return an objective of shape `()`, for one that may return an array with one element."""
     return functools.wraps(f)(lambda *args: np.reshape(asarray(f(*args)), ()))
 
 
 Limits = Callable[[tuple[int, ...]], tuple[Any, Any]]
 
 _AT_BOUND = 1e-3
-"""The largest distance from a bound of an unknown that is at it, relative to the bound: some methods end just inside."""
+"""The relative distance from a bound up to which an unknown counts as at the bound: some methods end just inside."""
 
 
 def _stationary(f: Callable[..., Any], limits: Limits | None = None) -> Callable[..., Any]:
-    """Return the equation of a minimum; an unknown at a bound, against which the gradient pushes it, stays at that.
+    """Return the equation of a minimum; an unknown stays at a bound against which the gradient pushes it.
 
     Args:
         f: the objective.
-        limits: gives the lower and the upper bounds, of the shape that it is given; `None` if there are none.
+        limits: takes a shape and returns lower and upper bounds of that shape; `None` without bounds.
     """
     gradient = grad(_number(f))
     if limits is None:
@@ -243,7 +243,7 @@ def _stationary(f: Callable[..., Any], limits: Limits | None = None) -> Callable
 
     def equation(x: Any, *args: Any) -> Any:
         g, (low, high) = gradient(x, *args), limits(shape_of(x))
-        # A step down the gradient leaves the range, and the bound is near: the gradient at it need not be exactly zero.
+        # The bound is near and a step down the gradient crosses it. The gradient itself need not be zero there.
         at_low = x - low <= np.minimum(g, _AT_BOUND * (1 + np.abs(low)))
         at_high = high - x <= np.minimum(-g, _AT_BOUND * (1 + np.abs(high)))
         return np.where(at_low, x - np.where(at_low, low, 0.0), np.where(at_high, x - np.where(at_high, high, 0.0), g))
@@ -252,12 +252,12 @@ def _stationary(f: Callable[..., Any], limits: Limits | None = None) -> Callable
 
 
 def _between(low: Any, high: Any) -> Limits:
-    """Return the bounds that are one number, or one for each unknown."""
+    """Return bounds from one number for all unknowns, or one number for each."""
     return lambda shape: (np.broadcast_to(asarray(low), shape), np.broadcast_to(asarray(high), shape))
 
 
 def _limits(bounds: Any) -> Limits | None:
-    """Return the bounds that `minimize` takes: an object with `lb` and `ub`, or a pair for each unknown."""
+    """Return the bounds of `minimize`, from an object with `lb` and `ub` or from a pair for each unknown."""
     if bounds is None:
         return None
     if hasattr(bounds, "lb"):
@@ -268,7 +268,7 @@ def _limits(bounds: Any) -> Limits | None:
 
 @_enter("minimize_scalar")
 def minimize_scalar(fun: Callable[..., Any], bracket: Any = None, bounds: Any = None, args: Any = (), **options: Any) -> Any:
-    """A minimum of a function of one number."""
+    """Return a minimum of a function of one number."""
 
     def solve(*args: Any) -> tuple[Any, Any]:
         found = _original.minimize_scalar(plain(fun), plain_value(bracket), plain_value(bounds), args, **_options(options))
@@ -280,7 +280,7 @@ def minimize_scalar(fun: Callable[..., Any], bracket: Any = None, bounds: Any = 
 
 
 def _by_search(name: str) -> None:
-    """Enter for a function that searches for a minimum of a function of one number one that differentiates through it."""
+    """Register a differentiable replacement of a minimizer for functions of one number."""
 
     @_enter(name)
     def find(func: Callable[..., Any], args: Any = (), full_output: Any = 0, **options: Any) -> Any:
@@ -320,7 +320,7 @@ def least_squares(
     kwargs: Any = None,
     **options: Any,
 ) -> Any:
-    """The minimum of a sum of squares, or of another loss."""
+    """Return the minimum of a sum of squares or of another loss."""
     if loss not in _RHO:
         raise UnsupportedError(f"least_squares with a loss of your own, at {here()}. Choose one of {', '.join(_RHO)}.")
     x0, named = np.atleast_1d(_floats(plain_value(x0))), kwargs or {}
@@ -353,7 +353,7 @@ def curve_fit(
     jac: Any = None,
     **options: Any,
 ) -> Any:
-    """The parameters with which a function fits data best, and their covariances; bounds are not among the options."""
+    """Return the parameters that fit data best, and their covariances; bounds are not supported."""
     if "bounds" in options:
         raise UnsupportedError(f"curve_fit with bounds, at {here()}. Use least_squares with bounds.")
     if sigma is not None and len(shape_of(asarray(sigma))) > 1:
@@ -373,7 +373,7 @@ def curve_fit(
     data = (asarray(xdata) if type(xdata) is list else xdata, asarray(ydata), None if sigma is None else asarray(sigma))
     best, found = _solution("curve_fit", grad(cost), solve, np.ones(1) if p0 is None else _floats(plain_value(p0)), data)
     slopes = jacobian(residuals)(best, *data)
-    inverse = np.linalg.inv(np.linalg.qr(slopes)[1])  # slopes.T @ slopes has the condition number squared
+    inverse = np.linalg.inv(np.linalg.qr(slopes)[1])  # slopes.T @ slopes would square the condition number
     covariances = inverse @ inverse.T
     if not absolute_sigma:
         count, unknowns = shape_of(slopes)
@@ -385,7 +385,7 @@ def curve_fit(
 
 @of_tensors("scipy.optimize")
 def nnls(A: Any, b: Any, *args: Any, **options: Any) -> Any:
-    """The solution of least squares without negative numbers, as that of the columns with positive numbers."""
+    """Return the nonnegative least-squares solution, as the unconstrained solution for the columns with positive unknowns."""
     x, _ = outside_traces(_original.nnls, plain_value(A), plain_value(b), *args, **options)
     columns = np.flatnonzero(x > 0)
     found = _minima.full_rank_solution("nnls", asarray(A)[:, columns], asarray(b))
@@ -403,6 +403,6 @@ REFUSED: dict[str, str] = {
     **dict.fromkeys(("differential_evolution", "dual_annealing", "shgo", "direct", "brute"), _GLOBAL),
     "fmin_cobyla": "use minimize",
 }
-"""Functions that take no Tensors on purpose, and why."""
+"""Functions that reject Tensors, and the reasons."""
 
 refuse("scipy.optimize", REFUSED, within=True)

@@ -1,4 +1,4 @@
-"""`scipy.signal`: what it compiles, recursive filters, convolutions and resampling, over NumPy and one rule for feedback."""
+"""`scipy.signal`: compiled filters, convolutions and resampling, as NumPy functions with one rule for feedback."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from functad.primitives.batching import one_by_one
 from functad.primitives.entry import Primitive
 from functad.primitives.kinds import general
 from functad.primitives.operands import is_traced
-from functad.scipy import _peaks  # noqa: F401 - it enters what it defines
+from functad.scipy import _peaks  # noqa: F401 - registers rules
 from functad.scipy.matrices.decompositions import cho_solve_banded, cholesky_banded
 
 _SIGTOOLS = "scipy.signal._sigtools"
@@ -35,7 +35,7 @@ def _feedback(a: Any, v: Any) -> Any:
 
 
 def _delayed(y: Any, count: int) -> Any:
-    """Return an array `(count, ..., n)` of what was there one step before along the last axis, two steps before, and so on."""
+    """Return copies of `y`, delayed by 1, 2, ..., `count` steps along the last axis, of shape `(count, ..., n)`."""
     n = shape_of(y)[-1]
     zeros = np.zeros((*shape_of(y)[:-1], count), dtype_of(y))
     padded = np.concatenate([zeros, y], -1)
@@ -47,7 +47,7 @@ def _back(a: Any, g: Any) -> Any:
 
 
 def _feedback_vjp_a(g: Any, a: Any, out: Any) -> Any:
-    """`-sum_n w[n] y[n - k]`, with the cotangent `w` of the input."""
+    """Return `-sum_n w[n] y[n - k]`, with the cotangent `w` of the input."""
     return -np.sum(_delayed(out, shape_of(a)[0]) * _back(a, g), axis=tuple(range(1, len(shape_of(out)) + 1)))
 
 
@@ -64,7 +64,7 @@ def _feedback_samples(array: Any) -> Calls:
 
 
 def _feedback_batch(primitive: Primitive, size: int, values: Any, batched: Any, params: Any) -> Any:
-    """One filter takes the signals of all examples together."""
+    """Filter all examples together if the coefficients are not batched."""
     return one_by_one(primitive, size, values, batched, params) if batched[0] else primitive(*values)
 
 
@@ -83,7 +83,7 @@ FEEDBACK: Primitive = general(
 
 
 def _full(b: Any, x: Any) -> Any:
-    """Return the convolution of a vector with an array along its last axis, with all of the tail."""
+    """Return the full convolution of a vector with an array along its last axis."""
     m = shape_of(b)[0]
     zeros = np.zeros((*shape_of(x)[:-1], m - 1), dtype_of(x))
     return sliding_window_view(np.concatenate([zeros, x, zeros], -1), m, -1) @ b[::-1]
@@ -95,7 +95,7 @@ def _longer(b: Any, length: int) -> Any:
 
 @of_tensors(_SIGTOOLS)
 def _linear_filter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
-    """The recursive filter: what is fed forward is a convolution, and what is fed back has a rule."""
+    """Return a recursive filter: a convolution for the feedforward part, a rule for the feedback."""
     b, a = b / a[0], a[1:] / a[0]
     order = max(shape_of(b)[0] - 1, shape_of(a)[0])
     x = np.moveaxis(x, axis, -1)
@@ -114,7 +114,7 @@ def _linear_filter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> An
 
 @of_tensors("scipy.signal._sosfilt")
 def _sosfilt(sos: Any, x: Any, zi: Any) -> None:
-    """Sections of second order, one after the other; what is filtered and the states are written over."""
+    """Apply second-order sections in sequence; overwrite the signal and the states."""
     y, states = x, []
     for k in range(shape_of(sos)[0]):
         y, state = _linear_filter(sos[k, :3], sos[k, 3:], y, -1, zi[:, k])
@@ -127,7 +127,7 @@ def _sosfilt(sos: Any, x: Any, zi: Any) -> None:
 
 
 def _slid(x: Any, kernel: Any) -> Any:
-    """Return the sums of products of a kernel with each part of its shape of an array."""
+    """Return the products of a kernel with all parts of its shape of an array, summed over each part."""
     out: Any = 0.0
     shape = tuple([n - m + 1 for n, m in zip(shape_of(x), shape_of(kernel), strict=True)])
     for place in np.ndindex(*shape_of(kernel)):
@@ -141,7 +141,7 @@ _PADDING = {0: "constant", 4: "symmetric", 8: "wrap"}
 
 @of_tensors(_SIGTOOLS)
 def _convolve2d(in1: Any, in2: Any, flip: int = 1, mode: int = _FULL, boundary: int = 0, fillvalue: Any = 0) -> Any:
-    """The convolution, or without `flip` the correlation, of two matrices."""
+    """Return the convolution, or without `flip` the correlation, of two matrices."""
     kernel = in2[::-1, ::-1] if flip else in2
     widths = []
     for m in shape_of(kernel):
@@ -156,7 +156,7 @@ def _convolve2d(in1: Any, in2: Any, flip: int = 1, mode: int = _FULL, boundary: 
 
 @of_tensors(_SIGTOOLS)
 def _correlateND(in1: Any, in2: Any, out: Any, mode: int) -> Any:  # noqa: N802 - SciPy's name
-    """The correlation of arrays of any number of axes; the first is padded at its ends already, where that is needed."""
+    """Return the correlation of arrays of any number of axes; SciPy passes `in1` with its end padding."""
     kernel = np.conjugate(in2)
     if mode == _VALID:
         return _slid(in1, kernel)
@@ -172,7 +172,7 @@ def _correlateND(in1: Any, in2: Any, out: Any, mode: int) -> Any:  # noqa: N802 
 
 @of_tensors("scipy.signal._signaltools")
 def upfirdn(h: Any, x: Any, up: int = 1, down: int = 1, axis: int = -1, mode: str = "constant", cval: float = 0) -> Any:
-    """Put zeros between samples, filter, and keep one of each `down`."""
+    """Insert zeros between samples, filter, and keep every `down`-th sample."""
     if mode != "constant" or cval != 0:
         raise UnsupportedError(f"upfirdn of a Tensor with mode {mode!r}, at {here()}. Pad the samples, and leave it out.")
     if up < 1 or down < 1:
@@ -185,7 +185,7 @@ def upfirdn(h: Any, x: Any, up: int = 1, down: int = 1, axis: int = -1, mode: st
 
 
 def _monic(b: Any, a: Any) -> tuple[Any, Any]:
-    """Return coefficients with 1 for the first of `a`; SciPy leaves them if it is 1, and so its derivative out."""
+    """Return coefficients with 1 as the first of `a`; SciPy skips this division at 1 and so loses its derivative."""
     b, a = np.atleast_1d(b), np.atleast_1d(a)
     return b / a[0], np.concatenate([np.ones(1), a[1:] / a[0]])
 
@@ -195,7 +195,7 @@ _lfiltic = _signaltools.lfiltic
 
 @of_tensors("scipy.signal._signaltools")
 def lfilter_zi(b: Any, a: Any) -> Any:
-    """The state of a filter for a constant input of 1."""
+    """Return the state of a filter for a constant input of 1."""
     b, a = np.atleast_1d(b), np.atleast_1d(a)
     while shape_of(a)[0] > 1 and a[0] == 0.0:
         a = a[1:]
@@ -210,13 +210,13 @@ def lfilter_zi(b: Any, a: Any) -> Any:
 
 @of_tensors("scipy.signal._signaltools")
 def lfiltic(b: Any, a: Any, y: Any, x: Any = None) -> Any:
-    """The state of a filter after given outputs and inputs."""
+    """Return the state of a filter after given outputs and inputs."""
     return _lfiltic(*_monic(b, a), y, x)
 
 
 @of_tensors("scipy.signal._signaltools")
 def medfilt2d(input: Any, kernel_size: Any = 3) -> Any:
-    """The median of each neighbourhood, with zeros outside."""
+    """Return the median of each neighbourhood, with zeros outside."""
     sizes = [int(n) for n in np.broadcast_to(kernel_size, 2)]
     padded = np.pad(input, [(n // 2, n // 2) for n in sizes])
     windows = sliding_window_view(padded, sizes)
@@ -225,7 +225,7 @@ def medfilt2d(input: Any, kernel_size: Any = 3) -> Any:
 
 @of_tensors("scipy.signal._spectral_py")
 def _fft_helper(x: Any, win: Any, detrend_func: Any, nperseg: int, noverlap: int, nfft: int, sides: str) -> Any:
-    """The transforms of the windows of a signal."""
+    """Return the transforms of the windows of a signal."""
     if nperseg == 1 and noverlap == 0:
         parts = x[..., np.newaxis]
     else:
@@ -236,7 +236,7 @@ def _fft_helper(x: Any, win: Any, detrend_func: Any, nperseg: int, noverlap: int
 
 @of_tensors("scipy.signal._signaltools")
 def order_filter(a: Any, domain: Any, rank: int) -> Any:
-    """The element of a rank among those of each neighbourhood, with zeros outside."""
+    """Return the element of a given rank in each neighbourhood, with zeros outside."""
     a, domain = np.atleast_1d(a), np.asarray(domain)
     if any(n % 2 == 0 for n in domain.shape):
         raise ValueError("Each dimension of domain argument should have an odd number of elements.")
@@ -246,7 +246,7 @@ def order_filter(a: Any, domain: Any, rank: int) -> Any:
 
 @of_tensors("scipy.signal._signaltools")
 def medfilt(volume: Any, kernel_size: Any = None) -> Any:
-    """The median of each neighbourhood, likewise."""
+    """Return the median of each neighbourhood of an array of any number of axes, with zeros outside."""
     volume = np.atleast_1d(volume)
     sizes = np.broadcast_to(3 if kernel_size is None else kernel_size, len(shape_of(volume)))
     if np.any(sizes % 2 == 0):
@@ -254,11 +254,11 @@ def medfilt(volume: Any, kernel_size: Any = None) -> Any:
     return order_filter(volume, np.ones(sizes), int(np.prod(sizes)) // 2)
 
 
-# Splines, and filters that continue a signal by its mirror image
+# Splines, and filters with mirrored boundaries
 
 
 def _mirrored(x: Any, h: Any, axis: int) -> Any:
-    """Return the convolution along an axis of a matrix, which is continued by its mirror image, with a vector of odd length."""
+    """Return the convolution of a matrix with a vector of odd length along an axis, with mirrored boundaries."""
     half = shape_of(h)[0] // 2
     x = np.take(x, np.pad(np.arange(shape_of(x)[axis]), half, "symmetric"), axis)
     return sliding_window_view(x, 2 * half + 1, axis) @ h[::-1]
@@ -266,7 +266,7 @@ def _mirrored(x: Any, h: Any, axis: int) -> Any:
 
 @of_tensors("scipy.signal._spline")
 def sepfir2d(input: Any, hrow: Any, hcol: Any) -> Any:
-    """The convolution of a matrix with a vector along its rows and another along its columns."""
+    """Return the convolution of a matrix with a vector along its rows and another along its columns."""
     if shape_of(hrow)[0] % 2 == 0 or shape_of(hcol)[0] % 2 == 0:
         raise ValueError("hrow and hcol must be odd length")
     return _mirrored(_mirrored(input, hrow, 1), hcol, 0)
@@ -274,7 +274,7 @@ def sepfir2d(input: Any, hrow: Any, hcol: Any) -> Any:
 
 @of_tensors("scipy.signal._spline")
 def symiirorder1_ic(signal: Any, z1: Any, precision: float = -1.0) -> Any:
-    """The first results of a filter of first order, `x[0] + sum z1^(k+1) x[k]`, of which SciPy leaves out small terms."""
+    """Return the first output of a first-order filter, `x[0] + sum z1^(k+1) x[k]`; SciPy omits small terms."""
     n = shape_of(signal)[-1]
     known = _spline.symiirorder1_ic(np.eye(n, dtype=dtype_of(signal)), plain_value(z1), precision)[:, 0]
     count = np.count_nonzero(known)
@@ -285,7 +285,7 @@ def symiirorder1_ic(signal: Any, z1: Any, precision: float = -1.0) -> Any:
 def _second_order(name: str) -> None:
     @of_tensors("scipy.signal._spline", name)
     def first(input: Any, r: Any, omega: Any, precision: float = -1.0) -> Any:
-        """The first, or last, results of a filter of second order, which are linear in the signal: SciPy tells the matrix."""
+        """Return the first or last outputs of a second-order filter: SciPy's matrix times the signal."""
         if is_traced(r) or is_traced(omega):
             raise UnsupportedError(f"symiirorder2 of a Tensor for its coefficients, at {here()}: {REFUSED[_COEFFICIENTS]}.")
         identity = np.eye(shape_of(input)[-1], dtype=dtype_of(input))
@@ -296,12 +296,12 @@ _second_order("symiirorder2_ic_fwd")
 _second_order("symiirorder2_ic_bwd")
 
 
-# Designs and forms of filters
+# Filter design
 
 
 @of_tensors("scipy.signal._filter_design")
 def bilinear(b: Any, a: Any, fs: Any = 1.0) -> Any:
-    """A digital filter of an analogue one, by `s = 2 fs (z - 1) / (z + 1)` in both polynomials."""
+    """Return the digital filter of an analogue filter, by `s = 2 fs (z - 1) / (z + 1)` in both polynomials."""
     b, a = (np.trim_zeros(np.atleast_1d(c) * 1.0, "f") for c in (b, a))
     n = max(shape_of(a)[0], shape_of(b)[0]) - 1
     rows = [np.ones(1)] * (n + 1)
@@ -314,7 +314,7 @@ def bilinear(b: Any, a: Any, fs: Any = 1.0) -> Any:
 
 @of_tensors("scipy.signal._signaltools")
 def unique_roots(p: Any, tol: float = 1e-3, rtype: str = "min") -> Any:
-    """One root for each group of those that lie together, and how many these are."""
+    """Return one root for each cluster of roots, and the cluster sizes."""
     p, known, groups = asarray(p), np.asarray(plain_value(p)), []
     used = np.zeros(shape_of(p)[0], bool)
     while not used.all():
@@ -333,7 +333,7 @@ def unique_roots(p: Any, tol: float = 1e-3, rtype: str = "min") -> Any:
 
 @of_tensors("scipy.signal._whittaker")
 def _solveh_banded(ab: Any, b: Any, calc_logdet: bool = False) -> Any:
-    """A positive definite system of the lower diagonals of its matrix, the logarithm of the determinant, and no error."""
+    """Solve a positive definite system from its lower diagonals; return solution, log-determinant and error code 0."""
     c = cholesky_banded(ab, lower=True)
     return cho_solve_banded((c, True), b), 2 * np.log(c[0]).sum() if calc_logdet else 0.0, 0
 
@@ -346,6 +346,6 @@ REFUSED: dict[str, str] = {
     'gammatone(ftype="iir")': "it computes with numbers of Python; use the FIR filter, which has derivatives by its frequency",
     "band_stop_obj": "it writes the frequency into a plain array; use buttord, which minimises it",
 }
-"""Functions that take no Tensors, and why."""
+"""Functions that reject Tensors, and the reasons."""
 
 refuse("scipy.signal", {name: REFUSED[name] for name in ("remez", "band_stop_obj")})

@@ -1,7 +1,7 @@
-"""`scipy.sparse.linalg`: solutions of systems with a constant sparse matrix, differentiated by the right-hand side.
+"""`scipy.sparse.linalg`: solutions of systems with a constant sparse matrix, differentiable in the right-hand side.
 
-Each is a linear function of that, `x = M b`: its derivative in forward mode is `M db`, and in reverse mode `M^T g`, which the
-same solver finds for the transposed matrix, to the same tolerance. Iterations are not differentiated, nor is a first guess.
+Each solution is linear in the right-hand side, `x = M b`. Forward mode computes `M db`. Reverse mode computes `M^T g`, with
+the same solver and tolerance on the transposed matrix. Iterations and first guesses are not differentiated.
 """
 
 from __future__ import annotations
@@ -27,14 +27,6 @@ PART = "scipy.sparse.linalg"
 
 
 class Solver:
-    """A solver of systems with one matrix, and that of the transposed ones.
-
-    Attributes:
-        matrix: the matrix, sparse or dense, or an operator.
-        solve: `solve(matrix, b)`, the solution and what else SciPy says of it.
-        said: what was said last; `None` if nothing has been solved.
-    """
-
     def __init__(self, matrix: Any, solve: Callable[[Any, Any], tuple[Any, Any]]) -> None:
         self.matrix, self.solve = matrix, solve
         self.said: Any = None
@@ -89,10 +81,10 @@ SPARSE_SOLVE: Primitive = linear(
 
 
 def _constant(name: str, *matrices: Any) -> Any:
-    """Return the first of some matrices, which nobody writes into.
+    """Return the first of the given matrices, safe from later writes.
 
     Raises:
-        UnsupportedError: a Tensor is among them.
+        UnsupportedError: one of the matrices is a Tensor.
     """
     if has_tensors(matrices):
         raise UnsupportedError(
@@ -107,13 +99,13 @@ def _constant(name: str, *matrices: Any) -> Any:
 
 def _of_scipy(name: str) -> Any:
     """Return a function of SciPy."""
-    import scipy.sparse.linalg  # noqa: PLC0415 - who calls it has imported it
+    import scipy.sparse.linalg  # noqa: PLC0415 - SciPy is already imported
 
     return getattr(scipy.sparse.linalg, name)
 
 
 def _enter_iterative(name: str) -> None:
-    """Enter a solver `(A, b, x0, **options)` that gives the solution and whether it was reached."""
+    """Register a solver `(A, b, x0, **options)` that returns the solution and a status."""
 
     def solve(A: Any, b: Any, x0: Any = None, **options: Any) -> Any:
         matrix = _constant(name, A, x0, *options.values())
@@ -121,7 +113,7 @@ def _enter_iterative(name: str) -> None:
         original = _of_scipy(name)
 
         def solved(a: Any, v: Any) -> tuple[Any, Any]:
-            own = a is matrix  # a preconditioner and a guess are those of this matrix
+            own = a is matrix  # preconditioner and guess belong to this matrix
             given = options if own else {k: v for k, v in options.items() if k not in (*unturned, "callback")}
             found: tuple[Any, Any] = original(a, v, x0 if own and solver.said is None else None, **given)
             return found
@@ -135,7 +127,7 @@ def _enter_iterative(name: str) -> None:
 
 
 def _vector(b: Any) -> Any:
-    """Return a right-hand side of one axis."""
+    """Return a right-hand side as a vector."""
     if len(shape_of(b)) == 2 and shape_of(b)[1] == 1:
         return b.ravel()
     if len(shape_of(b)) != 1:
@@ -149,7 +141,7 @@ for _name in ("cg", "cgs", "bicg", "bicgstab", "gmres", "lgmres", "minres", "qmr
 
 @of_tensors(PART)
 def spsolve(A: Any, b: Any, permc_spec: Any = None, use_umfpack: bool = True) -> Any:
-    """The solution of a system, by a factorization."""
+    """Return the solution of a system, by a factorization."""
     original = _of_scipy("spsolve")
     solver = Solver(_constant("spsolve", A), lambda a, v: (original(a.tocsc(), v, permc_spec, use_umfpack), None))
     b = as_array(b)
@@ -165,7 +157,7 @@ def spsolve_triangular(
     overwrite_b: bool = False,
     unit_diagonal: bool = False,
 ) -> Any:
-    """The solution of a system with a triangular matrix."""
+    """Return the solution of a system with a triangular matrix."""
     matrix, original = _constant("spsolve_triangular", A), _of_scipy("spsolve_triangular")
 
     def solved(a: Any, v: Any) -> tuple[Any, None]:
@@ -175,7 +167,7 @@ def spsolve_triangular(
 
 
 def _least_squares(name: str, A: Any, b: Any, damp: float, x0: Any, **options: Any) -> tuple[Any, ...]:
-    """Return the solution, the words of SciPy, and the norms of the residual, of that with damping, of `A^T r`, and of x."""
+    """Return the solution, SciPy's further results, and the norms of the residual, damped residual, gradient and `x`."""
     matrix, b, original = _constant(name, A, damp, x0), _vector(as_array(b)), _of_scipy(name)
 
     def solved(a: Any, v: Any) -> tuple[Any, Any]:
@@ -206,7 +198,7 @@ def lsqr(
     calc_var: bool = False,
     x0: Any = None,
 ) -> Any:
-    """The least-squares solution, and what SciPy says besides."""
+    """Return the least-squares solution and SciPy's further results."""
     options = {"atol": atol, "btol": btol, "conlim": conlim, "iter_lim": iter_lim, "show": show, "calc_var": calc_var}
     x, said, r1norm, r2norm, arnorm, xnorm = _least_squares("lsqr", A, b, damp, x0, **options)
     istop, itn, _, _, anorm, acond, _, _, var = said or [0] * 9
@@ -225,19 +217,17 @@ def lsmr(
     show: bool = False,
     x0: Any = None,
 ) -> Any:
-    """The least-squares solution, and what SciPy says besides."""
+    """Return the least-squares solution and SciPy's further results."""
     options = {"atol": atol, "btol": btol, "conlim": conlim, "maxiter": maxiter, "show": show}
     x, said, _, normr, normar, normx = _least_squares("lsmr", A, b, damp, x0, **options)
     istop, itn, _, _, norma, conda, _ = said or [0] * 7
     return x, istop, itn, normr, normar, norma, conda, normx
 
 
-# Factorizations that are kept
+# Reusable factorizations
 
 
 class _Factors:
-    """The factors of a matrix that SciPy has found, whose `solve` takes Tensors; all else is SciPy's."""
-
     def __init__(self, original: Any) -> None:
         self._original = original
 
@@ -249,7 +239,7 @@ class _Factors:
         return getattr(self._original, name)
 
     def solve(self, rhs: Any, trans: str = "N") -> Any:
-        """Return the solution for a right-hand side, of the matrix, its transpose `T`, or the conjugate of that, `H`."""
+        """Return the solution for the matrix, its transpose (`T`) or its conjugate transpose (`H`)."""
         if not has_tensors((rhs,)):
             return outside_traces(self._original.solve, rhs, trans)
         if trans == "H":
@@ -258,8 +248,6 @@ class _Factors:
 
 
 class _Operator:
-    """A matrix of which only the factors are known, or its transpose."""
-
     def __init__(self, factors: Any, trans: str = "N") -> None:
         self.factors, self.trans = factors, trans
         self.shape, self.dtype = factors.shape, factors.L.dtype
@@ -277,13 +265,13 @@ def _by_factors(operator: _Operator, b: Any) -> tuple[Any, None]:
 
 
 def _enter_factors(name: str) -> None:
-    """Enter a factorization, which gives an object with `solve`."""
+    """Register a factorization that returns an object with `solve`."""
     original = _of_scipy(name)
 
     @functools.wraps(original)
     def factored(A: Any, *args: Any, **options: Any) -> Any:
         if has_tensors((A,)):
-            _constant(name, A)  # which raises
+            _constant(name, A)  # raises
         return _Factors(outside_traces(original, A, *args, **options))
 
     stands_for(original, factored)
@@ -294,7 +282,7 @@ _enter_factors("spilu")
 
 
 def _enter_factorized() -> None:
-    """Enter the factorization that gives a function."""
+    """Register the factorization that returns a function."""
     original = _of_scipy("factorized")
 
     @functools.wraps(original)
@@ -328,6 +316,6 @@ REFUSED: dict[str, str] = {
     "svds": _DENSE,
     "lobpcg": _DENSE,
 }
-"""Functions of `scipy.sparse.linalg` that are refused on purpose, and why."""
+"""Functions of `scipy.sparse.linalg` that reject Tensors, and the reasons."""
 
 refuse(PART, REFUSED)

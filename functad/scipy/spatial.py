@@ -14,7 +14,7 @@ from functad.errors import UnsupportedError
 from functad.expressions.spec import shape_of
 from functad.places import here
 from functad.primitives.operands import is_traced
-from functad.scipy.rotations import classes  # noqa: F401 - it enters what stands for rotations
+from functad.scipy.rotations import classes  # noqa: F401 - registers rotations
 
 _DISTANCE = "scipy.spatial.distance"
 
@@ -79,13 +79,13 @@ FORMULAS: dict[str, Callable[..., Any]] = {
     "seuclidean": lambda u, v, V: np.linalg.norm((u - v) / np.sqrt(V), axis=-1),
     "sqeuclidean": lambda u, v, w=None: _total((u - v) ** 2, w),
 }
-"""By SciPy's name of a metric, the distance of two arrays along the last axis."""
+"""The distance of two arrays along the last axis, by SciPy's name of the metric."""
 
 _OTHER_NAMES = {alias: info.canonical_name for info in distance._METRIC_INFOS for alias in info.aka}
 
 
 def _formula(metric: Any, rows: Any, options: dict[str, Any]) -> Any:
-    """Return a metric as a function of two arrays; what SciPy takes from the data, if it is not given, is taken from it."""
+    """Return a metric as a function of two arrays; compute a missing `V` or `VI` from the data."""
     if callable(metric):
         return None
     name = _OTHER_NAMES.get(metric.lower(), metric.lower())
@@ -108,7 +108,7 @@ def _refuse_out(out: Any, name: str) -> None:
 
 @of_tensors(_DISTANCE)
 def cdist(XA: Any, XB: Any, metric: Any = "euclidean", *, out: Any = None, **kwargs: Any) -> Any:
-    """The distances of all rows of one matrix to all rows of another."""
+    """Return the distances between all rows of one matrix and all rows of another."""
     _refuse_out(out, "cdist")
     a, b = asarray(XA), asarray(XB)
     if len(shape_of(a)) != 2 or len(shape_of(b)) != 2 or shape_of(a)[1] != shape_of(b)[1]:
@@ -121,7 +121,7 @@ def cdist(XA: Any, XB: Any, metric: Any = "euclidean", *, out: Any = None, **kwa
 
 @of_tensors(_DISTANCE)
 def pdist(X: Any, metric: Any = "euclidean", *, out: Any = None, **kwargs: Any) -> Any:
-    """The distances of each two rows of a matrix, as a vector."""
+    """Return the distances between all pairs of rows of a matrix, as a vector."""
     _refuse_out(out, "pdist")
     x = asarray(X)
     if len(shape_of(x)) != 2:
@@ -135,7 +135,7 @@ def pdist(X: Any, metric: Any = "euclidean", *, out: Any = None, **kwargs: Any) 
 
 @of_tensors(_DISTANCE)
 def squareform(X: Any, force: str = "no", checks: bool = True) -> Any:
-    """A vector of distances as a symmetric matrix, or such a matrix as a vector."""
+    """Convert a vector of distances to a symmetric matrix, or such a matrix to a vector."""
     x = asarray(X)
     shape = shape_of(x)
     if force.lower() == ("tovector" if len(shape) == 1 else "tomatrix"):
@@ -155,7 +155,7 @@ def squareform(X: Any, force: str = "no", checks: bool = True) -> Any:
 
 @of_tensors(_DISTANCE)
 def directed_hausdorff(u: Any, v: Any, rng: Any = 0, *, seed: Any = 0) -> Any:
-    """The largest of the distances of rows of a matrix to the nearest one of another, and which rows these are."""
+    """Return the largest distance from a row of `u` to its nearest row of `v`, and the indices of these rows."""
     u, v = asarray(u), asarray(v)
     _, i, j = outside_traces(distance.directed_hausdorff, plain_value(u), plain_value(v), rng or seed)
     return np.linalg.norm(u[i] - v[j]), i, j
@@ -175,4 +175,4 @@ REFUSED: dict[str, str] = {
     "transform.RigidTransform": "compiled; use Rotation and a vector",
     "transform.Rotation.reduce": "it has no derivative rule; take as_quat() or as_matrix(), and compute with that",
 }
-"""Functions that take no Tensors, and why."""
+"""Functions that reject Tensors, and the reasons."""

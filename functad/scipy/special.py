@@ -1,4 +1,4 @@
-"""`scipy.special`: the functions that SciPy writes in Python and that make plain arrays even when they are adopted."""
+"""`scipy.special`: SciPy's Python functions that return plain arrays even when they are adopted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from functad.scipy._integrals import outside, valued
 
 @of_tensors("scipy.special")
 def multigammaln(a: Any, d: Any) -> Any:
-    """The logarithm of the multivariate gamma function, a sum of `gammaln(a - i/2)` for i below d."""
+    """Return the logarithm of the multivariate gamma function, a sum of `gammaln(a - i/2)` for i below d."""
     total = sum([special.gammaln(a - i / 2) for i in range(1, int(d))], special.gammaln(a))
     formula = total + d * (d - 1) / 4 * np.log(np.pi)
     known = known_values(a)
@@ -27,9 +27,9 @@ def multigammaln(a: Any, d: Any) -> Any:
 
 
 def _followed(name: str, counts: tuple[Any, ...], z: Any, diff_n: int, **options: Any) -> Any:
-    """Return a function of Legendre's kind, which SciPy gives with derivatives: those up to `diff_n`, along the first axis.
+    """Return a Legendre-type function with its derivatives up to `diff_n` along the first axis.
 
-    So the derivative of each is the next.
+    The derivative of each entry is the next entry.
     """
     if diff_n > 2:
         raise UnsupportedError(
@@ -58,37 +58,37 @@ def _followed(name: str, counts: tuple[Any, ...], z: Any, diff_n: int, **options
 
 @of_tensors("scipy.special")
 def legendre_p(n: Any, z: Any, *, diff_n: int = 0) -> Any:
-    """Legendre's polynomial of degree n, with its derivatives up to `diff_n`."""
+    """Return the Legendre polynomial of degree n, with its derivatives up to `diff_n`."""
     return _followed("legendre_p", (n,), z, diff_n)
 
 
 @of_tensors("scipy.special")
 def legendre_p_all(n: Any, z: Any, *, diff_n: int = 0) -> Any:
-    """Those of all degrees up to n."""
+    """Return the Legendre polynomials of all degrees up to n, with their derivatives up to `diff_n`."""
     return _followed("legendre_p_all", (n,), z, diff_n)
 
 
 @of_tensors("scipy.special")
 def assoc_legendre_p(n: Any, m: Any, z: Any, *, branch_cut: Any = 2, norm: bool = False, diff_n: int = 0) -> Any:
-    """The associated polynomial of degree n and order m, likewise."""
+    """Return the associated polynomial of degree n and order m, with its derivatives up to `diff_n`."""
     return _followed("assoc_legendre_p", (n, m), z, diff_n, branch_cut=branch_cut, norm=norm)
 
 
 @of_tensors("scipy.special")
 def assoc_legendre_p_all(n: Any, m: Any, z: Any, *, branch_cut: Any = 2, norm: bool = False, diff_n: int = 0) -> Any:
-    """Those of all degrees up to n and orders up to m."""
+    """Return the associated polynomials of all degrees up to n and orders up to m, with their derivatives up to `diff_n`."""
     return _followed("assoc_legendre_p_all", (n, m), z, diff_n, branch_cut=branch_cut, norm=norm)
 
 
 @of_tensors("scipy.special")
 def sph_legendre_p(n: Any, m: Any, theta: Any, *, diff_n: int = 0) -> Any:
-    """The polynomial of degree n and order m of spherical harmonics, as a function of the polar angle."""
+    """Return the polynomial of degree n and order m of spherical harmonics, as a function of the polar angle."""
     return _followed("sph_legendre_p", (n, m), theta, diff_n)
 
 
 @of_tensors("scipy.special")
 def sph_legendre_p_all(n: Any, m: Any, theta: Any, *, diff_n: int = 0) -> Any:
-    """Those of all degrees up to n and orders up to m."""
+    """Return the polynomials of spherical harmonics of all degrees up to n and orders up to m."""
     return _followed("sph_legendre_p_all", (n, m), theta, diff_n)
 
 
@@ -107,29 +107,29 @@ def _harmonic(name: str, counts: tuple[Any, Any], orders: Any, theta: Any, phi: 
 
 @of_tensors("scipy.special")
 def sph_harm_y(n: Any, m: Any, theta: Any, phi: Any, *, diff_n: int = 0) -> Any:
-    """The spherical harmonic of degree n and order m, that polynomial times `exp(i m phi)`."""
+    """Return the spherical harmonic of degree n and order m, `sph_legendre_p` times `exp(i m phi)`."""
     return _harmonic("sph_harm_y", (n, m), m, theta, phi, diff_n)
 
 
 @of_tensors("scipy.special")
 def sph_harm_y_all(n: Any, m: Any, theta: Any, phi: Any, *, diff_n: int = 0) -> Any:
-    """Those of all degrees up to n and orders from -m to m, the negative ones last."""
+    """Return the spherical harmonics of all degrees up to n and orders from -m to m, negative orders last."""
     orders = np.concatenate([np.arange(m + 1), np.arange(-m, 0)])
     axes = max(np.ndim(theta), np.ndim(phi))
     return _harmonic("sph_harm_y_all", (n, m), orders.reshape(-1, *[1] * axes), theta, phi, diff_n)
 
 
-# Sequences of functions with their slopes, which solve equations of second order
+# Solutions of second-order differential equations, with first derivatives
 
 
 def _solutions(name: str, counts: tuple[Any, ...], x: Any, curvature: Callable[[Any, Any, Any], Any]) -> Any:
-    """Return functions of several orders and their slopes, as SciPy gives them, whose derivatives are slopes and curvatures.
+    """Return SciPy's functions of several orders and their first derivatives, differentiable through the second derivatives.
 
     Args:
-        name: what SciPy calls the function.
-        counts: its other arguments, which are first.
+        name: SciPy's name of the function.
+        counts: the other arguments, which come first.
         x: the argument.
-        curvature: returns second derivatives from the argument, the functions and their slopes.
+        curvature: returns second derivatives from the argument, the functions and their first derivatives.
     """
 
     @custom_jvp
@@ -153,14 +153,14 @@ def _solutions(name: str, counts: tuple[Any, ...], x: Any, curvature: Callable[[
 
 @of_tensors("scipy.special")
 def lqn(n: Any, z: Any) -> Any:
-    """Legendre functions of the second kind of all degrees up to n, and their slopes."""
+    """Return the Legendre functions of the second kind of all degrees up to n, and their first derivatives."""
     k = np.arange(max(int(n), 1) + 1)[: int(n) + 1].reshape(-1, *[1] * np.ndim(z))
     return _solutions("lqn", (n,), z, lambda z, q, slope: (2 * z * slope - k * (k + 1) * q) / (1 - z * z))
 
 
 @of_tensors("scipy.special")
 def lqmn(m: Any, n: Any, z: Any) -> Any:
-    """The associated ones of all orders up to m and degrees up to n."""
+    """Return the associated Legendre functions of the second kind up to order m and degree n, and their first derivatives."""
     k = np.arange(n + 1).reshape(-1, *[1] * np.ndim(z))
     order = np.arange(m + 1).reshape(-1, 1, *[1] * np.ndim(z))
     return _solutions(
@@ -171,7 +171,7 @@ def lqmn(m: Any, n: Any, z: Any) -> Any:
 def _riccati(name: str) -> None:
     @of_tensors("scipy.special", name)
     def riccati(n: Any, x: Any) -> Any:
-        """Riccati's functions, x times spherical Bessel functions, of all orders up to n."""
+        """Return the Riccati functions, x times spherical Bessel functions, of all orders up to n."""
         k = np.arange(n + 1)
         return _solutions(name, (n,), x, lambda x, s, slope: (k * (k + 1) / (x * x) - 1) * s)
 
@@ -183,7 +183,7 @@ _riccati("riccati_yn")
 def _parabolic(name: str) -> None:
     @of_tensors("scipy.special", name)
     def parabolic(v: Any, x: Any) -> Any:
-        """Parabolic cylinder functions of all orders from that between 0 and 1 to v."""
+        """Return the parabolic cylinder functions of the orders `v - int(v)`, ..., `v`."""
         if v < 0:
             raise UnsupportedError(
                 f"scipy.special.{name} of a Tensor with a negative order, at {here()}, for which SciPy's values and slopes do "
@@ -199,7 +199,7 @@ for _name in ("pbdv_seq", "pbvv_seq"):
 
 @of_tensors("scipy.special")
 def lmbda(v: Any, x: Any) -> Any:
-    """Jahnke and Emden's functions, `gamma(v + 1) (2/x)^v J_v(x)`, of all orders up to v."""
+    """Return the Jahnke-Emden functions, `gamma(v + 1) (2/x)^v J_v(x)`, of all orders up to v."""
     orders = v - int(v) + np.arange(int(v) + 1)
     return _solutions("lmbda", (v,), x, lambda x, y, slope: -(2 * orders + 1) / x * slope - y)
 
@@ -217,7 +217,7 @@ REFUSED: dict[str, str] = {
     "pro_cv_seq": f"these are characteristic values by c: {_CLOSED}",
     "obl_cv_seq": f"these are characteristic values by c: {_CLOSED}",
 }
-"""Functions that are refused, and why."""
+"""Functions that reject Tensors, and the reasons."""
 
 refuse("scipy.special", REFUSED)
 

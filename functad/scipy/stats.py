@@ -1,6 +1,6 @@
-"""`scipy.stats`: what its distributions, estimates and tests compute by compiled code, or find by a search.
+"""`scipy.stats`: distributions, estimates and tests that SciPy computes by compiled code or by a search.
 
-Most of `scipy.stats` is differentiated as SciPy writes it. The values are SciPy's own.
+Most functions of `scipy.stats` are differentiated through SciPy's Python code. The values are SciPy's own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from functad.expressions.spec import shape_of
 from functad.places import here
 from functad.scipy import _discrepancy, _masked
 from functad.scipy._integrals import outside
-from functad.scipy.distributions import (  # noqa: F401 - they enter rules
+from functad.scipy.distributions import (  # noqa: F401 - registers rules
     batches,
     densities,
     discrete,
@@ -47,13 +47,13 @@ REFUSED: dict[str, str] = {
     "nchypergeom_wallenius": COMPILED,
     "multivariate_t.cdf": RANDOM_POINTS,
 }
-"""What is not differentiated, and why. Counts, such as n of `binom`, have no derivative either."""
+"""Functions without derivatives, and the reasons. Counts, such as n of `binom`, have no derivative either."""
 
 
 of_tensors("scipy._lib.array_api_compat.common._helpers")(is_writeable_array)
 
 for _original in (getattr(_stats, "make_distribution", None), getattr(_qmvnt, "_cbc_lattice", None)):
-    if _original is not None:  # no Tensor can be in what they make, and a lattice follows from rounding
+    if _original is not None:  # their results hold no Tensors; a lattice depends on rounding
         stands_for(_original, functools.wraps(_original)(functools.partial(outside_traces, _original)))
 
 
@@ -62,7 +62,7 @@ for _original in (getattr(_stats, "make_distribution", None), getattr(_qmvnt, "_
 
 @of_tensors("scipy.stats._stats_py")
 def _cdf_distance(p: Any, u_values: Any, v_values: Any, u_weights: Any = None, v_weights: Any = None) -> Any:
-    """The distance of order p of two empirical distribution functions, `(integral |U - V|^p)^(1/p)`."""
+    """Return the distance of order p of two empirical distribution functions, `(integral |U - V|^p)^(1/p)`."""
     samples, cumulated = [], []
     for values, weights in ((u_values, u_weights), (v_values, v_weights)):
         values = np.ravel(np.stack(values) if isinstance(values, list) else values)
@@ -86,7 +86,7 @@ def _cdf_distance(p: Any, u_values: Any, v_values: Any, u_weights: Any = None, v
 
 @of_tensors("scipy.stats")
 def wasserstein_distance_nd(u_values: Any, v_values: Any, u_weights: Any = None, v_weights: Any = None) -> Any:
-    """The least mean distance by which one sample is carried to the other; by the weights it changes by the dual solution."""
+    """Return the least mean transport distance between samples; the dual solution is the derivative in the weights."""
     u, v = asarray(u_values), asarray(v_values)
     if len(shape_of(u)) == 1:
         return _stats.wasserstein_distance(u, v, u_weights, v_weights)
@@ -112,19 +112,19 @@ def wasserstein_distance_nd(u_values: Any, v_values: Any, u_weights: Any = None,
 
 @of_tensors("scipy.stats")
 def anderson_ksamp(samples: Any, *args: Any, **options: Any) -> Any:
-    """A test by ranks: it does not change with the samples, as long as their order does not."""
+    """Return a rank test, which is constant as long as the order of the samples is."""
     return outside_traces(_stats.anderson_ksamp, [plain_value(asarray(sample)) for sample in samples], *args, **options)
 
 
 @of_tensors("scipy.stats")
 def weightedtau(x: Any, y: Any, *args: Any, **options: Any) -> Any:
-    """A correlation of ranks, likewise."""
+    """Return a rank correlation, which is constant as long as the order of the samples is."""
     return outside_traces(_stats.weightedtau, plain_value(asarray(x)), plain_value(asarray(y)), *args, **options)
 
 
 @of_tensors("scipy.stats._stats_pythran")
 def siegelslopes(y: Any, x: Any, method: str) -> Any:
-    """Medians of the medians of the slopes from each point to the others, and of intercepts."""
+    """Return the median of the median slopes from each point to the others, and of the intercepts."""
     slopes, intercepts = [], []
     for j in range(shape_of(x)[0]):
         others = np.flatnonzero(plain_value(x[j] - x))
@@ -141,7 +141,7 @@ _SPREADS = {False: (1.3822, -0.77857, 0.062767, -0.0020322), True: (-0.4803, -0.
 
 @of_tensors("scipy.stats._ansari_swilk_statistics")
 def swilk(x: Any, a: Any, init: Any) -> Any:
-    """The statistic of Shapiro and Wilk, and its probability by the approximation of Royston (1995)."""
+    """Return the Shapiro-Wilk statistic, and its p-value by Royston's approximation (1995)."""
     n = shape_of(x)[0]
     weights = np.zeros(n // 2)
     with outside():
@@ -173,7 +173,7 @@ REFUSED |= {
 
 @of_methods(_rv_generic, "rvs")
 def _rvs(original: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
-    """Random numbers, which follow parameters where they are made of standard ones."""
+    """Return random numbers, differentiable in the parameters where SciPy transforms standard random numbers."""
     try:
         return original(self, *args, **kwargs)
     except ConversionError as error:
