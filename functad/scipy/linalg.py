@@ -43,7 +43,7 @@ def lstsq(
     check_finite: bool = True,
     lapack_driver: str | None = None,
 ) -> Any:
-    """Return the least-squares solution of `a x = b`, the sums of squared residuals, the rank and the singular values of `a`."""
+    """Return the least-squares solution of `a x = b`, the sums of squared residuals, and rank and singular values of `a`."""
     if lapack_driver not in (None, "gelsd", "gelsy", "gelss"):
         raise ValueError(f'LAPACK driver "{lapack_driver}" is not found')
     a, b = finite(a, check_finite), finite(b, check_finite)

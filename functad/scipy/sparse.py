@@ -27,6 +27,14 @@ PART = "scipy.sparse.linalg"
 
 
 class Solver:
+    """A solver for one matrix and its transpose.
+
+    Attributes:
+        matrix: the matrix, sparse or dense, or an operator.
+        solve: `solve(matrix, b)`, which returns the solution and SciPy's further results.
+        said: SciPy's further results of the last solve; `None` before the first.
+    """
+
     def __init__(self, matrix: Any, solve: Callable[[Any, Any], tuple[Any, Any]]) -> None:
         self.matrix, self.solve = matrix, solve
         self.said: Any = None
@@ -228,6 +236,8 @@ def lsmr(
 
 
 class _Factors:
+    """A factorization from SciPy whose `solve` takes Tensors; all other attributes are SciPy's."""
+
     def __init__(self, original: Any) -> None:
         self._original = original
 
@@ -248,6 +258,8 @@ class _Factors:
 
 
 class _Operator:
+    """A matrix known by its factors only, or its transpose."""
+
     def __init__(self, factors: Any, trans: str = "N") -> None:
         self.factors, self.trans = factors, trans
         self.shape, self.dtype = factors.shape, factors.L.dtype

@@ -1,1 +1,1 @@
-"""The distributions of `scipy.stats`: what SciPy compiles, integrates or searches of them."""
+"""Distributions of `scipy.stats` that SciPy compiles, integrates or computes by a search."""

@@ -1,4 +1,4 @@
-"""Methods of distributions in `jit` and `vmap`, where SciPy would pick the points inside the support by their values."""
+"""Methods of distributions in `jit` and `vmap`, where values are unknown, so that SciPy cannot select points by value."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from functad.adoption.scipy_functions import of_methods, of_tensors
 
 for _name in ("_lazywhere", "_lazyselect"):
     lazily("scipy._lib._util", _name, of_tensors)
-for _place in ("scipy._lib", "scipy._external"):  # where SciPy has it, by version
+for _place in ("scipy._lib", "scipy._external"):  # depends on the SciPy version
     lazily(f"{_place}.array_api_extra._lib._funcs", "apply_where", of_tensors)
 
 _OUTSIDE = {
@@ -26,11 +26,11 @@ _OUTSIDE = {
     "sf": (1.0, 0.0),
     "logsf": (0.0, -np.inf),
 }
-"""What methods give below and above the support."""
+"""The results of each method below and above the support."""
 
 
 def _array(a: Any) -> Any:
-    """Return an array, of constants a plain one, whose values are known."""
+    """Return a Tensor, or a plain array if `a` is constant."""
     return asarray(a) if has_tensors((a,)) else np.asarray(a)
 
 
@@ -59,7 +59,7 @@ def _everywhere(name: str) -> Any:
             closed = name in ("pdf", "logpdf")
             inside = (y >= low) & (y <= high) if closed else (y > low) & (y < high)
             safe = _within(low, high)
-        with np.errstate(all="ignore"):  # of formulas that are not chosen
+        with np.errstate(all="ignore"):  # warnings of branches that are not selected
             found = getattr(self, f"_{name}")(np.where(inside, y, safe), *shapes)
         if name in ("pdf", "logpdf"):
             found = found / scale if name == "pdf" else found - np.log(scale)

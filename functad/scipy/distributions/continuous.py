@@ -1,7 +1,8 @@
-"""Continuous distributions whose distribution functions or quantiles SciPy compiles, integrates or searches.
+"""Continuous distributions whose distribution functions or quantiles SciPy compiles, integrates or computes by a search.
 
-Most distributions are differentiated as SciPy writes them. Here quantiles follow from the distribution function by the implicit
-function theorem, and distribution functions that SciPy integrates from an integral of the density. The values are SciPy's own.
+Most distributions are differentiated through SciPy's Python code. Here, quantiles follow from the distribution function by
+the implicit function theorem. Distribution functions that SciPy integrates get the derivatives of an integral of the density.
+The values are SciPy's own.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ from functad.transforms.jvp import jvp
 
 
 def of_class(name: str, *methods: str, module: Any = continuous) -> Callable[[Any], Any]:
-    """Return a decorator that enters methods of a distribution, if the SciPy that is installed has it."""
+    """Return a decorator that registers methods of a distribution, if the installed SciPy has the distribution."""
     kind = getattr(module, f"{name}_gen", None)
     return (lambda function: function) if kind is None else of_methods(kind, *methods)
 
 
 def like_scipy(original: Any, formula: Any, self: Any, *args: Any) -> Any:
-    """Return SciPy's value, where the arguments are known, with the derivatives of a formula."""
+    """Return SciPy's value with the derivatives of a formula, or the formula if the arguments have no known values."""
     known = known_values(*args)
     if known is None or any(np.size(value) == 0 for value in known):
         return formula
@@ -81,7 +82,7 @@ def _quantile(original: Any, self: Any, q: Any, *args: Any, upper: bool) -> Any:
 
 
 def _density_at(self: Any, x: Any, *args: Any) -> Any:
-    """Return a density, outside of all traces where all is plain."""
+    """Return a density, computed outside all traces if all arguments are plain."""
     if has_tensors((x, *args)):
         return self._pdf(x, *args)
     if np.size(x) == 0:  # some of SciPy's densities refuse empty arrays
@@ -95,7 +96,7 @@ def _floats(*args: Any) -> list[Any]:
 
 
 def quantile(original: Any, self: Any, q: Any, *args: Any) -> Any:
-    """The quantile function of any distribution; of a discrete one it is constant between its steps."""
+    """Return the quantile of any distribution; quantiles of discrete distributions are piecewise constant."""
     if isinstance(self, rv_discrete):
         with outside():
             return original(self, *_floats(q, *args))
@@ -103,7 +104,7 @@ def quantile(original: Any, self: Any, q: Any, *args: Any) -> Any:
 
 
 def _isf(original: Any, self: Any, q: Any, *args: Any) -> Any:
-    """The inverse of the survival function, likewise."""
+    """Return the inverse of the survival function."""
     return _quantile(original, self, q, *args, upper=True)
 
 
@@ -125,7 +126,7 @@ for _name in _SEARCHED.split():
 
 
 def _integral(self: Any, x: Any, args: tuple[Any, ...]) -> Any:
-    """Return the integral of the density up to x; or one minus that from x on, where both ends are infinite and x is above."""
+    """Return the integral of the density up to x; for infinite ends and x above the mean, one minus the upper integral."""
     low, high = (-np.pi, np.inf) if isinstance(self, continuous.vonmises_gen) else self._get_support(*args)
     shape = np.broadcast_shapes(*[shape_of(v) for v in (x, *args)])
     x, *args = [np.broadcast_to(v, shape) for v in (x, *args)]  # type: ignore[assignment]
@@ -152,12 +153,12 @@ def _bound(end: Any) -> Any:
 
 
 def _cdf(original: Any, self: Any, x: Any, *args: Any) -> Any:
-    """The distribution function with the derivatives of the integral of the density."""
+    """Return the distribution function with the derivatives of the integral of the density."""
     return like_scipy(original, _integral(self, x, args), self, x, *args)
 
 
 def _sf(original: Any, self: Any, x: Any, *args: Any) -> Any:
-    """One minus the distribution function, likewise."""
+    """Return the survival function with the derivatives of the integral of the density."""
     return like_scipy(original, 1 - _integral(self, x, args), self, x, *args)
 
 
@@ -173,7 +174,7 @@ for _name in ["geninvgauss", "genhyperbolic", "norminvgauss", "vonmises", "ncx2"
 
 @of_class("skewnorm", "_cdf")
 def _skewnorm_cdf(original: Any, self: Any, x: Any, a: Any) -> Any:
-    """`Phi(x) - 2 T(x, a)` with the function of Owen (1956)."""
+    """`Phi(x) - 2 T(x, a)` with Owen's function T (1956)."""
     return like_scipy(original, special.ndtr(x) - 2 * special.owens_t(x, a), self, x, a)
 
 
@@ -185,7 +186,7 @@ def _cosine_cdf(original: Any, self: Any, x: Any) -> Any:
 
 @of_class("cosine", "_sf")
 def _cosine_sf(original: Any, self: Any, x: Any) -> Any:
-    """One minus that."""
+    """`(pi - x - sin x) / (2 pi)`."""
     return like_scipy(original, (np.pi - x - np.sin(x)) / (2 * np.pi), self, x)
 
 
@@ -195,7 +196,7 @@ def _nct_sf(original: Any, self: Any, x: Any, df: Any, nc: Any) -> Any:
     return like_scipy(original, 1 - special.nctdtr(df, nc, x), self, x, df, nc)
 
 
-# Distribution functions of which only the derivative by x is known, so by location and scale too
+# Distribution functions differentiable in x, location and scale only
 
 
 def _by_density(original: Any, self: Any, x: Any, *args: Any, sign: float) -> Any:
@@ -219,7 +220,7 @@ def _by_density(original: Any, self: Any, x: Any, *args: Any, sign: float) -> An
 
 
 def constant_shape(self: Any, value: Any) -> Any:
-    """Return the plain value of a shape parameter by which there is no derivative."""
+    """Return the plain value of a shape parameter that has no derivative; raise if it is traced."""
     outer = resolve(value) if is_traced(value) else value
     if is_traced(outer) and not outer.recorder.is_constant(outer):
         raise UnsupportedError(
@@ -230,7 +231,7 @@ def constant_shape(self: Any, value: Any) -> Any:
 
 
 def _only_by_x(original: Any, self: Any, x: Any, *args: Any) -> Any:
-    """The density, whose derivatives are not known."""
+    """Return a density without derivatives."""
     shapes = [constant_shape(self, a) for a in args]
     outer = resolve(x) if is_traced(x) else x
     if is_traced(outer) and not outer.recorder.is_constant(outer):
@@ -245,7 +246,7 @@ def _only_by_x(original: Any, self: Any, x: Any, *args: Any) -> Any:
 UNKNOWN_DENSITIES: dict[str, str] = {
     "kstwo": "SciPy computes the density from matrix powers and differences, and no formula holds for all numbers of samples",
 }
-"""Distributions whose density has no derivative, and why."""
+"""Distributions whose density has no derivative, and the reasons."""
 
 for _name in UNKNOWN_DENSITIES:
     _kind = getattr(continuous, f"{_name}_gen", None)

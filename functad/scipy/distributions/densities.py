@@ -1,4 +1,4 @@
-"""Densities, and some distribution functions, that SciPy compiles, from their formulas. The values are SciPy's own."""
+"""Densities and distribution functions that SciPy compiles, by their formulas. The values are SciPy's own."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def _legendre(count: int) -> Any:
 
 @of_class("landau", "_pdf")
 def _landau_pdf(original: Any, self: Any, x: Any) -> Any:
-    """The density of Landau (1944), by Fourier's integral for small x and by that along the other axis for large.
+    """Return the density of Landau (1944), by a Fourier integral for x <= 0 and a rotated one for x > 0.
 
-    These are the integrals of `exp(-t) cos(t x + 2/pi t log t) / pi` and, with `y = pi x / 2 + log(pi / 2)`, of
+    The integrands are `exp(-t) cos(t x + 2/pi t log t) / pi` and, with `y = pi x / 2 + log(pi / 2)`,
     `exp(-y t - t log t) sin(pi t) / 2`.
     """
     large = x > 0
@@ -39,7 +39,7 @@ def _landau_pdf(original: Any, self: Any, x: Any) -> Any:
 
 
 def density(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator that enters a formula for the logarithm of a density as that and as the density."""
+    """Return a decorator that registers a formula for the log-density as methods `_logpdf` and `_pdf`."""
 
     def enter(formula: Callable[..., Any]) -> Callable[..., Any]:
         def logpdf(original: Any, self: Any, x: Any, *args: Any) -> Any:
@@ -73,7 +73,7 @@ def _geninvgauss(x: Any, p: Any, b: Any) -> Any:
 
 @density("genhyperbolic")
 def _genhyperbolic(x: Any, p: Any, a: Any, b: Any) -> Any:
-    """The density of Barndorff-Nielsen (1977), with the Bessel functions of orders `p` and `p - 1/2`."""
+    """The density of Barndorff-Nielsen (1977), with Bessel functions of orders `p` and `p - 1/2`."""
     d = np.sqrt((a - b) * (a + b))
     root = np.sqrt(1 + x * x)
     norm = p * np.log(d) - np.log(2 * np.pi) / 2 - (p - 0.5) * np.log(a) - log_kve(p, d) + d
@@ -82,7 +82,7 @@ def _genhyperbolic(x: Any, p: Any, a: Any, b: Any) -> Any:
 
 @density("gausshyper")
 def _gausshyper(x: Any, a: Any, b: Any, c: Any, z: Any) -> Any:
-    """`x^(a-1) (1-x)^(b-1) (1+zx)^(-c)` over its integral, which is taken in two halves, for the powers at both ends."""
+    """`x^(a-1) (1-x)^(b-1) (1+zx)^(-c)` over its integral, computed in two halves because of the powers at the ends."""
     wide = [np.expand_dims(v, -1) for v in (a, b, c, z)]
     zero, half = np.zeros(np.broadcast_shapes(*map(shape_of, (a, b, c, z)))), 0.5
 
@@ -98,7 +98,7 @@ def _gausshyper(x: Any, a: Any, b: Any, c: Any, z: Any) -> Any:
 
 @density("ncx2")
 def _ncx2(x: Any, df: Any, nc: Any) -> Any:
-    """The mean of the densities of chi squared for `df + 2j`, where j has Poisson's distribution of mean nc/2."""
+    """The mean of the chi-squared densities for `df + 2j`, where j has a Poisson distribution of mean nc/2."""
     y, v = np.expand_dims(x, -1), np.expand_dims(df, -1)
 
     def log_term(j: Any) -> Any:
@@ -110,7 +110,7 @@ def _ncx2(x: Any, df: Any, nc: Any) -> Any:
 
 @density("ncf")
 def _ncf(x: Any, dfn: Any, dfd: Any, nc: Any) -> Any:
-    """The mean of the densities of `u / (1 - u)` with u of the beta distribution for `dfn/2 + j, dfd/2`, likewise."""
+    """The mean of the densities of `u / (1 - u)`, with u of the beta distribution for `dfn/2 + j, dfd/2`; j as in `_ncx2`."""
     ratio = np.expand_dims(x * dfn / dfd, -1)
     m, n = np.expand_dims(dfn, -1), np.expand_dims(dfd, -1)
 
@@ -123,16 +123,16 @@ def _ncf(x: Any, dfn: Any, dfd: Any, nc: Any) -> Any:
 
 @of_class("nct", "_pdf")
 def _nct_pdf(original: Any, self: Any, x: Any, df: Any, nc: Any) -> Any:
-    """The derivative of the distribution function: a mean over the distribution of chi."""
+    """The derivative of the distribution function: a mean over the chi distribution."""
     from functad.primitives.scipy_special.noncentral import T_EXPECTATION  # noqa: PLC0415 - not every import needs it
 
     return like_scipy(original, T_EXPECTATION(df, nc, x, order=1, power=1, scores=0), self, x, df, nc)
 
 
 def _splines(x: Any, n: Any, add: int) -> Any:
-    """Return cardinal B-splines of degree `n - 1 + add` at x, x - 1, ...: by the recursion of de Boor (1972).
+    """Return cardinal B-splines of degree `n - 1 + add` at x, by the recursion of de Boor (1972).
 
-    The last axis is of the shifts.
+    With `add`, return their sum over x, x - 1, ... instead.
     """
     counts = np.asarray(n).astype(int)
     out: Any = 0.0
@@ -156,12 +156,12 @@ def _irwinhall_pdf(original: Any, self: Any, x: Any, n: Any) -> Any:
 
 @of_class("irwinhall", "_cdf")
 def _irwinhall_cdf(original: Any, self: Any, x: Any, n: Any) -> Any:
-    """The sum of those of degree n at x, x - 1, ..."""
+    """The sum of cardinal B-splines of degree n at x, x - 1, ..."""
     return like_scipy(original, _splines(x, constant_shape(self, n), 1), self, x, n)
 
 
 @of_class("irwinhall", "_sf")
 def _irwinhall_sf(original: Any, self: Any, x: Any, n: Any) -> Any:
-    """The same at n - x."""
+    """The distribution function at n - x."""
     n = constant_shape(self, n)
     return like_scipy(original, _splines(n - x, n, 1), self, x, n)

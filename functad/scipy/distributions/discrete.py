@@ -1,4 +1,7 @@
-"""Discrete distributions by their parameters, whose probabilities SciPy compiles or adds up. The values are SciPy's own."""
+"""Discrete distributions whose probabilities SciPy compiles or sums, differentiable in their parameters.
+
+The values are SciPy's own.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ from functad.transforms.stop import stop_gradient
 
 
 def _ppf(original: Any, self: Any, q: Any, *args: Any) -> Any:
-    """The quantile, which is constant between its steps."""
+    """Return a quantile, which is piecewise constant."""
     known = known_values(q, *args)
     if known is None:
         raise UnsupportedError(
@@ -38,7 +41,7 @@ for _kind in vars(_discrete).values():
 
 @of_methods(_rv_discrete, "_cdf")
 def _cdf(original: Any, self: Any, k: Any, *args: Any) -> Any:
-    """The sum of the probabilities up to k."""
+    """Return the sum of the probabilities up to k."""
     known = known_values(k, *args)
     low: Any = None if known is None else self._get_support(*known[1:])[0]
     if known is None or not np.all(np.isfinite(low)):
@@ -56,7 +59,7 @@ def _cdf(original: Any, self: Any, k: Any, *args: Any) -> Any:
 
 
 def _powers(low: Any, high: Any, n: Any, a: Any) -> Any:
-    """Return the sum of `k^(-a)` for k from low to high, over that up to n."""
+    """Return the sum of `k^(-a)` for k from low to high, divided by the sum up to n."""
     known = known_values(low, high, n)
     if known is None:
         raise UnsupportedError(f"scipy.stats.zipfian needs the values of k and n, at {here()}. Pass them as plain numbers.")
@@ -68,21 +71,21 @@ def _powers(low: Any, high: Any, n: Any, a: Any) -> Any:
 
 @of_class("zipfian", "_pmf", module=_discrete)
 def _zipfian_pmf(original: Any, self: Any, k: Any, a: Any, n: Any) -> Any:
-    """`k^(-a)` over the sum up to n."""
+    """`k^(-a)` divided by the sum up to n."""
     k = np.floor(stop_gradient(k))
     return like_scipy(original, _powers(k, k, n, a), self, k, a, n)
 
 
 @of_class("zipfian", "_cdf", module=_discrete)
 def _zipfian_cdf(original: Any, self: Any, k: Any, a: Any, n: Any) -> Any:
-    """The sum up to k over that up to n."""
+    """The sum up to k divided by the sum up to n."""
     k = np.floor(stop_gradient(k))
     return like_scipy(original, _powers(np.ones_like(k), k, n, a), self, k, a, n)
 
 
 @of_class("zipfian", "_sf", module=_discrete)
 def _zipfian_sf(original: Any, self: Any, k: Any, a: Any, n: Any) -> Any:
-    """The sum from k + 1 on over that up to n."""
+    """The sum from k + 1 divided by the sum up to n."""
     k = np.floor(stop_gradient(k))
     return like_scipy(original, _powers(k + 1, n, n, a), self, k, a, n)
 
@@ -94,7 +97,7 @@ if _fisher is not None:
 
     @of_methods(_fisher, "_pmf")
     def _nchypergeom_pmf(original: Any, self: Any, x: Any, M: Any, n: Any, N: Any, odds: Any) -> Any:
-        """Fisher's: `C(n, x) C(M-n, N-x) odds^x` over its sum for all x; Wallenius' is an integral that SciPy compiles."""
+        """Return Fisher's `C(n, x) C(M-n, N-x) odds^x` over its sum for all x; raise for Wallenius' distribution."""
         if "fisher" not in self.name:
             raise UnsupportedError(
                 f"scipy.stats.{self.name} has no derivative, at {here()}: {COMPILED}. Use nchypergeom_fisher, or "
@@ -130,7 +133,7 @@ def _binom_cdf(original: Any, self: Any, x: Any, n: Any, p: Any) -> Any:
 
 @of_class("binom", "_sf", module=_discrete)
 def _binom_sf(original: Any, self: Any, x: Any, n: Any, p: Any) -> Any:
-    """One minus that."""
+    """`1 - I_(1-p)(n - k, k + 1)`."""
     return like_scipy(original, 1 - _steps(n, np.floor(stop_gradient(x)), p), self, x, n, p)
 
 
@@ -155,7 +158,7 @@ def _nbinom_cdf(original: Any, self: Any, x: Any, n: Any, p: Any) -> Any:
 
 @of_class("nbinom", "_sf", module=_discrete)
 def _nbinom_sf(original: Any, self: Any, x: Any, n: Any, p: Any) -> Any:
-    """One minus that."""
+    """`1 - I_p(n, k + 1)`."""
     return like_scipy(original, 1 - special.betainc(n, np.floor(stop_gradient(x)) + 1, p), self, x, n, p)
 
 
@@ -170,7 +173,7 @@ def _skellam_pmf(original: Any, self: Any, x: Any, mu1: Any, mu2: Any) -> Any:
 
 @of_class("skellam", "_cdf", module=_discrete)
 def _skellam_cdf(original: Any, self: Any, x: Any, mu1: Any, mu2: Any) -> Any:
-    """The distribution function of non-central chi squared, for x below 0, or one minus that."""
+    """Return a noncentral chi-squared distribution function for x < 0, otherwise one minus such a function."""
     x = np.floor(stop_gradient(x))
     low = x < 0
     below = special.chndtr(2 * mu2, np.where(low, -2 * x, 2.0), 2 * mu1)
@@ -179,7 +182,7 @@ def _skellam_cdf(original: Any, self: Any, x: Any, mu1: Any, mu2: Any) -> Any:
 
 
 def _of_trials(original: Any, k: Any, p: Any, cumulative: bool) -> Any:
-    """The probabilities of the number of successes in n trials of probabilities p, of shape `(n, ...)`, by SciPy's values."""
+    """Return the probabilities of k successes in n trials with the probabilities `p`, of shape `(n, ...)`."""
     n, *shape = shape_of(p)
     found: Any = np.ones((1, *shape))
     none = np.zeros((1, *shape))
@@ -196,7 +199,7 @@ _sum_of_trials: Any = getattr(_discrete, "_poisson_binom", None)
 
 @of_tensors("scipy.stats._stats_pythran")
 def _poisson_binom(k: Any, p: Any, kind: str) -> Any:
-    """What SciPy before 1.18 computes both by."""
+    """Return the probabilities or their sums, for SciPy before 1.18."""
     return _of_trials(lambda k, p: _sum_of_trials(k, p, kind), k, p, kind == "cdf")
 
 

@@ -1,7 +1,7 @@
-"""Fits of distributions: the parameters by the data, by the implicit function theorem where the likelihood is highest.
+"""Fits of distributions: parameters as functions of the data, by the implicit function theorem at the likelihood's maximum.
 
-SciPy searches on plain values, and its values are given. The derivatives are those at the maximum near them, which Newton's
-method finds. Fits by formulas are SciPy's own code, which is adopted.
+SciPy searches on plain values, and its result is the value. The derivatives belong to the maximum near this result, which
+Newton's method finds. Fits by formulas are SciPy's own code, which is adopted.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from functad.transforms.grad import grad
 from functad.transforms.second_order import hessian
 
 NO_MAXIMUM = "the likelihood has no smooth maximum there, whose equations would define the parameters"
-"""Why some fits have no derivative: uniform distributions, and parameters at a bound."""
+"""The reason why some fits have no derivative: uniform distributions, and parameters at a bound."""
 
 
 def _names(dist: Any) -> list[str]:
-    """Return the names of the parameters of a distribution, in their order."""
+    """Return the names of the parameters of a distribution, in order."""
     shapes = [name.strip() for name in dist.shapes.split(",")] if dist.shapes else []
     return [*shapes, "loc", *(["scale"] if hasattr(dist, "logpdf") else [])]
 
 
 def _cost(dist: Any, free: Sequence[int], count: int) -> Callable[..., Any]:
-    """Return the mean of minus the log-likelihood, as a function of the free parameters, the data and those that are fixed."""
+    """Return the negative mean log-likelihood, as a function of the free parameters, the data and the fixed parameters."""
 
     def cost(p: Any, data: Any, *fixed: Any) -> Any:
         rest = iter(fixed)
@@ -46,7 +46,7 @@ def _cost(dist: Any, free: Sequence[int], count: int) -> Callable[..., Any]:
 
 
 def _maximum(cost: Callable[..., Any], start: Any, data: Any, fixed: Any) -> Any:
-    """Return the maximum of the likelihood near what SciPy found; `None` if Newton's method leads to none."""
+    """Return the maximum of the likelihood near SciPy's result, or `None` if Newton's method finds none."""
     p, slopes, curvatures = start, grad(cost), hessian(cost)
     for _ in range(40):
         with np.errstate(all="ignore"):
@@ -63,14 +63,14 @@ def _maximum(cost: Callable[..., Any], start: Any, data: Any, fixed: Any) -> Any
 
 
 def _through(dist: Any, name: str, found: Sequence[Any], data: Any, fixed: dict[int, Any]) -> tuple[Any, ...]:
-    """Return the parameters that SciPy found, as functions of the data and of those that are fixed.
+    """Return SciPy's fitted parameters, differentiable in the data and the fixed parameters.
 
     Args:
         dist: the distribution.
-        name: of the function, for messages.
-        found: the parameters.
+        name: the name of the function, for messages.
+        found: the fitted parameters.
         data: the data.
-        fixed: by place, parameters that were not fitted.
+        fixed: the parameters that were not fitted, by position.
     """
     free = [i for i in range(len(found)) if i not in fixed]
     if not free:
@@ -105,7 +105,7 @@ def _values(data: Any, name: str) -> Any:
 
 
 def _enter(kind: type, function: Callable[..., Any]) -> None:
-    """Enter a function for the method `fit` of a class; plain data are fitted as if there were no trace."""
+    """Register a function for the method `fit` of a class; plain data are fitted outside all traces."""
     original: Any = vars(kind)["fit"]
 
     @functools.wraps(original)
@@ -118,7 +118,7 @@ def _enter(kind: type, function: Callable[..., Any]) -> None:
 
 
 def _fit(original: Any, self: Any, data: Any, *args: Any, **kwargs: Any) -> Any:
-    """The fit of a distribution by a search."""
+    """Return the fit of a distribution by a search."""
     name = f"{self.name}.fit"
     if isinstance(data, _stats.CensoredData) or str(kwargs.get("method", "mle")).lower() != "mle":
         raise UnsupportedError(
@@ -138,7 +138,7 @@ def _fit(original: Any, self: Any, data: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _fit_of_class(original: Any, self: Any, data: Any, *args: Any, **kwargs: Any) -> Any:
-    """The fit of a distribution that has formulas, or a start of its own, which rounding must not move."""
+    """Return a fit by the formulas of the class, with values computed outside all traces to avoid different rounding."""
     found = original(self, data, *args, **kwargs)
     known = {key: plain_value(value) for key, value in kwargs.items()}
     exact = outside_traces(original, self, _values(asarray(data), f"{self.name}.fit"), *map(plain_value, args), **known)
@@ -156,7 +156,7 @@ for _kind in vars(continuous).values():
 
 
 def _powerlaw_fit(original: Any, self: Any, data: Any, *args: Any, **kwargs: Any) -> Any:
-    """The fit by formulas, of which that for the location takes the number next to the least of the data."""
+    """Return a fit by formulas; raise without `floc`, because SciPy then sets `loc` from the smallest datum."""
     if kwargs.get("floc") is None:
         raise UnsupportedError(
             f"scipy.stats.powerlaw.fit takes for loc the number next to the least of the data, at {here()}: {NO_MAXIMUM}. "
@@ -171,7 +171,7 @@ _enter(continuous.powerlaw_gen, _powerlaw_fit)
 
 @of_tensors("scipy.stats", within=True)
 def fit(dist: Any, data: Any, bounds: Any = None, *, guess: Any = None, method: Any = "mle", **options: Any) -> Any:
-    """The fit of any distribution within bounds; integers stay what they are, and so does what is at a bound."""
+    """Return the fit of any distribution within bounds; integers and parameters at a bound are constant."""
     if str(method).lower() != "mle":
         raise UnsupportedError(f"scipy.stats.fit by {method} has no derivative, at {here()}. Use method='mle'.")
     data = np.ravel(asarray(data))

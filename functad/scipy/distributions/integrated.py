@@ -1,7 +1,6 @@
-"""The stable distribution of Lévy and the range of Student, whose densities SciPy integrates by compiled code.
+"""Lévy's stable distribution and the studentized range, whose densities SciPy integrates by compiled code.
 
-Here they are integrals over points that stay where they are, so that they have derivatives by the point and all parameters. The
-values are SciPy's own.
+Here they are sums over fixed nodes, differentiable in the point and all parameters. The values are SciPy's own.
 """
 
 from __future__ import annotations
@@ -26,18 +25,18 @@ from functad.transforms.stop import stop_gradient
 
 @cache
 def _legendre(count: int) -> Any:
-    """Return nodes between 0 and 1, and their weights."""
+    """Return Gauss-Legendre nodes between 0 and 1, and their weights."""
     nodes, weights = np.polynomial.legendre.leggauss(count)
     return (nodes + 1) / 2, weights / 2
 
 
-# The range of k normal variables over their standard deviation, of df degrees of freedom
+# The studentized range: the range of k normal variables over their standard deviation with df degrees of freedom
 
 
 def _range_of_normal(w: Any, k: Any, order: int) -> Any:
-    """Return the distribution function of the range of k normal variables at w, or its derivative."""
+    """Return the distribution function of the range of k normal variables at w, or its derivative for `order` 1."""
     nodes, weights = _legendre(160)
-    z = nodes * 18 - 9 - w[..., None] / 2  # the middle of the range is near zero
+    z = nodes * 18 - 9 - w[..., None] / 2  # centres the range at zero
     gap = special.ndtr(z + w[..., None]) - special.ndtr(z)
     gap = np.where(stop_gradient(gap) > 1e-290, gap, 1e-290)
     rest = np.exp((k[..., None] - 1 - order) * np.log(gap) - z * z / 2) / np.sqrt(2 * np.pi)
@@ -49,7 +48,7 @@ def _range_of_normal(w: Any, k: Any, order: int) -> Any:
 def _range(order: int) -> Callable[..., Any]:
     def of(original: Any, self: Any, q: Any, k: Any, df: Any) -> Any:
         shape = np.broadcast_shapes(*map(shape_of, (q, k, df)))
-        normal = np.broadcast_to(plain_value(df), shape) >= 100000  # as SciPy has it
+        normal = np.broadcast_to(plain_value(df), shape) >= 100000  # SciPy's threshold
         q, k, df = [np.broadcast_to(a, shape) for a in (q, k, np.where(normal, 10.0, df))]
         half = df[..., None] / 2
         norm = half * np.log(half) - special.gammaln(half) + np.log(2.0)
@@ -71,7 +70,7 @@ of_class("studentized_range", "_cdf")(_range(0))
 of_class("studentized_range", "_pdf")(_range(1))
 
 
-# Stable distributions: by the integral of the characteristic function `exp(-t^alpha + i phase(t))`
+# Stable distributions, by the characteristic function `exp(-t^alpha + i phase(t))`
 
 
 def _phase(self: Any, t: Any, alpha: Any, beta: Any) -> Any:
@@ -79,7 +78,7 @@ def _phase(self: Any, t: Any, alpha: Any, beta: Any) -> Any:
 
 
 def _stable(original: Any, self: Any, x: Any, alpha: Any, beta: Any, term: Callable[[Any, Any], Any]) -> Any:
-    """Return SciPy's value with the derivatives of an integral over t, with which it must agree."""
+    """Return SciPy's value with the derivatives of an integral over t; raise if the two disagree."""
     known = known_values(x, alpha, beta)
     if known is None:
         raise UnsupportedError(
@@ -108,7 +107,7 @@ def _stable(original: Any, self: Any, x: Any, alpha: Any, beta: Any, term: Calla
 
 
 AT_ONE = "there its formula is another one, in which SciPy mixes the parameters with the point"
-"""Why a stable distribution with alpha = 1 is refused."""
+"""The reason why a stable distribution with alpha = 1 raises."""
 
 
 def _cosine(angle: Any, t: Any) -> Any:
@@ -121,13 +120,13 @@ def _sine(angle: Any, t: Any) -> Any:
 
 @of_methods(_levy_stable.levy_stable_gen, "_pdf")
 def _stable_pdf(original: Any, self: Any, x: Any, alpha: Any, beta: Any) -> Any:
-    """The density: Fourier's integral of the characteristic function."""
+    """Return the density, the Fourier integral of the characteristic function."""
     return _stable(original, self, x, alpha, beta, _cosine)
 
 
 @of_methods(_levy_stable.levy_stable_gen, "_cdf")
 def _stable_cdf(original: Any, self: Any, x: Any, alpha: Any, beta: Any) -> Any:
-    """The distribution function, by the formula of Gil-Pelaez (1951)."""
+    """Return the distribution function, by the formula of Gil-Pelaez (1951)."""
     return _stable(original, self, x, alpha, beta, _sine)
 
 

@@ -1,6 +1,7 @@
-"""Densities with parameters, such as zero, for which SciPy takes the formula of a limit, which knows no neighbours.
+"""Densities with a limit formula at special parameters, such as zero.
 
-The formulas here hold on both sides, and their derivatives in between. The values are SciPy's own.
+SciPy's limit formula holds at the special parameter only, so it has no derivative with respect to the parameter. The formulas
+here hold near the special parameter too. The values are SciPy's own.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from functad.transforms.stop import stop_gradient
 
 
 def log1p_over(k: Any, x: Any) -> Any:
-    """Return `log(1 + k x) / k`, which for k = 0 is x; near that a power series."""
+    """Return `log(1 + k x) / k`, which is x for k = 0; near zero by a power series."""
     z = k * x
     near = np.abs(stop_gradient(z)) < 0.03
     few = np.where(near, z, 0.0)
@@ -28,7 +29,7 @@ def log1p_over(k: Any, x: Any) -> Any:
 
 
 def expm1_over(k: Any, x: Any) -> Any:
-    """Return `(exp(k x) - 1) / k`, likewise."""
+    """Return `(exp(k x) - 1) / k`, which is x for k = 0; near zero by a power series."""
     z = k * x
     near = np.abs(stop_gradient(z)) < 0.03
     few = np.where(near, z, 0.0)
@@ -39,11 +40,11 @@ def expm1_over(k: Any, x: Any) -> Any:
 
 
 def log_i0(z: Any) -> Any:
-    """Return the logarithm of the Bessel function `I_0`, which has no kink at 0, as the scaled one has."""
+    """Return the logarithm of the Bessel function `I_0`; unlike `i0e`, it is smooth at 0."""
     return np.log(special.i0e(z)) + np.abs(z)
 
 
-# The generalised Pareto and extreme value distributions, and Hosking's of four parameters (1994)
+# Generalised Pareto, extreme value, and Hosking's four-parameter distribution (1994)
 
 
 @density("genpareto")
@@ -77,7 +78,7 @@ def _genextreme(x: Any, c: Any) -> Any:
 
 
 def _methods_of_logcdf(name: str, logcdf: Any) -> None:
-    """Enter a formula for the logarithm of a distribution function, where SciPy's formulas follow from that."""
+    """Register a formula for the logarithm of a distribution function and for the methods that follow from it."""
 
     def entered(original: Any, self: Any, x: Any, *args: Any, of: Any) -> Any:
         return like_scipy(original, of(logcdf(x, *args)), self, x, *args)
@@ -101,11 +102,11 @@ def _genextreme_ppf(original: Any, self: Any, q: Any, c: Any) -> Any:
 
 @of_class("genextreme", "_isf")
 def _genextreme_isf(original: Any, self: Any, q: Any, c: Any) -> Any:
-    """The same of 1 - q."""
+    """`(1 - (-log(1 - q))^c) / c`."""
     return like_scipy(original, expm1_over(-c, -np.log(-np.log1p(-q))), self, q, c)
 
 
-# Densities with a Bessel function, and the skew normal one
+# Densities with a Bessel function, and the skew normal density
 
 
 @density("rice")
@@ -133,22 +134,22 @@ def _skewnorm(x: Any, a: Any) -> Any:
     return np.log(2.0) - x * x / 2 - np.log(2 * np.pi) / 2 + special.log_ndtr(a * x)
 
 
-# Pearson's distribution of type III, for which SciPy takes the normal one where the skew is small
+# Pearson type III; SciPy uses the normal distribution for small skew
 
 
 def _log_gap(x: Any, t: Any) -> Any:
-    """Return the first terms by `t = skew / 2` of the logarithm of the density, by Stirling's series."""
+    """Return the lowest terms in `t = skew / 2` of the logarithm of the density, by Stirling's series."""
     return t * (x**3 / 3 - x) + t * t * (x * x / 2 - x**4 / 4 - 1 / 12)
 
 
 def _cdf_gap(x: Any, t: Any) -> Any:
-    """Return those of the distribution function, by Edgeworth's series."""
+    """Return the lowest terms in `t` of the distribution function, by Edgeworth's series."""
     third, fifth = x**3 - 3 * x, x**5 - 10 * x**3 + 15 * x
     return -np.exp(-x * x / 2) / np.sqrt(2 * np.pi) * (t * (x * x - 1) / 3 + t * t * (third / 4 + fifth / 18))
 
 
 def _with_gap(original: Any, self: Any, x: Any, skew: Any, gap: Any) -> Any:
-    """SciPy's method, with what it leaves out of the derivatives near the normal distribution."""
+    """Return SciPy's value, with the derivative terms that SciPy omits near the normal distribution."""
     near = np.abs(stop_gradient(skew)) < 0.000016
     missing = gap(x, np.where(near, skew, 0.0) / 2)
     return original(self, x, skew) + (missing - stop_gradient(missing))
@@ -160,12 +161,12 @@ of_class("pearson3", "_sf")(partial(_with_gap, gap=lambda x, t: -_cdf_gap(x, t))
 of_class("pearson3", "_ppf")(quantile)
 
 
-# The triangle, whose top may be at an end
+# The triangular distribution, with its mode possibly at an end
 
 
 @of_class("triang", "_pdf")
 def _triang_pdf(original: Any, self: Any, x: Any, c: Any) -> Any:
-    """`2 x / c` up to c, `2 (1 - x) / (1 - c)` from there on."""
+    """`2 x / c` up to c, `2 (1 - x) / (1 - c)` beyond c."""
     left = x < c
     return like_scipy(
         original, np.where(left, 2 * x / np.where(left, c, 1.0), 2 * (1 - x) / (1 - np.where(left, 0.0, c))), self, x, c
@@ -174,7 +175,7 @@ def _triang_pdf(original: Any, self: Any, x: Any, c: Any) -> Any:
 
 @of_class("triang", "_cdf")
 def _triang_cdf(original: Any, self: Any, x: Any, c: Any) -> Any:
-    """Its integral."""
+    """`x^2 / c` up to c, `1 - (1 - x)^2 / (1 - c)` beyond c."""
     left = x < c
     right = 1 - (1 - x) ** 2 / (1 - np.where(left, 0.0, c))
     return like_scipy(original, np.where(left, x * x / np.where(left, c, 1.0), right), self, x, c)

@@ -1,4 +1,4 @@
-"""Moments and entropies that SciPy integrates, adds up or compiles. The values are SciPy's own."""
+"""Moments and entropies that SciPy integrates, sums or compiles. The values are SciPy's own."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from functad.scipy.distributions.continuous import like_scipy, of_class
 
 
 def _elementwise(original: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
-    """A method of a copy of the distribution: what that calls for each element has been made in adopted code, of its NumPy."""
+    """Call the method on a copy of the distribution, whose vectorized functions then use the adopted NumPy."""
     return original(copy.copy(self), *args, **kwargs)
 
 
@@ -32,7 +32,7 @@ of_methods(rv_generic, "_munp")(_elementwise)
 
 
 def _support(self: Any, args: Any, known: Any) -> tuple[Any, Any, Any]:
-    """Return the ends of the support of a distribution, and a number between them, at a kink of the density if it has one."""
+    """Return the ends of the support of a distribution, and a point between them: the kink of the density if it has one."""
     if isinstance(self, continuous.vonmises_gen):
         return -np.pi, 0.0, np.pi
     low, high = self._get_support(*args)
@@ -43,14 +43,14 @@ def _support(self: Any, args: Any, known: Any) -> tuple[Any, Any, Any]:
 
 
 def _over_support(original: Any, self: Any, f: Callable[..., Any], args: tuple[Any, ...], *before: Any) -> Any:
-    """Return SciPy's integral over the support of a distribution with the derivatives of one by other points.
+    """Return SciPy's integral over the support of a distribution, with the derivatives of a sum over fixed nodes.
 
     Args:
         original: SciPy's method.
         self: the distribution.
         f: `f(x, density, *args)`, the integrand.
         args: the shape parameters, which are numbers.
-        before: what the method takes before them.
+        before: the arguments of the method that precede the shape parameters.
     """
     known = known_values(*args)
     if known is None:
@@ -67,7 +67,7 @@ def _over_support(original: Any, self: Any, f: Callable[..., Any], args: tuple[A
         shapes = [np.broadcast_to(a, shape_of(nodes)) for a in wide]
         with np.errstate(all="ignore"):
             density = self._pdf(nodes, *shapes)
-            counts = plain_value(density) > 1e-250  # the rest, which may be no number, adds nothing
+            counts = plain_value(density) > 1e-250  # the rest may be NaN and contributes nothing
             terms = f(np.where(counts, nodes, 1.0), np.where(counts, density, 1.0), *shapes)
         return np.where(counts, terms, 0.0)
 
@@ -86,13 +86,13 @@ def _over_support(original: Any, self: Any, f: Callable[..., Any], args: tuple[A
 
 
 def _moment(original: Any, self: Any, m: Any, *args: Any) -> Any:
-    """The integral of `x^m` times the density."""
+    """Return the integral of `x^m` times the density."""
     m = plain_value(m)
     return _over_support(original, self, lambda x, density, *args: x**m * density, args, m)
 
 
 def _entropy(original: Any, self: Any, *args: Any) -> Any:
-    """The integral of `-p log p` where p is the density."""
+    """Return the integral of `-p log p` for the density p."""
     return _over_support(original, self, lambda x, density, *args: special.entr(density), args)
 
 
@@ -115,7 +115,7 @@ for _name in ("gompertz", "invgauss", "kappa4"):
 
 
 def _four(self: Any, values: tuple[Any, ...], args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the mean, variance, skewness and excess kurtosis, with SciPy's values, for parameters that are numbers."""
+    """Return mean, variance, skewness and excess kurtosis with SciPy's values, for scalar parameters."""
     found: list[Any] = []
     for m, value in enumerate(values, 1):
         if not np.isfinite(value):
@@ -132,7 +132,7 @@ def _four(self: Any, values: tuple[Any, ...], args: tuple[Any, ...]) -> tuple[An
 
 
 def _statistics(original: Any, self: Any, *args: Any, **options: Any) -> Any:
-    """The mean, variance, skewness and kurtosis by integrals, for SciPy computes them by functions without derivatives."""
+    """Return mean, variance, skewness and kurtosis by integrals, because SciPy's functions have no derivatives."""
     known = known_values(*args)
     if known is None:
         raise UnsupportedError(
@@ -157,7 +157,7 @@ of_class("kappa4", "_mom1_sc")(_moment)
 
 @of_class("nbinom", "_stats", module=discrete)
 def _nbinom_stats(original: Any, self: Any, n: Any, p: Any) -> Any:
-    """Of the number of failures before n successes."""
+    """Return the statistics of the number of failures before n successes."""
     q = 1 - p
     formulas = (n * q / p, n * q / p**2, (2 - p) / np.sqrt(n * q), 6 / n + p**2 / (n * q))
     return tuple([like_scipy(lambda self, *args, i=i: original(self, *args)[i], f, self, n, p) for i, f in enumerate(formulas)])
@@ -165,7 +165,7 @@ def _nbinom_stats(original: Any, self: Any, n: Any, p: Any) -> Any:
 
 @of_tensors("scipy.special._ufuncs")
 def _gen_harmonic(n: Any, a: Any) -> Any:
-    """The sum of `k^-a` for k up to n."""
+    """Return the sum of `k^-a` for k up to n."""
     known = known_values(n)
     if known is None:
         raise UnsupportedError(f"The harmonic numbers of scipy.stats.zipfian need the value of n, at {here()}. Pass a number.")

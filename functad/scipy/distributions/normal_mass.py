@@ -1,6 +1,6 @@
-"""The distribution function of normal variables, which SciPy integrates: its derivatives are masses of fewer variables.
+"""The multivariate normal distribution function, with derivatives from distribution functions of fewer variables.
 
-R. Plackett, "A reduction formula for normal multivariate integrals" (1954). The values are SciPy's own.
+The formula is in R. Plackett, "A reduction formula for normal multivariate integrals" (1954). The values are SciPy's own.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NORMAL = _stats.multivariate_normal
 
 
 def _mass(x: Any, cov: Any) -> Any:
-    """Return the probability that normal variables of mean zero are all below x, of shape `(n,)`."""
+    """Return the probability that normal variables of mean zero are all below `x`, of shape `(n,)`."""
     n = shape_of(x)[0]
     if n == 0:
         return 1.0
@@ -34,7 +34,7 @@ def _mass(x: Any, cov: Any) -> Any:
 
 
 def _at(x: Any, cov: Any, chosen: list[int]) -> Any:
-    """Return the density of some variables at x, times the mass of the others, given those."""
+    """Return the density of the chosen variables at `x`, times the conditional mass of the other variables."""
     rest = [i for i in range(shape_of(x)[0]) if i not in chosen]
     block, between = cov[np.ix_(chosen, chosen)], cov[np.ix_(chosen, rest)]
     solved = np.linalg.solve(block, x[chosen])
@@ -45,14 +45,14 @@ def _at(x: Any, cov: Any, chosen: list[int]) -> Any:
 
 @custom_jvp
 def _integrated(x: Any, cov: Any) -> Any:
-    """The mass, as SciPy integrates it."""
+    """Return the mass, as SciPy integrates it."""
     with outside():
         return np.float64(_NORMAL.cdf(plain_value(x), cov=plain_value(cov)))
 
 
 @_integrated.defjvp
 def _rule(primals: Any, tangents: Any) -> Any:
-    """By x a density times the mass of the other variables; by a covariance that of two; by a variance as units tell."""
+    """Return the mass and its tangent; variances follow from the other derivatives by invariance to scaling."""
     x, cov = primals
     n = shape_of(x)[0]
     slopes = [_at(x, cov, [i]) for i in range(n)]
@@ -70,7 +70,7 @@ def _rule(primals: Any, tangents: Any) -> Any:
 
 
 def _between(low: Any, high: Any, cov: Any) -> Any:
-    """Return the mass of a box: a sum over its corners, without those at minus infinity."""
+    """Return the mass of a box: an alternating sum over its finite corners."""
     finite = [i for i in range(shape_of(high)[0]) if np.isfinite(plain_value(low[i]))]
     total: Any = 0.0
     for below in itertools.product((False, True), repeat=len(finite)):
@@ -83,7 +83,7 @@ def _between(low: Any, high: Any, cov: Any) -> Any:
 
 @of_methods(_multivariate.multivariate_normal_gen, "_cdf")
 def _normal_cdf(original: Any, self: Any, x: Any, mean: Any, cov: Any, *rest: Any) -> Any:
-    """The distribution function of several variables."""
+    """Return the multivariate normal distribution function."""
     limit = rest[3] if len(rest) > 3 and rest[3] is not None else -np.inf
     known = known_values(x, mean, cov, limit)
     if known is None:

@@ -1,4 +1,4 @@
-"""Distributions of several variables, and estimates of densities. The values are SciPy's own."""
+"""Multivariate distributions and density estimates. The values are SciPy's own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from functad.transforms.stop import stop_gradient
 
 
 class _KernelEstimate:
-    """SciPy's compiled sum of normal densities at all points of data, or its logarithm; `[spec]` chooses among its types."""
+    """SciPy's compiled sum of normal densities at all data points, or its logarithm; `[spec]` selects a type."""
 
     def __init__(self, original: Any, log: bool) -> None:
         self.original, self.log = original, log
@@ -41,7 +41,7 @@ class _KernelEstimate:
 
 for _name, _log in (("gaussian_kernel_estimate", False), ("gaussian_kernel_estimate_log", True)):
     _estimate = getattr(_kde, _name, None)
-    if type(_estimate) is CompiledFunction:  # SciPy was adopted before this file was imported
+    if type(_estimate) is CompiledFunction:  # SciPy was adopted before this import
         _estimate = _estimate.original
     if _estimate is not None and not isinstance(_estimate, _KernelEstimate):
         stands_for(_estimate, _KernelEstimate(_estimate, _log))
@@ -49,7 +49,7 @@ for _name, _log in (("gaussian_kernel_estimate", False), ("gaussian_kernel_estim
 
 @of_methods(_multivariate.invwishart_gen, "_logpdf")
 def _invwishart_logpdf(original: Any, self: Any, x: Any, dim: Any, df: Any, log_det_scale: Any, C: Any) -> Any:
-    """`|S|^(df/2) |x|^(-(df+dim+1)/2) exp(-tr(S x^-1) / 2)` over its integral; S = C C^T, and n matrices are in x."""
+    """Log of `|S|^(df/2) |x|^(-(df+dim+1)/2) exp(-tr(S x^-1) / 2)` over its integral; S = C C^T, and x has n matrices."""
     roots = np.linalg.cholesky(np.moveaxis(x, -1, 0))
     log_det = 2 * np.sum(np.log(np.diagonal(roots, axis1=-2, axis2=-1)), -1)
     trace = np.sum(np.linalg.solve(roots, C) ** 2, (-2, -1))

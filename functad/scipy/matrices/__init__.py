@@ -1,1 +1,1 @@
-"""What `functad.scipy.linalg` is made of: decompositions, systems and other equations, and functions of matrices."""
+"""Parts of `functad.scipy.linalg`: decompositions, linear systems and matrix equations, and functions of matrices."""

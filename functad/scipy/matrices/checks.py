@@ -1,4 +1,4 @@
-"""What the functions of `scipy.linalg` ask of their matrices, and how a function of one matrix becomes one of stacks."""
+"""Checks of matrix arguments for `scipy.linalg`, and the extension of functions of one matrix to stacks."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from functad.primitives.operands import as_operand
 
 
 def finite(a: Any, check: bool = True) -> Any:
-    """Return an array or Tensor, also for a list with Tensors in it, whose elements are finite if that is to be checked."""
+    """Return `a`, which may be a list with Tensors, as an array or Tensor; check for finite elements if `check`."""
     a = as_array(as_operand(a))
     return asarray_chkfinite(a) if check else a
 
 
 def square(a: Any, check: bool = True) -> Any:
-    """Return square matrices, whose elements are finite if that is to be checked.
+    """Return square matrices; check for finite elements if `check`.
 
     Raises:
-        ValueError: they are not square, or not finite.
+        ValueError: the matrices are not square, or not finite.
     """
     a = finite(a, check)
     shape = shape_of(a)
@@ -35,7 +35,7 @@ def square(a: Any, check: bool = True) -> Any:
 
 
 def over_stacks(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return a function of one square matrix, which gives a matrix of its shape, as a function of stacks of matrices."""
+    """Extend a function that maps a square matrix to a matrix of the same shape to stacks of matrices."""
 
     def of_stacks(a: Any) -> Any:
         if a.ndim == 2:
@@ -48,5 +48,5 @@ def over_stacks(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def refusal(what: str, cure: str) -> UnsupportedError:
-    """Return the error for a call that has no derivative here."""
+    """Return the error for a call that has no derivative rule."""
     return UnsupportedError(f"scipy.linalg.{what} of a Tensor, at {here()}, has no derivative rule. {cure}")

@@ -1,8 +1,8 @@
-"""Decompositions: what NumPy has by its rules, in the form of SciPy; and `lu`, by a rule of its own.
+"""Decompositions: NumPy's rules in the form of SciPy, and a separate rule for `lu`.
 
-That of LU is the one of S. Walter, "Structured higher-order algorithmic differentiation in the forward and reverse mode with
-application in optimum experimental design" (2012), section 2.6, and F. de Hoog, R. Anderssen and M. Lukas, "Differentiation of
-matrix functionals using triangular factorization" (2011). The order of the rows is held fast.
+The rule for LU is in S. Walter, "Structured higher-order algorithmic differentiation in the forward and reverse mode with
+application in optimum experimental design" (2012), section 2.6, and in F. de Hoog, R. Anderssen and M. Lukas,
+"Differentiation of matrix functionals using triangular factorization" (2011). The order of the rows is constant.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from functad.scipy.matrices.equations import from_bands, hermitian_from_bands
 
 @of_tensors("scipy.linalg")
 def cholesky(a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Any:
-    """The triangular factor of a positive definite matrix, `a = L L^H` or `a = U^H U`."""
+    """Return the triangular factor of a positive definite matrix, `a = L L^H` or `a = U^H U`."""
     return np.linalg.cholesky(square(a, check_finite), upper=not lower)
 
 
 _CLEARS = scipy.linalg.cho_factor(np.array([[2.0, 1.0], [1.0, 2.0]]))[0][1, 0] == 0.0
-"""The SciPy that is installed gives zeros in the other triangle of `cho_factor`."""
+"""`True` if the installed SciPy clears the other triangle in `cho_factor`."""
 
 
 @of_tensors("scipy.linalg")
 def cho_factor(a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Any:
-    """The triangular factor of a definite matrix; in the other triangle SciPy before 1.18 leaves the elements of `a`."""
+    """Return the triangular factor of a definite matrix; SciPy before 1.18 leaves elements of `a` in the other triangle."""
     a = square(a, check_finite)
     c = np.linalg.cholesky(a, upper=not lower)
     if _CLEARS:
@@ -46,7 +46,7 @@ def cho_factor(a: Any, lower: bool = False, overwrite_a: bool = False, check_fin
 
 @of_tensors("scipy.linalg")
 def cholesky_banded(ab: Any, overwrite_ab: bool = False, lower: bool = False, check_finite: bool = True) -> Any:
-    """The diagonals of the triangular factor of a positive definite matrix, which is given by its diagonals."""
+    """Return the diagonals of the triangular factor of a positive definite matrix, given by its diagonals."""
     ab = finite(ab, check_finite)
     c = np.linalg.cholesky(hermitian_from_bands(ab, lower), upper=not lower)
     count, n = shape_of(ab)[-2:]
@@ -58,7 +58,7 @@ def cholesky_banded(ab: Any, overwrite_ab: bool = False, lower: bool = False, ch
 
 @of_tensors("scipy.linalg")
 def cho_solve_banded(cb_and_lower: Any, b: Any, overwrite_b: bool = False, check_finite: bool = True) -> Any:
-    """The solution of `a x = b`, given what `cholesky_banded` makes of a."""
+    """Return the solution of `a x = b`, given the result of `cholesky_banded` for `a`."""
     cb, lower = cb_and_lower
     cb, b = finite(cb, check_finite), finite(b, check_finite)
     count = shape_of(cb)[-2] - 1
@@ -67,7 +67,7 @@ def cho_solve_banded(cb_and_lower: Any, b: Any, overwrite_b: bool = False, check
 
 
 def _packed(a: Any) -> tuple[Any, Any]:
-    """Return the factors and the row exchanges of stacks of matrices, as `getrf` does."""
+    """Return the packed factors and the row exchanges of stacks of matrices, as `getrf` does."""
     batch, (m, n) = a.shape[:-2], a.shape[-2:]
     if a.size == 0:
         return a.copy(), np.broadcast_to(np.arange(min(m, n), dtype=np.int32), (*batch, min(m, n)))
@@ -89,7 +89,7 @@ def _exchanges_spec(a: Any) -> ArraySpec:
     doc="an order of rows has no derivative",
 )
 def exchanges(a: Any) -> Any:
-    """Return with which row each row of a matrix is exchanged, one after the other, by partial pivoting."""
+    """Return the row exchanges of partial pivoting: the index of the row that each row is exchanged with, in sequence."""
     return _packed(a)[1]
 
 
@@ -100,7 +100,7 @@ def exchanges(a: Any) -> Any:
     doc="an order of rows has no derivative",
 )
 def order(piv: Any, *, rows: int) -> Any:
-    """Return the order of the rows that exchanges lead to."""
+    """Return the row order that results from the exchanges."""
     out = np.empty((*piv.shape[:-1], rows), np.int32)
     out[...] = np.arange(rows)
     for place in np.ndindex(piv.shape[:-1]):
@@ -110,12 +110,12 @@ def order(piv: Any, *, rows: int) -> Any:
 
 
 def _halves(lu: Any) -> tuple[Any, Any]:
-    """Return the factors of square matrices that stand in one."""
+    """Return the two triangular factors of packed square matrices."""
     return np.tril(lu, -1) + np.eye(shape_of(lu)[-1], dtype=dtype_of(lu)), np.triu(lu)
 
 
 def _factors_vjp(g: Any, out: Any) -> Any:
-    """`l^-T (tril(l^T g, -1) + triu(g u^T)) u^-T`, of the strictly lower and the upper triangle of g."""
+    """`l^-T (tril(l^T g, -1) + triu(g u^T)) u^-T`, with the strictly lower and the upper triangle of g."""
     left, right = _halves(out)
     middle = np.tril(left.mT @ np.tril(g, -1), -1) + np.triu(np.triu(g) @ right.mT)
     return SOLVE(left.mT, SOLVE(right, middle.mT).mT)
@@ -137,11 +137,11 @@ def _factors_jvp(t: Any, out: Any) -> Any:
     doc="dl = l tril(x, -1), du = triu(x) u with x = l^-1 da u^-1",
 )
 def factors(a: Any) -> Any:
-    """Return both factors of square matrices, in one, without an exchange of rows."""
+    """Return both factors of square matrices, packed in one matrix, without row exchanges."""
     lu, piv = _packed(np.asarray(a, inexact(a.dtype)))
     if (piv == np.arange(a.shape[-1])).all():
         return lu
-    lu = np.array(a, inexact(a.dtype))  # two rows were as good, and rounding chose the other one
+    lu = np.array(a, inexact(a.dtype))  # a tie of two pivots: rounding chose the other row
     for k in range(a.shape[-1] - 1):
         lu[..., k + 1 :, k] /= lu[..., k, None, k]
         lu[..., k + 1 :, k + 1 :] -= lu[..., k + 1 :, k, None] * lu[..., k, None, k + 1 :]
@@ -149,7 +149,7 @@ def factors(a: Any) -> Any:
 
 
 def _decomposed(a: Any) -> tuple[Any, Any, Any, Any]:
-    """Return the order of the rows and their exchanges, and both factors of the square part, and what is beside that in one."""
+    """Return the row order, the row exchanges, both factors, and all factors packed in one matrix."""
     piv = exchanges(a)
     m, n = shape_of(a)[-2:]
     p, k = order(piv, rows=m), min(m, n)
@@ -167,7 +167,7 @@ def _decomposed(a: Any) -> tuple[Any, Any, Any, Any]:
 
 @of_tensors("scipy.linalg")
 def lu(a: Any, permute_l: bool = False, overwrite_a: bool = False, check_finite: bool = True, p_indices: bool = False) -> Any:
-    """The order of the rows, and triangular factors, `a = P L U`."""
+    """Return the permutation and the triangular factors, `a = P L U`."""
     p, _, (left, right), _ = _decomposed(finite(a, check_finite))
     p = np.argsort(p)
     if permute_l:
@@ -178,14 +178,14 @@ def lu(a: Any, permute_l: bool = False, overwrite_a: bool = False, check_finite:
 
 @of_tensors("scipy.linalg")
 def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
-    """Both triangular factors in one matrix, and the exchanges of rows."""
+    """Return both triangular factors in one matrix, and the row exchanges."""
     _, piv, _, both = _decomposed(finite(a, check_finite))
     return both, piv
 
 
 @of_tensors("scipy.linalg")
 def lu_solve(lu_and_piv: Any, b: Any, trans: int = 0, overwrite_b: bool = False, check_finite: bool = True) -> Any:
-    """The solution of `a x = b`, given what `lu_factor` makes of a; with `trans` that for a^T or a^H."""
+    """Return the solution of `a x = b`, given the result of `lu_factor` for `a`; `trans` selects a^T or a^H."""
     lu, piv = lu_and_piv
     lu, b = square(lu, False), finite(b, check_finite)
     left, right = _halves(lu)
@@ -211,7 +211,7 @@ def qr(
     pivoting: bool = False,
     check_finite: bool = True,
 ) -> Any:
-    """The factors `a = Q R`, or with `pivoting` those of `a[:, p]`, and p."""
+    """Return the factors `a = Q R`, or with `pivoting` the factors of `a[:, p]`, and p."""
     if mode not in ("full", "qr", "r", "economic", "raw"):
         raise ValueError("Mode argument should be one of ['full', 'r', 'economic', 'raw']")
     if mode == "raw":
@@ -232,14 +232,14 @@ def qr(
     doc="an order of columns has no derivative",
 )
 def columns_first(a: Any) -> Any:
-    """Return in which order `qr` takes the columns of matrices, if it may choose."""
+    """Return the column order that `qr` selects with pivoting."""
     found = [scipy.linalg.qr(x, mode="r", pivoting=True)[1] for x in a.reshape(-1, *a.shape[-2:])]
     return np.array(found, np.int32).reshape(*a.shape[:-2], a.shape[-1])
 
 
 @of_tensors("scipy.linalg")
 def rq(a: Any, overwrite_a: bool = False, lwork: int | None = None, mode: str = "full", check_finite: bool = True) -> Any:
-    """The factors `a = R Q`: those of `qr`, of rows and columns in the opposite order."""
+    """Return the factors `a = R Q`: those of `qr` with reversed rows and columns."""
     if mode not in ("full", "r", "economic"):
         raise ValueError("Mode argument should be one of ['full', 'r', 'economic']")
     turned = adjoint(finite(a, check_finite)[..., ::-1, ::-1])
@@ -258,7 +258,7 @@ def qr_multiply(
     overwrite_a: bool = False,
     overwrite_c: bool = False,
 ) -> Any:
-    """The product of `c` and the factor Q of `a`, and the factor R."""
+    """Return the product of `c` and the factor Q of `a`, and the factor R."""
     if mode not in ("left", "right"):
         raise ValueError(f"Mode argument can only be 'left' or 'right' but not '{mode}'")
     a, c = finite(a), finite(c)
@@ -282,7 +282,7 @@ def svd(
     check_finite: bool = True,
     lapack_driver: str = "gesdd",
 ) -> Any:
-    """Singular vectors and values, `a = U diag(s) Vh`."""
+    """Return singular vectors and values, `a = U diag(s) Vh`."""
     if lapack_driver not in ("gesdd", "gesvd"):
         raise ValueError(f'lapack_driver must be "gesdd" or "gesvd", not "{lapack_driver}"')
     a = finite(a, check_finite)
@@ -291,5 +291,5 @@ def svd(
 
 @of_tensors("scipy.linalg")
 def svdvals(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
-    """The singular values of matrices."""
+    """Return the singular values of matrices."""
     return np.linalg.svdvals(finite(a, check_finite))

@@ -1,6 +1,6 @@
-"""Eigenvalues and vectors in the form of SciPy, whose vectors have the signs that its LAPACK routines give them.
+"""Eigenvalues and eigenvectors in the form of SciPy; the vectors have the signs of SciPy's LAPACK routines.
 
-A problem `a v = w b v` is reduced to one matrix by the Cholesky factor of b, as LAPACK does.
+A problem `a v = w b v` is reduced to one matrix by the Cholesky factor of b, as in LAPACK.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from functad.scipy.matrices.equations import hermitian_from_bands
     doc="which of several vectors LAPACK gives has no derivative",
 )
 def phases(v: Any, *arrays: Any, call: Any) -> Any:
-    """Return by which number of absolute value 1 each column is to be multiplied to be that of SciPy, which `call` gives."""
+    """Return the unit factor for each column that turns it into SciPy's vector, which `call` returns."""
     found = np.sum(v.conj() * call(*arrays), -2, keepdims=True)
     size, whole = np.abs(found), np.sum(np.abs(v) ** 2, -2, keepdims=True)
-    alike = size > 0.5 * whole  # else there are several for one value
+    alike = size > 0.5 * whole  # else an eigenvalue has several eigenvectors
     return np.where(alike, found / np.where(alike, size, 1), 1).astype(v.dtype)
 
 
 def _vectors(solver: Any, **options: Any) -> Any:
-    """Return a function that computes eigenvectors by SciPy, for stacks of matrices."""
+    """Return a function that computes SciPy's eigenvectors for stacks of matrices."""
 
     def call(*arrays: Any) -> Any:
         batch = arrays[0].shape[:-2]
@@ -45,7 +45,7 @@ def _vectors(solver: Any, **options: Any) -> Any:
 
 
 def _chosen(w: Any, by_index: Any, by_value: Any, of: str) -> slice | None:
-    """Return which of the ascending eigenvalues are asked for."""
+    """Return the slice of the selected ascending eigenvalues, or `None` for all."""
     if by_index is not None and by_value is not None:
         raise ValueError("Either index or value subset can be requested.")
     n = shape_of(w)[-1]
@@ -78,9 +78,9 @@ def eigh(
     subset_by_value: Any = None,
     driver: str | None = None,
 ) -> Any:
-    """Eigenvalues and vectors of a Hermitian matrix, or of `a v = w b v` for a positive definite `b`.
+    """Return eigenvalues and vectors of a Hermitian matrix, or of `a v = w b v` for a positive definite `b`.
 
-    That is reduced to one matrix by the Cholesky factor of b, as LAPACK does; `type` 2 is `a b v = w v`, 3 is `b a v = w v`.
+    The Cholesky factor of b reduces the problem to one matrix, as in LAPACK. `type` 2 is `a b v = w v`, 3 is `b a v = w v`.
     """
     a = square(a, check_finite)
     uplo: Literal["L", "U"] = "L" if lower else "U"
@@ -108,7 +108,7 @@ def eigh(
 
 
 def _part(w: Any, v: Any, subset: dict[str, Any], of: str) -> tuple[Any, Any]:
-    """Return the eigenvalues and vectors that are asked for."""
+    """Return the selected eigenvalues and vectors."""
     chosen = _chosen(w, subset.get("subset_by_index"), subset.get("subset_by_value"), of)
     return (w, v) if chosen is None else (w[..., chosen], v[..., chosen])
 
@@ -131,13 +131,13 @@ def eigvalsh(
     subset_by_value: Any = None,
     driver: str | None = None,
 ) -> Any:
-    """The eigenvalues that `eigh` gives."""
+    """Return the eigenvalues of `eigh`."""
     subset = {"subset_by_index": subset_by_index, "subset_by_value": subset_by_value}
     return eigh(a, b, lower=lower, eigvals_only=True, type=type, check_finite=check_finite, driver=driver, **subset)
 
 
 def _selected(select: Any, select_range: Any) -> dict[str, Any]:
-    """Say what `eigh` takes for the choice of eigenvalues of a banded matrix."""
+    """Return the arguments of `eigh` that select eigenvalues of a banded matrix."""
     if select in (0, "a", "all"):
         return {}
     return {"subset_by_index" if select in (2, "i", "index") else "subset_by_value": tuple(select_range)}
@@ -154,7 +154,7 @@ def eig_banded(
     max_ev: int = 0,
     check_finite: bool = True,
 ) -> Any:
-    """Eigenvalues and vectors of a Hermitian matrix, which is given by its diagonals."""
+    """Return eigenvalues and vectors of a Hermitian matrix, given by its diagonals."""
     ab = finite(a_band, check_finite)
     a = hermitian_from_bands(ab, lower)
     if eigvals_only:
@@ -173,7 +173,7 @@ def eigvals_banded(
     select_range: Any = None,
     check_finite: bool = True,
 ) -> Any:
-    """The eigenvalues that `eig_banded` gives."""
+    """Return the eigenvalues of `eig_banded`."""
     return eig_banded(a_band, lower, True, select=select, select_range=select_range, check_finite=check_finite)
 
 
@@ -188,7 +188,7 @@ def eigh_tridiagonal(
     tol: float = 0.0,
     lapack_driver: str = "auto",
 ) -> Any:
-    """Eigenvalues and vectors of a real symmetric matrix, which is given by its diagonal and the one beside it."""
+    """Return eigenvalues and vectors of a real symmetric matrix, given by its diagonal and first off-diagonal."""
     d, e = finite(d, check_finite), finite(e, check_finite)
     ab = np.stack((d, np.concatenate((e, np.zeros((*shape_of(e)[:-1], 1))), -1)), -2)
     a = hermitian_from_bands(ab, lower=True)
@@ -209,7 +209,7 @@ def eigvalsh_tridiagonal(
     tol: float = 0.0,
     lapack_driver: str = "auto",
 ) -> Any:
-    """The eigenvalues that `eigh_tridiagonal` gives."""
+    """Return the eigenvalues of `eigh_tridiagonal`."""
     return eigh_tridiagonal(d, e, True, select, select_range, check_finite)
 
 
@@ -224,7 +224,7 @@ def eig(
     check_finite: bool = True,
     homogeneous_eigvals: bool = False,
 ) -> Any:
-    """Eigenvalues and right eigenvectors of a square matrix; the values are complex always."""
+    """Return eigenvalues and right eigenvectors of a square matrix; the eigenvalues are always complex."""
     if b is not None:
         raise refusal("eig with b", "Use eig(solve(b, a)), or eigh for Hermitian matrices.")
     if left:
@@ -240,7 +240,7 @@ def eig(
 def eigvals(
     a: Any, b: Any = None, overwrite_a: bool = False, check_finite: bool = True, homogeneous_eigvals: bool = False
 ) -> Any:
-    """The eigenvalues that `eig` gives."""
+    """Return the eigenvalues of `eig`."""
     return eig(a, b, right=False, check_finite=check_finite, homogeneous_eigvals=homogeneous_eigvals)
 
 
@@ -253,10 +253,9 @@ def schur(
     sort: Any = None,
     check_finite: bool = True,
 ) -> Any:
-    """The triangular form `a = Z T Z^T` of a matrix with different real eigenvalues.
+    """Return the triangular form `a = Z T Z^T` of a matrix with distinct real eigenvalues.
 
-    The columns of Z are those of its eigenvectors made orthonormal one after the other, in the order and with the signs that
-    SciPy has chosen.
+    The columns of Z are the eigenvectors, orthonormalized in SciPy's order and with SciPy's signs.
     """
     a = square(a, check_finite)
     found = outside_traces(scipy.linalg.schur, plain_value(a), output, sort=sort, check_finite=False)
@@ -266,7 +265,7 @@ def schur(
             "schur with complex eigenvalues, or of a stack",
             "Its vectors are determined but for phases, and its blocks change their form: use eig, or eigh if it is Hermitian.",
         )
-    w, v = map(np.real, np.linalg.eig(a))  # NumPy from 2.5 on gives complex ones always
+    w, v = map(np.real, np.linalg.eig(a))  # always complex since NumPy 2.5
     places = [int(np.argmin(np.abs(plain_value(w) - value))) for value in np.diag(t)]
     if len(set(places)) < len(places):
         raise refusal("schur with equal eigenvalues", "Use eigh if the matrix is Hermitian; move it a little if it is not.")

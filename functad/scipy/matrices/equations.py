@@ -1,7 +1,7 @@
-"""Systems of equations: `solve` and those for matrices of a known form, and the equations of Sylvester and Lyapunov.
+"""Linear systems: `solve` and solvers for structured matrices, and Sylvester and Lyapunov equations.
 
-Banded systems and Sylvester equations are solved by LAPACK's solvers for those, in both modes too: their derivatives are
-solutions of such equations again.
+LAPACK's specialised solvers solve banded systems and Sylvester equations. Their derivatives in both modes are solutions of
+equations of the same kind.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _STRUCTURES = {
 
 
 def _read(a: Any, structure: str, lower: bool) -> Any:
-    """Return the matrix that LAPACK takes for `a`, of which it reads the elements that a structure has."""
+    """Return the matrix that LAPACK solves for `a`; a structure selects the elements that LAPACK reads."""
     if structure in ("her", "pos"):
         return completed(a if lower else adjoint(a))
     if structure == "sym":
@@ -53,7 +53,7 @@ def solve(
     assume_a: str | None = None,
     transposed: bool = False,
 ) -> Any:
-    """The solution of `a x = b`, or with `transposed` of `a^T x = b`."""
+    """Return the solution of `a x = b`, or with `transposed` of `a^T x = b`."""
     a, b = square(a, check_finite), finite(b, check_finite)
     structure = _STRUCTURES.get(assume_a, assume_a) or "gen"
     if transposed and dtype_of(a).kind == "c":
@@ -73,7 +73,7 @@ def _by_cholesky(left: Any, b: Any) -> Any:
 def inv(
     a: Any, overwrite_a: bool = False, check_finite: bool = True, *, assume_a: str | None = None, lower: bool = False
 ) -> Any:
-    """The inverse of square matrices."""
+    """Return the inverse of square matrices."""
     structure = _STRUCTURES.get(assume_a, assume_a) or "gen"
     return np.linalg.inv(_read(square(a, check_finite), structure, lower))
 
@@ -88,7 +88,7 @@ def solve_triangular(
     overwrite_b: bool = False,
     check_finite: bool = True,
 ) -> Any:
-    """The solution of `a x = b`, where only one triangle of `a` is read."""
+    """Return the solution of `a x = b`, reading one triangle of `a` only."""
     a, b = square(a, check_finite), finite(b, check_finite)
     trans = {"N": 0, "T": 1, "C": 2}.get(trans, trans)
     a = (np.tril if lower else np.triu)(a, int(unit_diagonal) * (-1 if lower else 1))
@@ -99,7 +99,7 @@ def solve_triangular(
 
 @of_tensors("scipy.linalg")
 def cho_solve(c_and_lower: Any, b: Any, overwrite_b: bool = False, check_finite: bool = True) -> Any:
-    """The solution of `a x = b`, given what `cho_factor` makes of a."""
+    """Return the solution of `a x = b`, given the result of `cho_factor` for `a`."""
     c, lower = c_and_lower
     c, b = square(c, check_finite), finite(b, check_finite)
     return _by_cholesky(np.tril(c) if lower else adjoint(np.triu(c)), b)
@@ -109,19 +109,19 @@ def cho_solve(c_and_lower: Any, b: Any, overwrite_b: bool = False, check_finite:
 
 
 def _band(n: int, below: int, above: int) -> tuple[Any, Any, Any]:
-    """Return where each element of a square matrix stands in its diagonal ordered form, and which are in the bands."""
+    """Return row and column in diagonal ordered form for each element of a square matrix, and a mask of the bands."""
     i, j = np.ogrid[:n, :n]
     return np.clip(above + i - j, 0, below + above), np.broadcast_to(j, (n, n)), (j - i <= above) & (i - j <= below)
 
 
 def from_bands(ab: Any, below: int, above: int) -> Any:
-    """Return the matrix with the given diagonals, which stand in the rows of `ab`."""
+    """Return the matrix whose diagonals are the rows of `ab`."""
     rows, columns, inside = _band(shape_of(ab)[-1], below, above)
     return np.where(inside, ab[..., rows, columns], 0)
 
 
 def hermitian_from_bands(ab: Any, lower: bool) -> Any:
-    """Return the Hermitian matrix of which `ab` has the diagonals in one triangle."""
+    """Return the Hermitian matrix with the diagonals `ab` of one triangle."""
     count = shape_of(ab)[-2] - 1
     return completed(from_bands(ab, count, 0) if lower else adjoint(from_bands(ab, 0, count)))
 
@@ -130,13 +130,13 @@ def _turned(ab: Any, below: int, above: int) -> Any:
     """Return the diagonals of the transposed matrix."""
     n = shape_of(ab)[-1]
     row, column = np.ogrid[: below + above + 1, :n]
-    place = column + row - below  # the row of the transposed matrix that an element of its diagonals is in
+    place = column + row - below  # the row in the transposed matrix
     inside = (place >= 0) & (place < n)
     return np.where(inside, ab[..., below + above - row, np.clip(place, 0, n - 1)], 0)
 
 
 def _by_bands(g: Any, out: Any, below: int, above: int) -> Any:
-    """Return the elements of `g out^T` that are in the bands, as diagonals."""
+    """Return the elements of `g out^T` inside the bands, as diagonals."""
     n = shape_of(out)[-2]
     row, column = np.ogrid[: below + above + 1, :n]
     place = column + row - above
@@ -145,7 +145,7 @@ def _by_bands(g: Any, out: Any, below: int, above: int) -> Any:
 
 
 def _banded_product(ab: Any, x: Any, below: int, above: int) -> Any:
-    """Return the product of the matrix with the diagonals `ab` and columns `x`, without the matrix."""
+    """Return the product of the matrix with diagonals `ab` and columns `x`, without forming the matrix."""
     n, total = shape_of(x)[-2], 0.0 * x
     for k in range(-min(below, n - 1), min(above, n - 1) + 1):
         part = slice(max(k, 0), max(k, 0) + n - abs(k))
@@ -155,13 +155,13 @@ def _banded_product(ab: Any, x: Any, below: int, above: int) -> Any:
 
 
 def _banded_vjp(g: Any, ab: Any, out: Any, below: int, above: int, definite: bool) -> tuple[Any, Any]:
-    """`a^-T g` for the right side, by the solver for the transposed bands, and the bands of `-a^-T g out^T`."""
+    """`a^-T g` for the right-hand side, by the solver for the transposed bands, and the bands of `-a^-T g out^T`."""
     right = banded(_turned(ab, below, above), g, below=above, above=below, definite=definite)
     return -_by_bands(right, out, below, above), right
 
 
 def _banded_by_bands(t: Any, ab: Any, out: Any, below: int, above: int, definite: bool) -> Any:
-    """`-a^-1 t x`, where t is in the bands."""
+    """`-a^-1 t x`, with t inside the bands."""
     return -_banded_by_columns(_banded_product(t, out, below, above), ab, below, above, definite)
 
 
@@ -186,7 +186,7 @@ def _banded_samples(array: Any) -> Any:
     linear_by=lambda params: (1,),
 )
 def banded(ab: Any, b: Any, *, below: int, above: int, definite: bool) -> Any:
-    """Return the solution for matrices that are given by all their diagonals, and columns."""
+    """Return the solution for matrices given by all their diagonals; `b` has columns."""
     found = [_solved_bands(ab[place], b[place], below, above, definite) for place in np.ndindex(b.shape[:-2])]
     return np.array(found).reshape(b.shape)
 
@@ -211,7 +211,7 @@ def _solve_bands(ab: Any, b: Any, below: int, above: int, definite: bool) -> Any
 def solve_banded(
     l_and_u: Any, ab: Any, b: Any, overwrite_ab: bool = False, overwrite_b: bool = False, check_finite: bool = True
 ) -> Any:
-    """The solution of `a x = b`, where `ab` has the diagonals of a."""
+    """Return the solution of `a x = b`, where `ab` has the diagonals of `a`."""
     below, above = map(int, l_and_u)
     ab, b = finite(ab, check_finite), finite(b, check_finite)
     if below + above + 1 != shape_of(ab)[-2]:
@@ -223,7 +223,7 @@ def solve_banded(
 def solveh_banded(
     ab: Any, b: Any, overwrite_ab: bool = False, overwrite_b: bool = False, lower: bool = False, check_finite: bool = True
 ) -> Any:
-    """The solution of `a x = b`, where `ab` has the diagonals of a positive definite matrix in one triangle."""
+    """Return the solution of `a x = b`, where `ab` has the diagonals of one triangle of a positive definite matrix."""
     ab, b = finite(ab, check_finite), finite(b, check_finite)
     count = shape_of(ab)[-2] - 1
     half = ab if lower else conjugate(_turned(np.concatenate((ab, 0 * ab[..., 1:, :]), -2), count, count))[..., count:, :]
@@ -232,7 +232,7 @@ def solveh_banded(
     return _solve_bands(full + conjugate(_turned(other, count, count)), b, count, count, True)
 
 
-# Equations for matrices
+# Matrix equations
 
 
 def _sylvester_vjp(g: Any, a: Any, b: Any, out: Any) -> tuple[Any, Any, Any]:
@@ -262,7 +262,7 @@ def _sylvester_jvp(t: Any, a: Any, b: Any) -> Any:
 def sylvester(a: Any, b: Any, q: Any) -> Any:
     """Return the solution of `a x + x b = q`, for stacks of matrices."""
     batch, dtype = q.shape[:-2], np.result_type(inexact(a.dtype), b.dtype, q.dtype)
-    a, b, q = (x.astype(dtype, copy=False) for x in (a, b, q))  # SciPy is wrong where only q is complex
+    a, b, q = (x.astype(dtype, copy=False) for x in (a, b, q))  # SciPy is wrong if only q is complex
     a, b = np.broadcast_to(a, (*batch, *a.shape[-2:])), np.broadcast_to(b, (*batch, *b.shape[-2:]))
     found = [scipy.linalg.solve_sylvester(a[place], b[place], q[place]) for place in np.ndindex(batch)]
     return np.array(found).reshape(q.shape)
@@ -270,7 +270,7 @@ def sylvester(a: Any, b: Any, q: Any) -> Any:
 
 @of_tensors("scipy.linalg")
 def solve_sylvester(a: Any, b: Any, q: Any) -> Any:
-    """The solution of `a x + x b = q`."""
+    """Return the solution of `a x + x b = q`."""
     a, b, q = finite(a, False), finite(b, False), finite(q, False)
     batch = np.broadcast_shapes(shape_of(a)[:-2], shape_of(b)[:-2], shape_of(q)[:-2])
     return sylvester(*[np.broadcast_to(x, (*batch, *shape_of(x)[-2:])) for x in (a, b, q)])
@@ -278,19 +278,19 @@ def solve_sylvester(a: Any, b: Any, q: Any) -> Any:
 
 @of_tensors("scipy.linalg", "solve_continuous_lyapunov", "solve_lyapunov")
 def solve_continuous_lyapunov(a: Any, q: Any) -> Any:
-    """The solution of `a x + x a^H = q`."""
+    """Return the solution of `a x + x a^H = q`."""
     a, q = square(a), square(q)
     if shape_of(a) != shape_of(q):
         raise ValueError("Matrix a and q should have the same shape.")
     return solve_sylvester(a, adjoint(a), q)
 
 
-# Toeplitz matrices and their kin
+# Toeplitz and related matrices
 
 
 @of_tensors("scipy.linalg")
 def toeplitz(c: Any, r: Any = None) -> Any:
-    """The matrix with the first column `c` and the first row `r`, whose diagonals are constant."""
+    """Return the matrix with constant diagonals, first column `c` and first row `r`."""
     c = np.atleast_1d(finite(c, False))
     r = conjugate(c) if r is None else np.atleast_1d(finite(r, False))
     m, n = shape_of(c)[-1], shape_of(r)[-1]
@@ -301,7 +301,7 @@ def toeplitz(c: Any, r: Any = None) -> Any:
 
 @of_tensors("scipy.linalg")
 def hankel(c: Any, r: Any = None) -> Any:
-    """The matrix with the first column `c` and the last row `r`, whose antidiagonals are constant."""
+    """Return the matrix with constant antidiagonals, first column `c` and last row `r`."""
     c = finite(c, False).ravel()
     r = np.zeros(shape_of(c), dtype_of(c)) if r is None else finite(r, False).ravel()
     return np.concatenate((c, r[1:]))[np.arange(len(r)) + np.arange(len(c))[:, None]]
@@ -309,7 +309,7 @@ def hankel(c: Any, r: Any = None) -> Any:
 
 @of_tensors("scipy.linalg")
 def circulant(c: Any) -> Any:
-    """The matrix with the first column `c`, each of whose columns is the one before, turned by one."""
+    """Return the matrix with first column `c`, each further column being the previous one rotated by one."""
     c = np.atleast_1d(c)
     places = np.arange(shape_of(c)[-1])
     return c[..., places[:, None] - places]
@@ -317,7 +317,7 @@ def circulant(c: Any) -> Any:
 
 @of_tensors("scipy.linalg")
 def solve_toeplitz(c_or_cr: Any, b: Any, check_finite: bool = True) -> Any:
-    """The solution of `t x = b` for the Toeplitz matrix with the column c and the row r."""
+    """Return the solution of `t x = b` for the Toeplitz matrix with the column c and the row r."""
     c, r = c_or_cr if type(c_or_cr) is tuple else (c_or_cr, conjugate(finite(c_or_cr, False)))
     c, r, b = finite(c, check_finite).ravel(), finite(r, check_finite).ravel(), finite(b, check_finite)
     if shape_of(c) != shape_of(r) or shape_of(b)[0] != shape_of(c)[0]:
@@ -327,7 +327,7 @@ def solve_toeplitz(c_or_cr: Any, b: Any, check_finite: bool = True) -> Any:
 
 @of_tensors("scipy.linalg")
 def matmul_toeplitz(c_or_cr: Any, x: Any, check_finite: bool = False, workers: int | None = None) -> Any:
-    """The product of the Toeplitz matrix with the column c and the row r, and a vector or columns."""
+    """Return the product of the Toeplitz matrix with column c and row r, and a vector or columns."""
     c, r = c_or_cr if type(c_or_cr) is tuple else (c_or_cr, None)
     matrix, x = toeplitz(finite(c, check_finite).ravel(), None if r is None else finite(r, check_finite).ravel()), finite(x)
     if shape_of(matrix)[1] != shape_of(x)[0]:
@@ -337,7 +337,7 @@ def matmul_toeplitz(c_or_cr: Any, x: Any, check_finite: bool = False, workers: i
 
 @of_tensors("scipy.linalg")
 def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
-    """The matrix whose product with a vector of length `n` is `np.convolve(a, v, mode)`."""
+    """Return the matrix whose product with a vector of length `n` is `np.convolve(a, v, mode)`."""
     if n <= 0:
         raise ValueError("n must be a positive integer.")
     if mode not in ("full", "valid", "same"):

@@ -1,8 +1,9 @@
-"""Functions of matrices: `expm`, `logm`, `sqrtm`, powers and others, by their Frechet derivatives.
+"""Functions of matrices: `expm`, `logm`, `sqrtm`, powers and others, differentiated by their Frechet derivatives.
 
-That of a function f at a is the block above the diagonal of `f([[a, e], [0, a]])` (R. Mathias, "A chain rule for matrix
-functions and applications", 1996; N. Higham, "Functions of Matrices", 2008, theorem 3.6), so it needs nothing but f. Its
-transpose is that at the transposed matrix. `sqrtm` and `signm` have Sylvester equations for it (Higham, chapters 6 and 5).
+The Frechet derivative of f at a is the upper right block of `f([[a, e], [0, a]])` (R. Mathias, "A chain rule for matrix
+functions and applications", 1996; N. Higham, "Functions of Matrices", 2008, theorem 3.6). It needs evaluations of f only.
+Its transpose is the Frechet derivative at the transposed matrix. `sqrtm` and `signm` use Sylvester equations instead (Higham,
+chapters 6 and 5).
 """
 
 from __future__ import annotations
@@ -36,15 +37,15 @@ def _block(a: Any, e: Any) -> Any:
 
 
 def _change(function: Callable[[Any], Any], a: Any, e: Any, out: Any) -> Any:
-    """Return the Frechet derivative of a function of matrices at `a`, where it is `out`, in the direction `e`."""
+    """Return the Frechet derivative of a matrix function at `a`, with value `out`, in the direction `e`."""
     n = shape_of(a)[-1]
     found = function(_block(a, e))[..., :n, n:]
     real = dtype_of(found).kind == "c" and all(dtype_of(x).kind != "c" for x in (a, e, out))
-    return found.real if real else found  # what is imaginary is rounding
+    return found.real if real else found  # the imaginary part is rounding
 
 
 def _positive_samples(array: Any) -> Any:
-    """Return triangular matrices, of which logarithms, roots and powers are real, if they are."""
+    """Return triangular matrices with real logarithms, roots and powers, if the array is real."""
     return [((_positive(array, *shape),), {}) for shape in ((3, 3), (2, 2, 2), (1, 1))]
 
 
@@ -54,14 +55,14 @@ def _positive(array: Any, *shape: int) -> Any:
 
 
 def _matrix_function(name: str, function: Callable[[Any], Any], *, value_dependent: bool = False, **rules: Any) -> Any:
-    """Enter a function of square matrices.
+    """Register a function of square matrices.
 
     Args:
-        name: that of SciPy.
-        function: computes it for one matrix.
-        value_dependent: for some real matrices the result is complex.
-        rules: `vjp` and `jvp`, where they are not those that follow for any such function; `samples`, where the function of
-            a positive matrix does not change with it.
+        name: SciPy's name.
+        function: computes the function of one matrix.
+        value_dependent: the result is complex for some real matrices.
+        rules: `vjp` and `jvp`, to override the generic Frechet rules; `samples`, for functions that are constant on positive
+            matrices.
     """
     found: Any = general(
         function,
@@ -87,7 +88,7 @@ EXPM = _matrix_function("expm", lambda a: scipy.linalg.expm(_floating(a)))
 
 
 def _logarithm(a: Any) -> Any:
-    """The logarithm, of float32 by way of float64: SciPy warns of each that it computes in float32."""
+    """Return the logarithm; float32 is computed in float64, because SciPy warns about every float32 input."""
     with trial():  # SciPy draws random numbers to estimate norms
         found = scipy.linalg.logm(np.asarray(a, np.result_type(a, float)))
     kind = inexact(a.dtype)
@@ -126,7 +127,7 @@ def _sign_jvp(t: Any, a: Any, out: Any) -> Any:
 
 
 def _signed_samples(array: Any) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
-    """Matrices with eigenvalues of both signs: of others the sign is the identity, or its negative."""
+    """Return matrices with eigenvalues of both signs; otherwise the sign is the identity or its negative."""
     return [((_positive(array, n, n) @ np.diag([1.0, -1.0, 1.0][:n]),), {}) for n in (3, 2)]
 
 
@@ -149,7 +150,7 @@ def _power_compute(a: Any, p: Any) -> Any:
     with trial():
         found = [scipy.linalg.fractional_matrix_power(_floating(a[place]), float(p[place])) for place in np.ndindex(p.shape)]
     out = np.array(found).reshape(a.shape)
-    # SciPy computes powers of float32 that are not whole in float64.
+    # SciPy computes fractional powers of float32 in float64.
     return out.astype(same_inexact(a).dtype) if out.dtype.kind == "f" else out
 
 
@@ -171,18 +172,18 @@ POWER: Any = general(
 )
 
 
-# What SciPy's names stand for
+# Functions of `scipy.linalg`
 
 
 @of_tensors("scipy.linalg")
 def expm(A: Any) -> Any:
-    """The exponential of square matrices."""
+    """Return the exponential of square matrices."""
     return EXPM(square(A, False))
 
 
 @of_tensors("scipy.linalg")
 def expm_frechet(A: Any, E: Any, method: Any = None, compute_expm: bool = True, check_finite: bool = True) -> Any:
-    """The exponential of a matrix, and its derivative in the direction `E`."""
+    """Return the exponential of a matrix, and its derivative in the direction `E`."""
     if method not in (None, "SPS", "blockEnlarge"):
         raise ValueError(f"Unknown implementation {method}")
     A, E = square(A, check_finite), square(E, check_finite)
@@ -195,24 +196,24 @@ def expm_frechet(A: Any, E: Any, method: Any = None, compute_expm: bool = True, 
 
 @of_tensors("scipy.linalg")
 def logm(A: Any, disp: Any = True) -> Any:
-    """The principal logarithm of square matrices."""
+    """Return the principal logarithm of square matrices."""
     return _alone("logm", disp, LOGM(square(A, False)))
 
 
 @of_tensors("scipy.linalg")
 def sqrtm(A: Any, disp: Any = True, blocksize: Any = None) -> Any:
-    """The principal square root of square matrices."""
+    """Return the principal square root of square matrices."""
     return _alone("sqrtm", disp, SQRTM(square(A, False)))
 
 
 @of_tensors("scipy.linalg")
 def signm(A: Any, disp: Any = True) -> Any:
-    """The sign of square matrices, whose eigenvalues are not imaginary."""
+    """Return the sign function of square matrices without imaginary eigenvalues."""
     return _alone("signm", disp, SIGNM(square(A, False)))
 
 
 def _alone(name: str, disp: Any, value: Any) -> Any:
-    """Return a value, unless an estimate of its error is asked for too."""
+    """Return the value; raise if the caller also requests an error estimate."""
     if disp is False or disp == 0:
         raise refusal(f"{name} with disp=False", "The estimate of the error has none: leave disp out.")
     return value
@@ -220,13 +221,13 @@ def _alone(name: str, disp: Any, value: Any) -> Any:
 
 @of_tensors("scipy.linalg")
 def fractional_matrix_power(A: Any, t: Any) -> Any:
-    """A power of a square matrix."""
+    """Return a power of a square matrix."""
     return POWER(square(A, False), t)
 
 
 @of_tensors("scipy.linalg", within=True)
 def funm(A: Any, func: Any, disp: bool = True) -> Any:
-    """The function of a square matrix with the Taylor series of `func` at its eigenvalues; `func` takes and gives Tensors.
+    """Return the function of a square matrix from the Taylor series of `func` at its eigenvalues; `func` maps Tensors.
 
     The eigenvalues may be equal. `func` must be analytic near them.
     """

@@ -1,6 +1,6 @@
-"""Riccati's equations, whose solutions are differentiated by the implicit function theorem.
+"""Riccati equations, whose solutions are differentiated by the implicit function theorem.
 
-(P. Lancaster and L. Rodman, "Algebraic Riccati Equations", 1995.) Of `q` and `r` SciPy asks that they are Hermitian.
+See P. Lancaster and L. Rodman, "Algebraic Riccati Equations", 1995. SciPy requires Hermitian `q` and `r`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _solution(residual: Any, original: Callable[..., Any], given: tuple[Any, ...
 
     b = finite(given[1])
     dtype = np.result_type(np.float64, *[dtype_of(m) for m in (a, b, q, r, *rest.values())])
-    # With e and balanced=True SciPy may give the solution of another equation, whose derivatives would be wrong.
+    # With e and balanced=True, SciPy may solve another equation, and the derivatives would be wrong.
     decorator: Any = custom_root(residual, check="raise", tolerance=1e-5)
     return decorator(solve)(np.zeros(shape_of(a), dtype), a, b, q, r, rest)
 
@@ -54,11 +54,11 @@ _CONTINUOUS, _DISCRETE = scipy.linalg.solve_continuous_are, scipy.linalg.solve_d
 
 @of_tensors("scipy.linalg")
 def solve_continuous_are(a: Any, b: Any, q: Any, r: Any, e: Any = None, s: Any = None, balanced: bool = True) -> Any:
-    """The solution of `a^H x e + e^H x a - (e^H x b + s) r^-1 (b^H x e + s^H) + q = 0` for which feedback is stable."""
+    """Return the stabilizing solution of `a^H x e + e^H x a - (e^H x b + s) r^-1 (b^H x e + s^H) + q = 0`."""
     return _solution(_continuous, _CONTINUOUS, (a, b, q, r, e, s), balanced)
 
 
 @of_tensors("scipy.linalg")
 def solve_discrete_are(a: Any, b: Any, q: Any, r: Any, e: Any = None, s: Any = None, balanced: bool = True) -> Any:
-    """The solution of `a^H x a - e^H x e - (a^H x b + s) (r + b^H x b)^-1 (b^H x a + s^H) + q = 0`, likewise."""
+    """Return the stabilizing solution of `a^H x a - e^H x e - (a^H x b + s) (r + b^H x b)^-1 (b^H x a + s^H) + q = 0`."""
     return _solution(_discrete, _DISCRETE, (a, b, q, r, e, s), balanced)

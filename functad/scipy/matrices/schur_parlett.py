@@ -19,7 +19,7 @@ from functad.primitives.kinds import constant, general
 from functad.primitives.linalg.solve import internal, regular
 
 _TERMS = 20
-"""The number of Taylor terms that bounds the radius of a block: the last of them is below rounding inside the radius."""
+"""The number of Taylor terms that bounds the radius of a block: inside the radius, the last terms are below rounding."""
 
 _LEAST_GAP = 1e-6
 """The least distance of eigenvalues in different blocks, relative to the largest eigenvalue: errors grow with the inverse."""
@@ -114,7 +114,7 @@ def _triangular(a: Any, values: Any, groups: Any) -> tuple[Any, Any, list[tuple[
 
 
 def _of_block(t: Any, value: complex, series: Any) -> Any:
-    """Return the Taylor series about `value` of a triangular block, with as many terms as matter."""
+    """Return the Taylor series about `value` of a triangular block."""
     nilpotent = t - value * np.eye(len(t))
     total, power = series[0] * np.eye(len(t)), np.eye(len(t), dtype=complex)
     for coefficient in series[1:]:

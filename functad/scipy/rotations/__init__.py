@@ -1,1 +1,1 @@
-"""What `functad.scipy.spatial.transform` is made of: quaternions, rotations of Tensors, and stand-ins for classes of SciPy."""
+"""Parts of `functad.scipy.spatial.transform`: quaternions, rotations of Tensors, and replacements of SciPy's classes."""

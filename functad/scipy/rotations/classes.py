@@ -1,6 +1,6 @@
-"""What stands for the classes of `scipy.spatial.transform` in adopted code: their constructors, and interpolation.
+"""Replacements of the classes of `scipy.spatial.transform` in adopted code: constructors and interpolation.
 
-Outside of a trace they make SciPy's own rotations, and inside of one those of functad.
+Outside a trace they return SciPy's own rotations; inside a trace they return functad's rotations.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ def _made(name: str, formula: Callable[[Any, Any], Any], like: Any, *given: Any,
     """Return a rotation of Tensors.
 
     Args:
-        name: of SciPy's constructor.
-        formula: takes the Tensor, and the shape of the quaternions, and gives these.
-        like: what SciPy is called with where no value is known, broadcast to the shape of the Tensor.
-        given: arguments of SciPy's constructor; that which is no text is the Tensor.
-        options: further ones.
+        name: the name of SciPy's constructor.
+        formula: takes the Tensor and the shape of the quaternions, and returns the quaternions.
+        like: a substitute argument for SciPy if values are unknown, broadcast to the shape of the Tensor.
+        given: arguments of SciPy's constructor; the first that is not a string is the Tensor.
+        options: keyword arguments of SciPy's constructor.
     """
     place = next(i for i, value in enumerate(given) if not isinstance(value, str))
     tensor = asarray(given[place]) * 1.0
@@ -58,7 +58,7 @@ def _made(name: str, formula: Callable[[Any, Any], Any], like: Any, *given: Any,
 
 @functools.cache
 def _orthogonalizes() -> bool:
-    """Say whether SciPy takes the rotation that is nearest to a matrix, as it does since 1.16."""
+    """Return `True` if SciPy takes the rotation nearest to a matrix, as it does since 1.16."""
     matrix = np.array([[1.0, 0.3, 0.0], [0.0, 1.2, 0.1], [0.1, 0.0, 0.9]])
     nearest = quaternions.to_matrix(quaternions.of_matrix(quaternions.NEAREST(matrix)))
     return bool(np.allclose(ROTATION.from_matrix(matrix).as_matrix(), nearest, rtol=0, atol=1e-8))
@@ -113,7 +113,7 @@ def _concatenate(rotations: Any) -> Rotation:
 
 
 def _align_vectors(a: Any, b: Any, weights: Any = None, return_sensitivity: bool = False) -> tuple[Rotation, Any]:
-    """The rotation that takes vectors `b` nearest to `a` (W. Kabsch, 1976), and the root of the sum of squares that is left."""
+    """Return the rotation that takes vectors `b` nearest to `a` (W. Kabsch, 1976), and the root of the remaining squares' sum."""
     if return_sensitivity:
         raise refused("align_vectors with return_sensitivity", "Leave it out: the sensitivity has no derivative rule.")
     a, b = np.atleast_2d(asarray(a) * 1.0), np.atleast_2d(asarray(b) * 1.0)
@@ -145,14 +145,14 @@ _MAKERS: dict[str, Callable[..., Any]] = {
 
 
 def _holds(values: Any) -> bool:
-    """Say whether there are Tensors, or rotations of functad, among values or in lists of them."""
+    """Return `True` if values, or lists or tuples of them, contain a Tensor or a rotation of functad."""
     return has_tensors(values) or any(
         type(value) is Rotation or (type(value) in (list, tuple) and _holds(value)) for value in values
     )
 
 
 class _StandIn(type):
-    """The class of what stands for a class of SciPy."""
+    """The metaclass of replacements of SciPy's classes."""
 
     original: Any
 
@@ -173,7 +173,7 @@ class _StandIn(type):
 
 
 class _RotationStandIn(_StandIn):
-    """The class of what stands for `Rotation`."""
+    """The metaclass of the replacement of `Rotation`."""
 
     original = ROTATION
 
@@ -204,7 +204,7 @@ stands_for(ROTATION, _RotationStandIn("Rotation", (), {"__doc__": ROTATION.__doc
 
 
 def _of_scipys(name: str) -> None:
-    """Enter that a method of SciPy's rotations, where these are Python, takes Tensors."""
+    """Make a Python method of SciPy's rotations take Tensors."""
     original = vars(ROTATION)[name]
 
     def called(self: Any, *args: Any, **options: Any) -> Any:
@@ -224,25 +224,25 @@ if type(vars(ROTATION)["apply"]) is FunctionType:
 
 
 class Slerp:
-    """Rotations between rotations, at a constant speed; of Tensors.
+    """Interpolation between rotations of Tensors at a constant speed.
 
     Attributes:
-        times: of the rotations, ascending.
-        quat: the rotations.
+        times: the times of the rotations, ascending.
+        quat: the quaternions of the rotations.
     """
 
     def __init__(self, times: Any, rotations: Any) -> None:
         self.times, self.quat = asarray(times) * 1.0, entered(rotations).quat
         values = known_values(self.times, self.quat)
         if values is not None:
-            outside_traces(SLERP, values[0], ROTATION.from_quat(values[1]))  # for its errors
+            outside_traces(SLERP, values[0], ROTATION.from_quat(values[1]))  # raises SciPy's errors
 
     @property  # type: ignore[misc] # type tests ask it
     def __class__(self) -> Any:
         return SLERP
 
     def __call__(self, times: Any) -> Rotation:
-        """The rotations at some times."""
+        """Return the rotations at the given times."""
         at, known = asarray(times) * 1.0, known_values(self.times)
         if known is None:
             raise AbstractValueError(f"Slerp between times without values, at {here()}: which rotations are near is not known.")
@@ -258,7 +258,7 @@ class Slerp:
 
 
 class _SlerpStandIn(_StandIn):
-    """The class of what stands for `Slerp`."""
+    """The metaclass of the replacement of `Slerp`."""
 
     original = SLERP
 
@@ -274,12 +274,12 @@ _SPLINE = _original.RotationSpline
 
 
 class _SplineStandIn(_StandIn):
-    """The class of what stands for `RotationSpline`, whose Python code is adopted."""
+    """The metaclass of the replacement of `RotationSpline`, whose Python code is adopted."""
 
     original = _SPLINE
 
     def __call__(cls, times: Any, rotations: Any) -> Any:
-        _ = import_module("functad.scipy").interpolate.PPoly  # of which SciPy takes its own when a spline is made
+        _ = import_module("functad.scipy").interpolate.PPoly  # adopts PPoly, which SciPy uses in a spline
         plain = entered(rotations).plain
         if plain is None or has_tensors((times,)):
             return _SPLINE(times, rotations)

@@ -1,7 +1,7 @@
-"""Rotations as quaternions `(x, y, z, w)` of length 1, in NumPy functions: what `scipy.spatial.transform` compiles.
+"""Rotations as unit quaternions `(x, y, z, w)`, in NumPy functions, where `scipy.spatial.transform` has compiled code.
 
-Where an angle is small, quotients such as `sin(a / 2) / a` are series in its square, so that derivatives of every order are
-right at no rotation too.
+For small angles, quotients such as `sin(a / 2) / a` are power series in the squared angle. Derivatives of every order are
+then right at the identity too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SMALL = 0.01
 
 
 def _series(x: Any, terms: Sequence[float], otherwise: Callable[[Any], Any]) -> Any:
-    """Return a power series of `x` where that is small, and a function of it elsewhere."""
+    """Return a power series of `x` where `x` is small, and a function of `x` elsewhere."""
     small = x < _SMALL
     inner, outer = np.where(small, x, 0.0), np.where(small, 1.0, x)
     total: Any = terms[-1]
@@ -36,12 +36,12 @@ _ANGLES = [2 * (-1) ** k / (2 * k + 1) for k in range(9)]
 
 
 def dot(a: Any, b: Any) -> Any:
-    """Return products of vectors in the last axis, which is kept."""
+    """Return dot products along the last axis, which is kept."""
     return np.sum(a * b, -1, keepdims=True)
 
 
 def normalized(q: Any) -> Any:
-    """Return vectors of length 1."""
+    """Return unit vectors."""
     return q / np.linalg.norm(q, axis=-1, keepdims=True)
 
 
@@ -53,7 +53,7 @@ def of_rotvec(v: Any) -> Any:
 
 
 def to_rotvec(q: Any) -> Any:
-    """Return the vector of a rotation, whose length is the angle, of at most pi."""
+    """Return the rotation vector of a rotation; its length is the angle, at most pi."""
     q = canonical(q)
     v, w = q[..., :3], q[..., 3:]
     square = dot(v, v)
@@ -64,19 +64,19 @@ def to_rotvec(q: Any) -> Any:
 
 
 def canonical(q: Any) -> Any:
-    """Return of two quaternions of one rotation that whose last number, of those that are not zero, is positive."""
+    """Return the canonical of the two quaternions of a rotation: its last nonzero number is positive."""
     return q * sign_of(q)
 
 
 def sign_of(q: Any) -> Any:
-    """Return by what the canonical quaternion differs."""
+    """Return the sign that makes a quaternion canonical."""
     x, y, z, w = (q[..., i] for i in range(4))
     negative = (w < 0) | ((w == 0) & ((x < 0) | ((x == 0) & ((y < 0) | ((y == 0) & (z < 0))))))
     return np.where(negative, -1.0, 1.0)[..., None]
 
 
 def of_mrp(p: Any) -> Any:
-    """Return the rotation of modified Rodrigues parameters, the axis times the tangent of a quarter of the angle."""
+    """Return the rotation of modified Rodrigues parameters: the axis times the tangent of a quarter of the angle."""
     square = dot(p, p)
     return np.concatenate([2 * p, 1 - square], -1) / (1 + square)
 
@@ -88,7 +88,7 @@ def to_mrp(q: Any) -> Any:
 
 
 def of_matrix(m: Any) -> Any:
-    """Return the rotation of an orthogonal matrix, from its largest number on the diagonal, or its trace."""
+    """Return the rotation of an orthogonal matrix, based on its largest diagonal element or its trace."""
     trace = m[..., 0, 0] + m[..., 1, 1] + m[..., 2, 2]
     choice = np.argmax(np.stack([m[..., 0, 0], m[..., 1, 1], m[..., 2, 2], trace], -1), -1)[..., None]
     found: Any = 0.0
@@ -118,18 +118,18 @@ def to_matrix(q: Any) -> Any:
 
 
 def compose(p: Any, q: Any) -> Any:
-    """Return the rotation that is `q` first, and then `p`."""
+    """Return the rotation by `q` followed by the rotation by `p`."""
     u, v, a, b = p[..., :3], q[..., :3], p[..., 3:], q[..., 3:]
     return np.concatenate([a * v + b * u + np.cross(u, v), a * b - dot(u, v)], -1)
 
 
 def inverse(q: Any) -> Any:
-    """Return the rotation back."""
+    """Return the inverse rotation."""
     return q * np.array([-1.0, -1.0, -1.0, 1.0])
 
 
 def rotated(q: Any, vectors: Any, back: bool) -> Any:
-    """Return rotated vectors."""
+    """Return rotated vectors; `back` applies the inverse rotation."""
     matrix = to_matrix(q)
     return ((matrix.mT if back else matrix) @ vectors[..., None])[..., 0]
 
@@ -145,7 +145,7 @@ def power(q: Any, n: Any) -> Any:
 
 
 def mean(q: Any, weights: Any) -> Any:
-    """Return the rotation that is nearest to some (F. Markley et al., "Averaging quaternions", 2007)."""
+    """Return the mean rotation (F. Markley et al., "Averaging quaternions", 2007)."""
     return LARGEST((q.mT * weights) @ q)
 
 
@@ -153,12 +153,12 @@ def mean(q: Any, weights: Any) -> Any:
 
 
 def of_angles(axes: Any, angles: Any, extrinsic: bool) -> Any:
-    """Return rotations about axes, one after the other.
+    """Return rotations about axes in sequence.
 
     Args:
-        axes: of shape `(..., n, 3)`, of length 1.
+        axes: unit vectors, of shape `(..., n, 3)`.
         angles: of shape `(..., n)`.
-        extrinsic: the axes stay where they are.
+        extrinsic: the axes are fixed.
     """
     found: Any = None
     for i in range(shape_of(angles)[-1]):
@@ -171,8 +171,7 @@ def of_angles(axes: Any, angles: Any, extrinsic: bool) -> Any:
 def to_angles(q: Any, axes: Any, extrinsic: bool) -> Any:
     """Return the angles about three axes, the second orthogonal to the others.
 
-    (E. Bernardes and S. Viollet, "Quaternion to Euler angles conversion", 2022.) Where the second angle makes the first and
-    the third one the same, the third is 0.
+    See E. Bernardes and S. Viollet, "Quaternion to Euler angles conversion", 2022. In gimbal lock the third angle is 0.
     """
     first, second, third = (axes[..., i, :] for i in range(3))
     if not extrinsic:
@@ -205,7 +204,7 @@ def _largest(k: Any) -> Any:
 
 
 def _across(b: Any, k: Any, out: Any) -> Any:
-    """Return the part across `out` of the solution of `(l - k) x = b`, where l is the largest eigenvalue."""
+    """Return the component orthogonal to `out` of the solution of `(l - k) x = b`, with the largest eigenvalue l."""
     v = out[..., None]
     k = (k + k.mT) / 2
     x = np.linalg.solve((v.mT @ k @ v) * np.eye(shape_of(k)[-1]) - k + v @ v.mT, b[..., None] - v @ (v.mT @ b[..., None]))
@@ -230,7 +229,7 @@ LARGEST: Any = general(
     batch=stacked,
     complex=False,
 )
-"""The eigenvector of the largest eigenvalue of a symmetric matrix, whose other eigenvalues may be equal."""
+"""The eigenvector of the largest eigenvalue of a symmetric matrix; the other eigenvalues may be equal."""
 
 
 def _nearest(m: Any) -> Any:
@@ -244,7 +243,7 @@ def _axial(m: Any) -> Any:
 
 
 def _turn(c: Any, m: Any, out: Any) -> Any:
-    """Return `[h^-1 axial(c)]`, a skew matrix, with `h = tr(p) - p` and `p = out^T m`, which is symmetric."""
+    """Return `[h^-1 axial(c)]`, a skew matrix, with `h = tr(p) - p` and the symmetric `p = out^T m`."""
     p = out.mT @ m
     h = np.trace(p, axis1=-2, axis2=-1)[..., None, None] * np.eye(3) - (p + p.mT) / 2
     x, y, z = (np.linalg.solve(h, _axial(c)[..., None])[..., i, 0] for i in range(3))
@@ -264,4 +263,4 @@ NEAREST: Any = general(
     batch=stacked,
     complex=False,
 )
-"""The rotation that is nearest to a matrix, also where that is reflected or singular."""
+"""The rotation nearest to a matrix, which may be a reflection or singular."""

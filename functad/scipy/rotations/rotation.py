@@ -1,7 +1,7 @@
-"""`scipy.spatial.transform`: a rotation of Tensors, and what stands for the classes of SciPy in adopted code.
+"""`scipy.spatial.transform`: a rotation of Tensors.
 
-SciPy's `Rotation` is compiled. What stands for it makes SciPy's own rotations outside of a trace, and inside of one rotations
-of functad, which pass for SciPy's in type tests, and compute with SciPy's as long as there are no Tensors.
+SciPy's `Rotation` is compiled. Its replacement in adopted code returns SciPy's own rotations outside a trace, and functad's
+rotations inside a trace. functad's rotations pass SciPy's type tests, and compute with SciPy as long as there are no Tensors.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ NO_ROTATION = np.array([0.0, 0.0, 0.0, 1.0])
 
 
 def refused(what: str, cure: str) -> UnsupportedError:
-    """Return the error for what has no rule."""
+    """Return the error for an operation without a rule."""
     return UnsupportedError(f"{what} of a rotation of Tensors, at {here()}. {cure}")
 
 
 def valued(q: Any, plain: Any) -> Any:
-    """Return a quaternion with SciPy's value, of the two that are the same rotation, and the derivatives of a formula."""
+    """Return a quaternion with the derivatives of a formula and SciPy's value; the signs of the two quaternions are matched."""
     known = known_values(q)
     if known is None or not is_traced(q):
         return q
     sign = np.where(np.sum(known[0] * plain, -1, keepdims=True) < 0, -1.0, 1.0)
-    finite = np.isfinite(known[0])  # where the formula is singular, SciPy takes one of several rotations
+    finite = np.isfinite(known[0])  # at a singularity SciPy picks one of several rotations
     return np.where(finite, q * sign + (plain - known[0] * sign), plain)
 
 
 def _as_scipys(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method that is SciPy's as long as there are no Tensors."""
+    """Return a method that delegates to SciPy if there are no Tensors."""
 
     @functools.wraps(method)
     def called(self: Rotation, *args: Any, **options: Any) -> Any:
@@ -56,11 +56,11 @@ def _as_scipys(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Rotation:
-    """A rotation of Tensors, or one of SciPy inside of a trace, which may meet Tensors.
+    """A rotation of Tensors, or SciPy's rotation inside a trace, which can be combined with Tensors.
 
     Attributes:
-        quat: its quaternions.
-        plain: SciPy's rotation, if there are no Tensors.
+        quat: the quaternions.
+        plain: SciPy's rotation, or `None` if there are Tensors.
     """
 
     def __init__(self, quat: Any, plain: Any = None) -> None:
@@ -80,33 +80,33 @@ class Rotation:
             return as_here(getattr(self.plain, name))
         raise refused(name, "It has no derivative rule; take as_quat() or as_matrix(), and compute with that.")
 
-    # What a rotation is
+    # Representations
 
     @_as_scipys
     def as_quat(self, canonical: bool = False, *, scalar_first: bool = False) -> Any:
-        """The quaternions."""
+        """Return the quaternions."""
         q = quaternions.canonical(self.quat) if canonical else self.quat
         return np.roll(q, 1, -1) if scalar_first else q
 
     @_as_scipys
     def as_matrix(self) -> Any:
-        """The matrices."""
+        """Return the matrices."""
         return quaternions.to_matrix(self.quat)
 
     @_as_scipys
     def as_rotvec(self, degrees: bool = False) -> Any:
-        """The vectors about which it turns by their length."""
+        """Return the rotation vectors; the length is the angle."""
         found = quaternions.to_rotvec(self.quat)
         return np.rad2deg(found) if degrees else found
 
     @_as_scipys
     def as_mrp(self) -> Any:
-        """The modified Rodrigues parameters."""
+        """Return the modified Rodrigues parameters."""
         return quaternions.to_mrp(self.quat)
 
     @_as_scipys
     def as_euler(self, seq: str, degrees: bool = False, **options: Any) -> Any:
-        """The angles about three axes of the coordinates."""
+        """Return the angles about three coordinate axes."""
         self._checked("as_euler", seq, degrees, **options)
         axes = np.eye(3)[["xyz".index(axis) for axis in seq.lower()]]
         found = quaternions.to_angles(self.quat, axes, seq.islower())
@@ -114,7 +114,7 @@ class Rotation:
 
     @_as_scipys
     def as_davenport(self, axes: Any, order: str, degrees: bool = False, **options: Any) -> Any:
-        """The angles about three axes, the second of which is orthogonal to the others."""
+        """Return the angles about three axes, the second orthogonal to the others."""
         axes = asarray(axes) * 1.0
         known = known_values(axes)
         if known is not None:
@@ -124,11 +124,11 @@ class Rotation:
 
     @_as_scipys
     def magnitude(self) -> Any:
-        """The angles."""
+        """Return the angles."""
         return quaternions.magnitude(self.quat)
 
     def _checked(self, name: str, *args: Any, **options: Any) -> None:
-        """Call a method of SciPy's for its errors and warnings."""
+        """Call SciPy's method for its errors and warnings."""
         known = known_values(self.quat)
         with warnings.catch_warnings():
             if known is None:
@@ -136,11 +136,11 @@ class Rotation:
             plain = np.broadcast_to(NO_ROTATION, shape_of(self.quat)) if known is None else known[0]
             outside_traces(getattr(ROTATION.from_quat(plain), name), *args, **options)
 
-    # What is made of rotations
+    # Operations
 
     @_as_scipys
     def apply(self, vectors: Any, inverse: bool = False) -> Any:
-        """Vectors, rotated."""
+        """Return rotated vectors."""
         vectors = asarray(vectors)
         if shape_of(vectors)[-1:] != (3,):
             raise ValueError(f"Expected input of shape (3,) or (P, 3), got {shape_of(vectors)}.")
@@ -169,12 +169,12 @@ class Rotation:
 
     @_as_scipys
     def inv(self) -> Rotation:
-        """The rotation back."""
+        """Return the inverse rotation."""
         return Rotation(quaternions.inverse(self.quat))
 
     @_as_scipys
     def mean(self, weights: Any = None, axis: Any = None) -> Rotation:
-        """The mean rotation."""
+        """Return the mean rotation."""
         if axis is not None:
             raise refused("mean with axis", "Take the mean of each row of rotations.")
         q = self.quat.reshape(-1, 4)
@@ -190,18 +190,18 @@ class Rotation:
         return Rotation(valued(found, outside_traces(ROTATION.from_quat(known[0]).mean, known[1]).as_quat()))
 
     def approx_equal(self, other: Any, *args: Any, **options: Any) -> Any:
-        """Whether rotations are nearly the same."""
+        """Return whether rotations are nearly equal."""
         values = known_values(self.quat, entered(other).quat)
         if values is None:
             raise AbstractValueError(f"approx_equal of a rotation of Tensors without values, at {here()}.")
         mine, others = map(ROTATION.from_quat, values)
         return outside_traces(mine.approx_equal, others, *args, **options)
 
-    # A sequence
+    # Sequence of rotations
 
     @property
     def single(self) -> bool:
-        """Whether it is one rotation, and no sequence."""
+        """Whether the object holds one rotation and not a sequence."""
         return len(shape_of(self.quat)) == 1
 
     @property
@@ -231,12 +231,12 @@ class Rotation:
 
 
 def entered(rotation: Any) -> Rotation:
-    """Return a rotation of SciPy as one that may meet Tensors."""
+    """Return SciPy's rotation as a `Rotation` of this module."""
     return rotation if type(rotation) is Rotation else Rotation(rotation.as_quat(), rotation)
 
 
 def as_here(found: Any) -> Any:
-    """Return a result of SciPy, inside of a trace as a rotation that may meet Tensors."""
+    """Return SciPy's result; inside a trace, rotations in it become a `Rotation` of this module."""
     if isinstance(found, tuple):
         return tuple([as_here(part) for part in found])
     if callable(found) and not isinstance(found, ROTATION):

@@ -1,6 +1,6 @@
-"""Splines that FITPACK finds, where it solves a linear system for the coefficients: through all points, or with given knots.
+"""FITPACK's splines through all points or with given knots, where the coefficients solve a linear system.
 
-Where it looks for a smooth spline it chooses knots, and how smooth, in a loop of its own, which has no rule.
+For smoothing splines FITPACK chooses the knots in its own loop, which has no rule.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ def _refused(what: str) -> UnsupportedError:
 
 
 def _knots(x: Any, k: int) -> Any:
-    """Return the knots of the spline through points that FITPACK takes: at points, or between them if the degree is even."""
+    """Return FITPACK's knots of an interpolating spline: at points, or between points for an even degree."""
     half = k // 2
     inner = x[half + 1 : -half - 1] if k % 2 else (x[half : -half - 1] + x[half + 1 : -half or None])[: len(x) - k - 1] / 2
     return np.concatenate([x[:1]] * (k + 1) + [inner] + [x[-1:]] * (k + 1))
 
 
 def _fitted(basis: Basis, x: Any, y: Any, w: Any, t: Any, k: int) -> tuple[Any, Any]:
-    """Return the coefficients of the spline of least squares, and the sum of squares."""
+    """Return the coefficients of the least-squares spline, and the sum of squares."""
     n = shape_of(t)[0] - k - 1
     left = np.clip(np.searchsorted(plain_value(t), plain_value(x), side="right") - 1, k, n - 1)
     places = left[:, None] + np.arange(-k, 1)
@@ -52,7 +52,7 @@ def _fitted(basis: Basis, x: Any, y: Any, w: Any, t: Any, k: int) -> tuple[Any, 
 
 
 def _spline(basis: Basis, given: dict[str, Any], found: tuple[Any, Any, int], name: str) -> tuple[Any, Any, Any]:
-    """Return knots, coefficients and the sum of squares of a spline that FITPACK found, as they depend on what was given."""
+    """Return knots, coefficients and sum of squares of FITPACK's spline, differentiable in the arguments."""
     x, y, k = asarray(given["x"]) * 1.0, asarray(given["y"]) * 1.0, found[2]
     w = np.ones(shape_of(x)) if given.get("w") is None else asarray(given["w"])
     t, inner = found[0], given.get("t")
@@ -69,7 +69,7 @@ def _spline(basis: Basis, given: dict[str, Any], found: tuple[Any, Any, int], na
 
 
 def enter(basis: Basis) -> None:
-    """Enter what fits splines, given the function that evaluates B-splines."""
+    """Register spline fits; `basis` evaluates B-splines."""
 
     @of_tensors("scipy.interpolate")
     def splrep(
@@ -120,7 +120,7 @@ _SMOOTHING = _original.make_smoothing_spline
 
 @of_tensors("scipy.interpolate")
 def make_smoothing_spline(x: Any, y: Any, w: Any = None, lam: Any = None, **options: Any) -> Any:
-    """A smoothing spline, which is linear in the values if `lam` is given."""
+    """Return a smoothing spline, which is linear in the values for a given `lam`."""
     if lam is None or options or has_tensors((x, w, lam)) or len(shape_of(asarray(y))) != 1:
         raise UnsupportedError(
             f"scipy.interpolate.make_smoothing_spline of a Tensor, at {here()}, but for values along one axis and a given lam: "

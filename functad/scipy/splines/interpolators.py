@@ -1,4 +1,4 @@
-"""What classes of `scipy.interpolate` compute by masks, by `where`: it holds in a batch, and has derivatives at the knots."""
+"""Classes of `scipy.interpolate` that compute with masks, by `where` instead: batched, and differentiable at the knots."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from functad.trees.functions import tree_map
 
 
 def _pchip_end(h0: Any, h1: Any, m0: Any, m1: Any) -> Any:
-    """Return the slope at an end, of which the sign is that of the piece there."""
+    """Return the slope at an end; it has the sign of the end piece, or is zero."""
     d = ((2 * h0 + h1) * m0 - h0 * m1) / (h0 + h1)
     steep = (np.sign(m0) != np.sign(m1)) & (np.abs(d) > 3 * np.abs(m0))
     return np.where(np.sign(d) != np.sign(m0), 0.0, np.where(steep, 3 * m0, d))
 
 
 def _pchip_slopes(x: Any, y: Any, xp: Any = None) -> Any:
-    """The slopes that `PchipInterpolator` takes at the knots: weighted harmonic means (F. Fritsch and J. Butland, 1984)."""
+    """Return the slopes of `PchipInterpolator`: weighted harmonic means (F. Fritsch and J. Butland, 1984)."""
     x = x.reshape(-1, *[1] * (len(shape_of(y)) - 1))
     h = x[1:] - x[:-1]
     m = (y[1:] - y[:-1]) / h
@@ -54,12 +54,12 @@ stands_for(_PCHIP, _find_derivatives)
 
 
 def _of_objects(kind: type, *names: str) -> Callable[..., Any]:
-    """Return a decorator that enters a function for methods of a class, for objects that hold or are given Tensors."""
+    """Return a decorator that registers a function for methods of objects that hold or receive Tensors."""
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:
         for name in names:
             original = vars(kind).get(name)
-            if original is None:  # the SciPy that is installed does not have it
+            if original is None:  # missing in the installed SciPy
                 continue
 
             @functools.wraps(original)
@@ -74,7 +74,7 @@ def _of_objects(kind: type, *names: str) -> Callable[..., Any]:
 
 @_of_objects(_original.BarycentricInterpolator, "_evaluate")
 def _barycentric(self: Any, x: Any) -> Any:
-    """The polynomial through points; at one of these, of which the barycentric formula takes the value, by Lagrange's."""
+    """Return the polynomial through points; use Lagrange's formula at the points, where the barycentric one is singular."""
     away = x[:, None] - self.xi
     at = np.any(away == 0, -1)
     c = self.wi / np.where(away == 0, 1.0, away)
@@ -89,7 +89,7 @@ def _barycentric(self: Any, x: Any) -> Any:
 
 @_of_objects(_original.interp1d, "_call_linear", "_call_linear_np")
 def _call_linear(self: Any, x: Any) -> Any:
-    """Lines between the points."""
+    """Return piecewise linear interpolants."""
     right = np.clip(np.searchsorted(self.x, x), 1, len(self.x) - 1)
     low, high = get_item(self._y, right - 1), get_item(self._y, right)
     x0, x1 = get_item(self.x, right - 1), get_item(self.x, right)
@@ -98,20 +98,20 @@ def _call_linear(self: Any, x: Any) -> Any:
 
 @_of_objects(_original.interp1d, "_call_nearest")
 def _call_nearest(self: Any, x: Any) -> Any:
-    """The value of the point that is nearest."""
+    """Return the value of the nearest point."""
     return get_item(self._y, np.clip(np.searchsorted(self.x_bds, x, side=self._side), 0, len(self.x) - 1))
 
 
 @_of_objects(_original.interp1d, "_call_previousnext")
 def _call_previousnext(self: Any, x: Any) -> Any:
-    """The value of the point before, or after."""
+    """Return the value of the previous or next point."""
     found = np.searchsorted(self._x_shift, x, side=self._side)
     return get_item(self._y, np.clip(found, 1 - self._ind, len(self.x) - self._ind) + (self._ind - 1))
 
 
 @_of_objects(_original.interp1d, "_evaluate")
 def _evaluate_1d(self: Any, x: Any) -> Any:
-    """The values, and what is to stand outside."""
+    """Return the interpolated values, with fill values outside."""
     x = asarray(x)
     y = self._call(self, x)
     if self._extrapolate:
@@ -122,7 +122,7 @@ def _evaluate_1d(self: Any, x: Any) -> Any:
 
 
 def _plain_outside(kind: type) -> None:
-    """Enter that a class makes its objects of plain arguments as if there were no trace."""
+    """Make a class construct objects from plain arguments outside all traces."""
     original = vars(kind)["__init__"]
 
     @functools.wraps(original)
@@ -145,10 +145,10 @@ for _kind in (
 
 
 def refuse_classes(reasons: dict[str, str]) -> None:
-    """Enter for classes of `scipy.interpolate` that they raise when they are made of a Tensor.
+    """Make classes of `scipy.interpolate` raise when constructed from a Tensor.
 
     Args:
-        reasons: by name, why, and what to use.
+        reasons: the reason and the fix, by name of the class.
     """
     for name, reason in reasons.items():
         kind = getattr(_original, name, None)
@@ -172,7 +172,7 @@ _KNOTS = getattr(_original, "generate_knots", None)
 
 
 def _generate_knots(*args: Any, **options: Any) -> Any:
-    """Give the knots that SciPy chooses, which are constants, one choice after the other."""
+    """Return an iterator over SciPy's choices of knots, which are constants."""
     args, options = tree_map(plain_value, (args, options))
     return iter(outside_traces(lambda: list(_KNOTS(*args, **options))))  # type: ignore[misc]
 

@@ -1,4 +1,4 @@
-"""The compiled functions of B-splines that SciPy had before 1.15, by those of today: they differ in what they write."""
+"""B-spline functions that SciPy compiled before 1.15, by the current functions; the argument conventions differ."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BSPL = "scipy.interpolate._bspl"
 
 
 def enter(rules: dict[str, Any]) -> None:
-    """Enter them, given the rules for the functions of today by name, and `basis` and `left`, which these are made of."""
+    """Register the older functions, given the rules of the current functions by name, with `_basis` and `_left`."""
     basis, left_of = rules["_basis"], rules["_left"]
     for name in ("find_interval", "evaluate_all_bspl"):
         of_tensors(_BSPL, name)(rules[name])

@@ -1,7 +1,7 @@
-"""Interpolation between scattered points: by values, by where they are, and by the point.
+"""Interpolation between scattered points, differentiable in the values, the positions and the evaluation point.
 
-In the triangle around a point, which SciPy finds, a linear interpolant is the sum of the values at its corners times the
-barycentric coordinates of the point. All these interpolants are linear in the values, so that SciPy tells the matrix.
+SciPy finds the triangle around a point. A linear interpolant is the sum of the corner values times the barycentric
+coordinates of the point. All interpolants are linear in the values, so SciPy computes their matrix.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _columns(values: Any) -> tuple[Any, tuple[int, ...]]:
 
 
 def _as_points(args: Any) -> Any:
-    """Return points as one array, given so, or as an array for each coordinate."""
+    """Return points as one array; they are given as one array or as one array for each coordinate."""
     parts = args[0] if len(args) == 1 and isinstance(args[0], tuple) else args
     if len(parts) == 1:
         return asarray(parts[0]) * 1.0
@@ -40,7 +40,7 @@ REASON = "derivatives are by the values only; use LinearNDInterpolator or RBFInt
 
 
 class Linear:
-    """A linear interpolant between points of which some are Tensors; it stands for `LinearNDInterpolator`."""
+    """A linear interpolant between points that may be Tensors; replaces `LinearNDInterpolator`."""
 
     def __init__(self, points: Any, values: Any, fill_value: float = np.nan, rescale: bool = False) -> None:
         self.triangles: Any = points if isinstance(points, Delaunay) else None
@@ -53,7 +53,7 @@ class Linear:
         self.triangles = self.triangles or outside_traces(Delaunay, (plain - self.offset) / self.scale)
 
     def __call__(self, *args: Any, simplex_tolerance: float = 1.0) -> Any:
-        """The values at points."""
+        """Return the values at points."""
         at = _as_points(args)
         shape = shape_of(at)[:-1]
         at = at.reshape(-1, shape_of(at)[-1])
@@ -71,7 +71,7 @@ class Linear:
 
 
 class ByMatrix:
-    """An interpolant of Tensors as values, of which SciPy tells the matrix; points must be plain."""
+    """An interpolant of traced values by SciPy's matrix; points must be plain."""
 
     def __init__(self, kind: Any, points: Any, values: Any, *args: Any, **options: Any) -> None:
         self.kind, self.points, self.args, self.options = kind, points, args, options
@@ -86,7 +86,7 @@ class ByMatrix:
         return UnsupportedError(f"{self.kind.__name__}, at {here()}: {REASON}.")
 
     def __call__(self, *args: Any, **how: Any) -> Any:
-        """The values at points."""
+        """Return the values at points."""
         at = _as_points(args)
         if is_traced(at):
             raise self._refused()
@@ -95,7 +95,7 @@ class ByMatrix:
         if self.kind is not _NEAREST:
             options = {**dict(zip(("fill_value", "tol", "maxiter", "rescale"), self.args, strict=False)), **options}
             options["fill_value"] = np.nan
-        if self.kind is _original.CloughTocher2DInterpolator:  # whose slopes SciPy finds by iteration
+        if self.kind is _original.CloughTocher2DInterpolator:  # SciPy computes its slopes by iteration
             options.update(tol=1e-13, maxiter=1000)
         matrix = outside_traces(self._made, units, self.args if self.kind is _NEAREST else (), options)(at, **how)
         inside = np.isfinite(matrix).all(-1)
@@ -106,7 +106,7 @@ class ByMatrix:
 
 
 class _StandIn(type):
-    """The class of what stands for a class of SciPy: it makes objects of that, unless there are Tensors."""
+    """The metaclass of replacements of SciPy's classes; without Tensors they return SciPy's objects."""
 
     original: Any
 
