@@ -36,7 +36,7 @@ REFUSED: dict[str, str] = {
 refuse(PART, REFUSED)
 
 
-# Functions that equal those of `scipy.stats` for arrays without a mask, or have derivative zero
+# Functions equal to those of `scipy.stats` without a mask, and functions with derivative zero
 
 
 def _as_in_stats(name: str) -> Callable[..., Any]:
@@ -192,7 +192,7 @@ def hdquantiles_sd(data: Any, prob: Any = (0.25, 0.5, 0.75), axis: Any = None) -
 
 @of_tensors(PART)
 def mjci(data: Any, prob: Any = (0.25, 0.5, 0.75), axis: Any = None) -> Any:
-    """Standard errors of quantiles of Maritz and Jarrett."""
+    """Return the Maritz and Jarrett standard errors of quantiles."""
     ps = np.atleast_1d(np.asarray(prob))
 
     def row(x: Any) -> Any:
@@ -208,7 +208,7 @@ def mjci(data: Any, prob: Any = (0.25, 0.5, 0.75), axis: Any = None) -> Any:
 
 @of_tensors(PART)
 def mquantiles_cimj(data: Any, prob: Any = (0.25, 0.5, 0.75), alpha: float = 0.05, axis: Any = None) -> Any:
-    """Limits of confidence of quantiles, by the standard errors of Maritz and Jarrett."""
+    """Return confidence limits of quantiles, from the Maritz and Jarrett standard errors."""
     z = _distributions.norm.ppf(1 - min(alpha, 1 - alpha) / 2.0)
     middle, error = mquantiles(data, prob, 0, 0, axis), mjci(data, prob, axis)
     return middle - z * error, middle + z * error

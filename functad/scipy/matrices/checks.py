@@ -35,7 +35,7 @@ def square(a: Any, check: bool = True) -> Any:
 
 
 def over_stacks(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Extend a function that maps a square matrix to a matrix of the same shape to stacks of matrices."""
+    """Extend a function of one square matrix, whose result has the same shape, to stacks of matrices."""
 
     def of_stacks(a: Any) -> Any:
         if a.ndim == 2:

@@ -113,7 +113,7 @@ def _concatenate(rotations: Any) -> Rotation:
 
 
 def _align_vectors(a: Any, b: Any, weights: Any = None, return_sensitivity: bool = False) -> tuple[Rotation, Any]:
-    """Return the rotation that takes vectors `b` nearest to `a` (W. Kabsch, 1976), and the root of the remaining squares' sum."""
+    """Return the rotation that takes vectors `b` nearest to `a` (W. Kabsch, 1976), and the root of the sum of squared gaps."""
     if return_sensitivity:
         raise refused("align_vectors with return_sensitivity", "Leave it out: the sensitivity has no derivative rule.")
     a, b = np.atleast_2d(asarray(a) * 1.0), np.atleast_2d(asarray(b) * 1.0)
