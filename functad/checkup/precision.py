@@ -1,4 +1,4 @@
-"""The accuracy of value and gradient: a measurement with perturbed rounding.
+"""The accuracy of value and gradient, measured with perturbed rounding.
 
 If a function loses digits, a change in the last digits of its operations changes the leading digits of its gradient. The check
 measures this change. It repeats the measurement at a nearby point, because relative errors mean nothing at a minimum, where

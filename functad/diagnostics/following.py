@@ -197,7 +197,7 @@ class Followed(Tensor):
         if _all_constant((inputs, kwargs)):
             return self._call(called, f"np.{ufunc.__name__}", inputs, kwargs)
         if method == "__call__" and not kwargs:
-            kwargs = {"order": "K"}  # the short path of calls without keywords knows the class Tensor only
+            kwargs = {"order": "K"}  # the fast path without keywords supports the class Tensor only
         return super().__array_ufunc__(ufunc, method, *inputs, **kwargs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
@@ -225,7 +225,7 @@ def _all_constant(tree: Any) -> bool:
     It holds none if NumPy dispatched the call for `like=`, or for an iterator that may yield Tensors.
     """
     tensors = [leaf for leaf in flatten(tree)[0] if isinstance(leaf, Recorded)]
-    constant = [isinstance(t, Followed) and not t.alive for t in tensors]  # `alive` renews a stale view
+    constant = [isinstance(t, Followed) and not t.alive for t in tensors]  # `alive` refreshes a stale view
     return all(constant) and len({id(t.recorder) for t in tensors}) == 1
 
 

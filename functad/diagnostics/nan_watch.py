@@ -42,10 +42,10 @@ from functad.transforms.walks.forward import push_forward
 from functad.transforms.walks.reverse import pull_back
 
 _INSIDE: ContextVar[bool] = context_variable("inside_watched", default=False)
-"""Whether a watched transform runs its function now. Transforms called inside then leave the checks to the outer transform."""
+"""Whether a watched transform runs its function now. Transforms called inside leave the checks to the outer transform."""
 
 _DIRECT: ContextVar[bool] = context_variable("direct", default=False)
-"""Whether the function that a watched transform runs now is itself a transform, without user code between the two."""
+"""Whether the function that a watched transform runs now is itself a transform, without user code in between."""
 
 
 def is_inside() -> bool:

@@ -84,7 +84,7 @@ DERIVATIVE_OF: ContextVar[Operation | None] = context_variable("derivative_of", 
 
 
 class OperationLog(dict[int, tuple[Operation, int]]):
-    """A slot to the operation that made it and the index among its results.
+    """A mapping from slots to the operation that made them and the index among its results.
 
     Attributes:
         bases: for slots without operation, the values before the first write.

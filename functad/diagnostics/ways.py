@@ -1,4 +1,4 @@
-"""Ways: the operations from an input towards the result, and the operation at which the derivative ends."""
+"""Ways: the operations on the path from an input towards the result, and the operation at which the derivative ends."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 
 class Way(NamedTuple):
-    """The operations from an input towards the result.
+    """The operations on the path from an input towards the result.
 
     Attributes:
         steps: the operations, each with its line, in order.
@@ -21,7 +21,7 @@ class Way(NamedTuple):
 
 
 def way_of(slot: int, steps: Sequence[Any], results: Collection[int], stops: Iterable[tuple[int, int]] = ()) -> Way:
-    """Return the way of an input: to a result through a zero in `stops`, a full path or a cut, else to its last use.
+    """Return the way of an input to a result, through a zero in `stops`, a full path or a cut; else to its last use.
 
     Args:
         slot: the slot of the input.
@@ -47,7 +47,7 @@ def way_of(slot: int, steps: Sequence[Any], results: Collection[int], stops: Ite
 
 
 def _reached(starts: Sequence[int], steps: Sequence[Any], reads: Callable[[Any], Sequence[int]]) -> dict[int, int]:
-    """Return, for each slot that depends on `starts`, the previous slot on a shortest way; a start maps to itself."""
+    """Return, for each slot that depends on `starts`, the previous slot on a shortest path; a start maps to itself."""
     before = {slot: slot for slot in starts}
     length = dict.fromkeys(starts, 0)
     for slot in range(min(starts) + 1, len(steps)):
@@ -59,7 +59,7 @@ def _reached(starts: Sequence[int], steps: Sequence[Any], reads: Callable[[Any],
 
 
 def _back(slot: int, before: dict[int, int]) -> list[int]:
-    """Return the slots on a way from its start to `slot`, both included."""
+    """Return the slots on a path from its start to `slot`, both included."""
     found = [slot]
     while before[slot] != slot:
         slot = before[slot]
@@ -68,7 +68,7 @@ def _back(slot: int, before: dict[int, int]) -> list[int]:
 
 
 def _onward(slot: int, steps: Sequence[Any], results: Collection[int]) -> list[int] | None:
-    """Return the slots after `slot` on a way to a result, or `None` if no result depends on it."""
+    """Return the slots after `slot` on a path to a result, or `None` if no result depends on it."""
     before = _reached([slot], steps, lambda step: step.parents)
     end = next((result for result in sorted(results) if result in before), None)
     return None if end is None else _back(end, before)[1:]

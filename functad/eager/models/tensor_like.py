@@ -64,7 +64,7 @@ def _operator(name: str) -> Callable[..., Any]:
             return operator(self.__functad_read__(), other, *modulus)
         if type(other) not in _PLAIN_KINDS:
             other = read(other)
-        if forward is not None and type(other) is Tensor and counts_frames:  # the short path is a method of the first operand
+        if forward is not None and type(other) is Tensor and counts_frames:  # the fast path is a method of the first operand
             return forward(other, self.__functad_read__(), depth=2)
         return operator(self.__functad_read__(), other, depth=2) if counts_frames else operator(self.__functad_read__(), other)
 

@@ -17,10 +17,10 @@ from functad.tracing.views import clone
 
 
 class TapeEquations(dict[int, tuple[Equation, tuple[ArraySpec, ...]] | Constant]):
-    """A slot to its equation and the specs of the equation's results, or to a `Constant` if no equation made the slot.
+    """A mapping from slots to equations with the specs of their results, or to a `Constant` if no equation made the slot.
 
     Attributes:
-        lines: a slot to the code and instruction of its user line.
+        lines: a mapping from slots to the code and instruction of the user's line.
     """
 
     lines: Mapping[int, tuple[CodeType, int]] = MappingProxyType({})  # `note` makes one for each instance

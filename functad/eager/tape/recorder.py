@@ -68,7 +68,7 @@ class EagerRecorder(ReverseRecorder):
         debugs: the recorder was made under `debug_nans`; it gets a watch when a tape starts.
         calls: `listed` while a tape with `lists=True` records, else `None`.
         listed: the equations recorded while a tape with `lists=True` recorded.
-        short: operators may take their short path, which neither a watch nor `calls` sees.
+        short: operators may take their fast path, which bypasses watches and `calls`.
     """
 
     lasting = True
@@ -100,7 +100,7 @@ class EagerRecorder(ReverseRecorder):
 
     @property
     def eager(self) -> bool:  # type: ignore[override]
-        """Whether operators may take their short path: the recorder is active and `short`."""
+        """Whether operators may take their fast path: the recorder is active and `short`."""
         return self.short and self in _active()
 
     @property
@@ -165,7 +165,7 @@ class EagerRecorder(ReverseRecorder):
         return value.recorder.value_outside(value) if isinstance(value, Recorded) else value
 
     def invalidated(self, view: ref[Recorded]) -> None:
-        """Note a view that must be renewed before the tape stops."""
+        """Note a view that must be refreshed before the tape stops."""
         self.stale[id(view())] = view
 
     def resolve(self, tensor: Recorded) -> Any:
@@ -225,7 +225,7 @@ class EagerRecorder(ReverseRecorder):
         LIVE.discard(self.serial)
 
     def stop(self, tape: Any) -> None:
-        """Stop the recording of a tape, after a renewal of stale views, so that the tape records their reads."""
+        """Stop the recording of a tape, after a refresh of stale views, so that the tape records their reads."""
         while self.stale and self in ACTIVE.get():
             view = self.stale.popitem()[1]()
             if view is not None:
@@ -244,7 +244,7 @@ class EagerRecorder(ReverseRecorder):
         Stamp.renew()
 
     def _choose_way(self) -> None:
-        """Collect equations, and switch off the short path, while a tape with `lists=True` records."""
+        """Collect equations, and switch off the fast path, while a tape with `lists=True` records."""
         self.calls = self.listed if True in [tape.lists for tape in self.tapes] else None
         self.short = self.calls is None and not self.debugs
 
