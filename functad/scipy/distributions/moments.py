@@ -67,7 +67,8 @@ def _over_support(original: Any, self: Any, f: Callable[..., Any], args: tuple[A
         shapes = [np.broadcast_to(a, shape_of(nodes)) for a in wide]
         with np.errstate(all="ignore"):
             density = self._pdf(nodes, *shapes)
-            counts = plain_value(density) > 1e-250  # the rest may be NaN and contributes nothing
+            height = plain_value(density)
+            counts = (height > 1e-250) & (height < np.inf)  # the rest may be NaN and contributes nothing
             terms = f(np.where(counts, nodes, 1.0), np.where(counts, density, 1.0), *shapes)
         return np.where(counts, terms, 0.0)
 
