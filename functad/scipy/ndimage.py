@@ -15,14 +15,14 @@ from functad.errors import UnsupportedError
 from functad.expressions.spec import shape_of
 from functad.places import here
 from functad.primitives.operands import as_operand
-from functad.scipy._resampling import CONSTANT, MIRROR, ND_IMAGE, NEAREST, REFLECT, WRAP, into_output
+from functad.scipy._resampling import CONSTANT, GRID_CONSTANT, GRID_WRAP, MIRROR, ND_IMAGE, NEAREST, REFLECT, WRAP, into_output
 
-_PADDING = {NEAREST: "edge", WRAP: "wrap", REFLECT: "symmetric", MIRROR: "reflect"}
+_PADDING = {NEAREST: "edge", WRAP: "wrap", GRID_WRAP: "wrap", REFLECT: "symmetric", MIRROR: "reflect"}
 
 
 def _extended(x: Any, axis: int, width: tuple[int, int], mode: int, cval: Any) -> Any:
     """Return an array padded before and after along an axis; `mode` selects the values."""
-    if mode == CONSTANT:
+    if mode in (CONSTANT, GRID_CONSTANT):
         widths = [(0, 0)] * len(shape_of(x))
         widths[axis] = width
         return np.pad(x, widths, constant_values=cval)

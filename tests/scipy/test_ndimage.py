@@ -19,6 +19,7 @@ K = rng.normal(size=3)
 KM = rng.normal(size=(3, 2))
 CROSS = np.array([[0, 1, 0], [1, 1, 1], [0, 1, 0]], bool)
 MODES = ["reflect", "constant", "nearest", "mirror", "wrap"]
+GRIDS = ["grid-mirror", "grid-constant", "grid-wrap"]
 
 
 def _differences(line: Any, out: Any) -> None:
@@ -34,6 +35,20 @@ CASES: list[tuple[str, Callable[..., Any], tuple[Any, ...]]] = [
         (f"{name} {mode}", lambda s, x, k, n=name, m=mode: getattr(s, n)(x, k, mode=m, cval=0.5), (M, weights))
         for name, weights in (("convolve", KM), ("correlate", KM), ("convolve1d", K), ("correlate1d", K[:2]))
         for mode in MODES
+    ],
+    *[
+        (f"{name} {mode}", lambda s, x, n=name, a=arguments, m=mode: getattr(s, n)(x, mode=m, cval=0.5, **a), (M,))
+        for name, arguments in (
+            ("gaussian_filter", {"sigma": 1.3}),
+            ("uniform_filter", {"size": 3}),
+            ("convolve", {"weights": KM}),
+            ("maximum_filter", {"size": (3, 2)}),
+            ("grey_erosion", {"size": (3, 2)}),
+            ("rank_filter", {"rank": 1, "footprint": CROSS}),
+            ("generic_filter", {"function": lambda w: np.sum(np.sin(w)), "size": 2}),
+            ("generic_filter1d", {"function": _differences, "filter_size": 3}),
+        )
+        for mode in GRIDS
     ],
     ("origin", lambda s, x, k: s.convolve(x, k, origin=(1, 0)), (M, KM)),
     ("gaussian_filter", lambda s, x, d: s.gaussian_filter(x, d), (M, 1.3)),
