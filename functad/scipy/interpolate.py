@@ -249,11 +249,15 @@ def splev(x: Any, tck: Any, der: int = 0, ext: int = 0) -> Any:
     t, c, k = tck
     if (is_traced(c) and len(shape_of(c)) > 1) or (isinstance(c, (list, tuple)) and not np.isscalar(c[0]) and np.ndim(c[0])):
         return [splev(x, (t, row, k), der, ext) for row in c]
+    if not 0 <= der <= k:
+        raise ValueError(f"0<=der={der}<=k={k} must hold")
+    if ext not in (0, 1, 2, 3):
+        raise ValueError(f"ext = {ext} not in (0, 1, 2, 3)")
     x, low, high = asarray(x), t[k], t[len(t) - k - 1]
     points = x.reshape(-1)
     if ext == 2 and np.any((points < low) | (points > high)):
         raise ValueError("Found x value not in the domain")
-    inner = np.clip(points, low, high) if ext == 3 else points
+    inner = np.clip(points, low, high) if ext == 3 and der == 0 else points  # FITPACK extrapolates derivatives
     out = evaluate_spline(t, asarray(c)[: len(t) - k - 1, None], k, inner, der, True)[:, 0]
     out = np.where((points < low) | (points > high), 0.0, out) if ext == 1 else out
     return out.reshape(shape_of(x))

@@ -218,6 +218,34 @@ def test_barycentric_interpolation_at_its_points() -> None:
     check_grads(lambda y, q: interpolate.BarycentricInterpolator(X[:4], y)(q), (Y[:4], nodes + np.array([0, 0, 0, 0.0])))
 
 
+@pytest.mark.parametrize("der", [0, 1, 2, 3])
+@pytest.mark.parametrize("ext", [0, 1, 3])
+def test_splev_outside(ext: int, der: int) -> None:
+    knots, values, degree = scipy.interpolate.splrep(LONG, WAVE)
+    q = np.array([-0.5, 0.4, 3.3, 7.1])
+    expected = scipy.interpolate.splev(q, (knots, values, degree), der, ext)
+    found, _ = functad.vjp(lambda c: interpolate.splev(q, (knots, c, degree), der, ext), values)
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+    found, _ = functad.vjp(lambda q: interpolate.splev(q, (knots, values, degree), der, ext), q)
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+    check_grads(lambda c, q: interpolate.splev(q, (knots, c, degree), der, ext), (values, q), order=1)
+    spline = scipy.interpolate.InterpolatedUnivariateSpline(LONG, WAVE)
+    found, _ = functad.vjp(lambda q: interpolate.InterpolatedUnivariateSpline(LONG, WAVE)(q, der, ext), q)
+    np.testing.assert_allclose(found, spline(q, der, ext), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(("ext", "der", "message"), [(0, 4, "der=4"), (0, -1, "der=-1"), (4, 0, "ext = 4"), (2, 0, "domain")])
+def test_splev_raises_as_scipy(ext: int, der: int, message: str) -> None:
+    spline = scipy.interpolate.splrep(LONG, WAVE)
+    q = np.array([-0.5, 0.4])
+    for call in (
+        lambda: interpolate.splev(q, spline, der, ext),
+        lambda: functad.vjp(lambda q: interpolate.splev(q, spline, der, ext), q),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
+
+
 def test_interp1d_outside() -> None:
     q = np.array([-1.0, 0.5, 7.0])
     jac = functad.jacobian(lambda y: interpolate.interp1d(X, y, bounds_error=False, fill_value=(3.0, 4.0))(q))(Y)
