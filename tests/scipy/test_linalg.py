@@ -389,3 +389,38 @@ def test_funm_refuses_equal_eigenvalues_beside_a_singularity() -> None:
     a = np.array([[1.0, 0.0, 0.0], [0.0, 1e-8, 1.0], [0.0, 0.0, 2e-8]])
     with pytest.raises(np.linalg.LinAlgError, match="singularity"):
         functad.grad(lambda a: np.sum(linalg.funm(a, np.sqrt)).real)(a)
+
+
+@pytest.mark.parametrize(
+    ("select", "bounds"), [("i", (1, 2)), ("index", (0, 3)), ("I", (3, 3)), ("v", (-0.5, 1.5)), (1, (90, 99))]
+)
+def test_selected_eigenvectors_have_the_signs_of_scipy(select: Any, bounds: Any) -> None:
+    draw = np.random.default_rng(3)
+    options = {"select": select, "select_range": bounds}
+    for _ in range(8):
+        bands, d, e = draw.standard_normal((3, 5)), draw.standard_normal(5), draw.standard_normal(4)
+        hermitian = bands + 1j * np.r_[[np.zeros(5)], draw.standard_normal((2, 5))]
+        for name, args in (("eig_banded", [bands]), ("eig_banded", [hermitian]), ("eigh_tridiagonal", [d, e])):
+            given = options if name == "eigh_tridiagonal" else {"lower": True, **options}
+            expected = getattr(scipy.linalg, name)(*args, **given)
+            found = functad.jvp(lambda *a, n=name, g=given: getattr(linalg, n)(*a, **g), tuple(args), tuple(args))[0]
+            for x, y in zip(found, expected, strict=True):
+                np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("driver", ["stemr", "stebz", "stev", "stevd"])
+def test_tridiagonal_eigenvectors_have_the_signs_of_the_driver(driver: str) -> None:
+    draw = np.random.default_rng(4)
+    for _ in range(8):
+        d, e = draw.standard_normal(5), draw.standard_normal(4)
+        expected = scipy.linalg.eigh_tridiagonal(d, e, lapack_driver=driver)[1]
+        found, _ = functad.vjp(lambda d, e: linalg.eigh_tridiagonal(d, e, lapack_driver=driver)[1], d, e)
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize(("select", "bounds"), [("some", (0, 1)), ("i", (1, 0)), ("v", (0, 1, 2)), ("i", (0, 9))])
+def test_wrong_selections_of_eigenvalues_raise_as_in_scipy(select: str, bounds: Any) -> None:
+    for call in (linalg.eig_banded, linalg.eigvals_banded):
+        for run in (lambda a, call=call: call(a, lower=True, select=select, select_range=bounds), None):
+            with pytest.raises(ValueError, match=r"select|valid"):
+                functad.jvp(run, (HALF,), (HALF,)) if run else call(HALF, lower=True, select=select, select_range=bounds)

@@ -136,11 +136,23 @@ def eigvalsh(
     return eigh(a, b, lower=lower, eigvals_only=True, type=type, check_finite=check_finite, driver=driver, **subset)
 
 
+_SELECTIONS = {
+    0: "", "a": "", "all": "",
+    1: "subset_by_value", "v": "subset_by_value", "value": "subset_by_value",
+    2: "subset_by_index", "i": "subset_by_index", "index": "subset_by_index",
+}  # fmt: skip
+
+
 def _selected(select: Any, select_range: Any) -> dict[str, Any]:
     """Return the arguments of `eigh` that select eigenvalues of a banded matrix."""
-    if select in (0, "a", "all"):
+    select = select.lower() if isinstance(select, str) else select
+    if select not in _SELECTIONS:
+        raise ValueError("invalid argument for select")
+    if not _SELECTIONS[select]:
         return {}
-    return {"subset_by_index" if select in (2, "i", "index") else "subset_by_value": tuple(select_range)}
+    if np.shape(select_range) != (2,) or select_range[1] < select_range[0]:
+        raise ValueError("select_range must be a 2-element array-like in nondecreasing order")
+    return {_SELECTIONS[select]: tuple(select_range)}
 
 
 @of_tensors("scipy.linalg")
@@ -159,9 +171,10 @@ def eig_banded(
     a = hermitian_from_bands(ab, lower)
     if eigvals_only:
         return eigh(a, eigvals_only=True, **_selected(select, select_range))
-    w, v = np.linalg.eigh(a)
-    v = v * phases(v, ab, call=_vectors(scipy.linalg.eig_banded, lower=lower))
-    return _part(w, v, _selected(select, select_range), "scipy.linalg.eig_banded")
+    w, v = _part(*np.linalg.eigh(a), _selected(select, select_range), "scipy.linalg.eig_banded")
+    # each selection uses a LAPACK routine with its own signs
+    call = _vectors(scipy.linalg.eig_banded, lower=lower, select=select, select_range=select_range)
+    return w, v * phases(v, ab, call=call)
 
 
 @of_tensors("scipy.linalg")
@@ -194,9 +207,9 @@ def eigh_tridiagonal(
     a = hermitian_from_bands(ab, lower=True)
     if eigvals_only:
         return eigh(a, eigvals_only=True, **_selected(select, select_range))
-    w, v = np.linalg.eigh(a)
-    v = v * phases(v, d, e, call=_vectors(scipy.linalg.eigh_tridiagonal))
-    return _part(w, v, _selected(select, select_range), "scipy.linalg.eigh_tridiagonal")
+    w, v = _part(*np.linalg.eigh(a), _selected(select, select_range), "scipy.linalg.eigh_tridiagonal")
+    options = {"select": select, "select_range": select_range, "tol": tol, "lapack_driver": lapack_driver}
+    return w, v * phases(v, d, e, call=_vectors(scipy.linalg.eigh_tridiagonal, **options))
 
 
 @of_tensors("scipy.linalg")
