@@ -332,7 +332,8 @@ def least_squares(
         return 0.5 * f_scale**2 * np.sum(_RHO[loss]((residuals(x, *args) / f_scale) ** 2))
 
     def solve(*args: Any) -> tuple[Any, Any]:
-        given = _options({"jac": jac, "bounds": bounds, "f_scale": f_scale, **options})
+        slopes = functools.partial(jac, **named) if callable(jac) else jac
+        given = _options({"jac": slopes, "bounds": bounds, "f_scale": f_scale, **options})
         found = _original.least_squares(plain(residuals), x0, loss=loss, args=args, **given)
         return found.x, found
 

@@ -129,6 +129,23 @@ def test_losses_of_least_squares() -> None:
         np.testing.assert_allclose(found, differences, rtol=1e-4, atol=3e-5)
 
 
+def test_least_squares_passes_keywords_to_fun_and_jac() -> None:
+    def line(x: Any, p: Any, *, scale: Any) -> Any:
+        return scale * _line(x, p)
+
+    def slopes(x: Any, p: Any, *, scale: Any) -> Any:
+        return scale * _line_jac(x, p)
+
+    def fit(m: Any, p: Any, scale: Any) -> Any:
+        return m.least_squares(line, np.ones(2), slopes, args=(_real(p),), kwargs={"scale": _real(scale)}, **FINE)
+
+    for argnums in (0, 1, (0, 1)):
+        found, _ = functad.value_and_grad(lambda p, s: fit(optimize, p, s).cost, argnums=argnums)(B, 1.3)
+        np.testing.assert_allclose(found, fit(scipy.optimize, B, 1.3).cost, rtol=1e-12)
+    check_grads(lambda p, s: fit(optimize, p, s).cost, (B, 1.3), order=1, rtol=1e-5)
+    check_grads(lambda p: fit(optimize, p, 1.3).x, (B,), order=1, rtol=1e-5)
+
+
 def test_curve_fit() -> None:
     data = _wave(X, 2.0, 0.7) + 0.05 * np.cos(9 * X)
 
