@@ -65,7 +65,13 @@ def _minimizer(name: str, solution: Solution) -> None:
             return (x, value(x, *args), *rest[1:])
         if name == "fmin_tnc":
             return (x, *rest)
-        return (x, value(x, *args), *rest[1:]) if full else x
+        if full:
+            return (x, value(x, *args), *rest[1:])
+        if not given.get("retall"):
+            return x
+        if found is None:
+            raise UnsupportedError(f"scipy.optimize.{name} with retall=True of an unknown value, at {here()}. Leave retall out.")
+        return x, found[-1]
 
     of_tensors("scipy.optimize", name, within=True)(find)
 

@@ -139,11 +139,10 @@ def test_least_squares_passes_keywords_to_fun_and_jac() -> None:
     def fit(m: Any, p: Any, scale: Any) -> Any:
         return m.least_squares(line, np.ones(2), slopes, args=(_real(p),), kwargs={"scale": _real(scale)}, **FINE)
 
-    for argnums in (0, 1, (0, 1)):
-        found, _ = functad.value_and_grad(lambda p, s: fit(optimize, p, s).cost, argnums=argnums)(B, 1.3)
-        np.testing.assert_allclose(found, fit(scipy.optimize, B, 1.3).cost, rtol=1e-12)
-    check_grads(lambda p, s: fit(optimize, p, s).cost, (B, 1.3), order=1, rtol=1e-5)
-    check_grads(lambda p: fit(optimize, p, 1.3).x, (B,), order=1, rtol=1e-5)
+    found, (_, by_scale) = functad.value_and_grad(lambda p, s: fit(optimize, p, s).cost, argnums=(0, 1))(B, 1.3)
+    expected = [fit(scipy.optimize, B, s).cost for s in (1.3 - 1e-4, 1.3, 1.3 + 1e-4)]
+    np.testing.assert_allclose(found, expected[1], rtol=1e-12)
+    np.testing.assert_allclose(by_scale, (expected[2] - expected[0]) / 2e-4, rtol=1e-6)
 
 
 def test_curve_fit() -> None:
@@ -244,6 +243,27 @@ def test_older_functions(name: str) -> None:
     expected = (8 * (f(p + h * step) - f(p - h * step)) - (f(p + 2 * h * step) - f(p - 2 * h * step))) / (12 * h)
     np.testing.assert_allclose(found, expected, rtol=2e-4, atol=1e-5)
     np.testing.assert_allclose(functad.grad(lambda p: f(p) @ step)(p) @ step, found @ step, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["fmin", "fmin_powell", "fmin_bfgs", "fmin_cg", "fmin_ncg"])
+@pytest.mark.parametrize("full", [False, True])
+def test_minimizers_return_all_points(name: str, full: bool) -> None:
+    def run(m: Any, p: Any) -> Any:
+        slope = () if name in ("fmin", "fmin_powell") else (_bowl_slope,)
+        return getattr(m, name)(_bowl, np.ones(2), *slope, args=(p,), disp=0, retall=True, full_output=full)
+
+    expected, found = run(scipy.optimize, B), []
+
+    def f(p: Any) -> Any:
+        found.append(run(optimize, p))
+        return found[-1][0]
+
+    np.testing.assert_allclose(functad.vjp(f, B)[0], expected[0], rtol=1e-12)
+    assert len(found[0]) == len(expected)
+    np.testing.assert_array_equal(found[0][-1], expected[-1])
+    if not full:
+        with pytest.raises(UnsupportedError, match="retall"):
+            functad.jit(f)(B)
 
 
 def test_values_of_older_functions() -> None:
