@@ -217,7 +217,9 @@ def lfiltic(b: Any, a: Any, y: Any, x: Any = None) -> Any:
 @of_tensors("scipy.signal._signaltools")
 def medfilt2d(input: Any, kernel_size: Any = 3) -> Any:
     """Return the median of each neighbourhood, with zeros outside."""
-    sizes = [int(n) for n in np.broadcast_to(kernel_size, 2)]
+    sizes = [int(n) for n in np.broadcast_to(3 if kernel_size is None else kernel_size, 2)]
+    if any(n % 2 != 1 for n in sizes):
+        raise ValueError("Each element of kernel_size should be odd.")
     padded = np.pad(input, [(n // 2, n // 2) for n in sizes])
     windows = sliding_window_view(padded, sizes)
     return np.median(windows.reshape((*shape_of(windows)[:2], -1)), -1)

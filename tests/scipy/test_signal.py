@@ -74,6 +74,7 @@ CASES: list[Case] = [
     ("decimate", lambda s, x: s.decimate(np.concatenate([x, x]), 2), (X,)),
     ("decimate fir", lambda s, x: s.decimate(x, 2, ftype="fir"), (X,)),
     ("medfilt2d", lambda s, x: s.medfilt2d(x), (M,)),
+    ("medfilt2d of a row", lambda s, x: s.medfilt2d(x, [1, 5]), (M,)),
     ("deconvolve", lambda s, y, b: s.deconvolve(y, b)[0], (X, B)),
 ]
 
@@ -136,6 +137,8 @@ def test_ranks_splines_and_forms() -> None:
     for wrong in (
         lambda x: signal.order_filter(x, np.ones(2), 1),
         lambda x: signal.medfilt(x, 2),
+        lambda x: signal.medfilt2d(x[None], 2),
+        lambda x: signal.medfilt2d(x[None], [3, 4]),
         lambda x: signal.sepfir2d(np.stack([x, x]), K[:2], K),
         lambda x: signal.unique_roots(x, rtype="some"),
     ):
