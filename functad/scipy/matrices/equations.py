@@ -21,6 +21,9 @@ _STRUCTURES = {
     "general": "gen", "positive definite": "pos", "symmetric": "sym", "hermitian": "her", "banded": "gen", None: "gen",
 }  # fmt: skip
 
+_INVERTED = (None, "general", "gen", "diagonal", "upper triangular", "lower triangular", "pos", "sym", "her")
+"""The structures that SciPy's `inv` takes."""
+
 
 def _read(a: Any, structure: str, lower: bool) -> Any:
     """Return the matrix that LAPACK solves for `a`; a structure selects the elements that LAPACK reads."""
@@ -74,6 +77,8 @@ def inv(
     a: Any, overwrite_a: bool = False, check_finite: bool = True, *, assume_a: str | None = None, lower: bool = False
 ) -> Any:
     """Return the inverse of square matrices."""
+    if assume_a not in _INVERTED:
+        raise ValueError(f"{assume_a} is not a structure that inv takes: choose one of {', '.join(map(str, _INVERTED))}")
     structure = _STRUCTURES.get(assume_a, assume_a) or "gen"
     return np.linalg.inv(_read(square(a, check_finite), structure, lower))
 
