@@ -70,7 +70,7 @@ def _minimizer(name: str, solution: Solution) -> None:
         if not given.get("retall"):
             return x
         if found is None:
-            raise UnsupportedError(f"scipy.optimize.{name} with retall=True of an unknown value, at {here()}. Leave retall out.")
+            raise UnsupportedError(f"scipy.optimize.{name} with retall=True of unknown values, at {here()}. Leave retall out.")
         return x, found[-1]
 
     of_tensors("scipy.optimize", name, within=True)(find)
