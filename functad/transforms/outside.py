@@ -195,7 +195,8 @@ class _Search:
 
     def _add_function(self, f: FunctionType) -> None:
         """Add the closure, defaults, annotations and attributes of a function, and the names that its code reads."""
-        spaces = f.__globals__, f.__builtins__  # type: ignore[attr-defined]
+        own: Any = f  # type checkers do not know `__builtins__`
+        spaces = own.__globals__, own.__builtins__
         self.stack += [part for part in gc.get_referents(f) if part is not spaces[0] and part is not spaces[1]]
         self.outside._containers[id(f)] = f
         if not is_internal(f.__code__.co_filename):
