@@ -448,7 +448,7 @@ class _Writer:
         return None
 
     def _drop(self, start: int, stop: int) -> None:
-        """Delete the values whose last reader is among the equations from `start` to `stop`."""
+        """Delete the values that the equations from `start` to `stop` read for the last time."""
         equations = self.expressions.equations[start:stop]
         inside = {s for e in equations for s in e.outputs} if stop > start + 1 else set()
         read = {s for e in equations for s in inputs_of(e)} - inside

@@ -347,24 +347,26 @@ def page() -> str:
 
 _INTRODUCTION = """# Coverage of NumPy
 
-Every function of NumPy {version} that asks its arguments what to do, and a few more: {number} functions, {summary}.
-`functad.coverage()` shows the same table for the NumPy that is installed.
+The table lists {number} functions of NumPy {version}, {summary}: all functions that dispatch on their arguments, and a few
+more. `functad.coverage()` shows the same table for the installed version of NumPy.
 
-This page is generated; a test compares it with the entries. To write it anew:
+This page is generated, and a test compares it with the entries. This command writes the page again:
 
 ```console
 python -c "from functad.primitives.coverage import page; print(page(), end='')" > notebooks/coverage.md
 ```
 
-- **status** *primitive*: has derivative rules of its own. *composite*: written out in terms of primitives. *constant*: its
-  derivative is zero wherever it exists. *refused*: raises, with the reason and what to write instead.
-- **reverse** where the pull-back comes from: a *rule*, the *body* of a composite; *zero* for a constant.
-- **forward** where the tangent comes from: a *rule*, the *same* rule as in reverse, the function *itself* where it is linear in
-  an argument, the pull-back *transposed*, the *body* of a composite.
-- **batch** how `vmap` computes it for all examples at once: the function *broadcasts*, a *rule*, the *body* of a composite, or
-  what the *shape* of one example answers; *-* where it asks for values, of which a batch has several.
-- **order** to which order the generated tests compare derivatives with numerical ones, in both modes and their mixtures.
-- **jit** what machine code makes of it: a part of *native* loops, for real numbers and the arguments met most, or a call of
-  *NumPy* between them, also for all others.
-- **xla** what the backend `xla` makes of it: operations of *XLA*, for the arguments met most, or a call of *NumPy* on the host.
+- **status**: a *primitive* has its own derivative rules. A *composite* is written in terms of primitives. A *constant* has a
+  zero derivative wherever the derivative exists. A *refused* function raises an error with the reason and the fix.
+- **reverse**: the source of the pullback. It is a *rule*, the *body* of a composite, or *zero* for a constant.
+- **forward**: the source of the tangent. It is a *rule*, the *same* rule as in reverse mode, the function *itself* if it is
+  linear in an argument, the *transposed* pullback, or the *body* of a composite.
+- **batch**: the method of `vmap`. The function *broadcasts*, has a batching *rule*, is computed by the *body* of a composite,
+  or depends only on the *shape* of one example. *-* means that the function needs one value, and a batch has several.
+- **order**: the highest order of derivatives that the generated tests compare with numerical ones, in both modes and mixed
+  modes.
+- **jit**: the code of the backend `llvm`. *native* means a part of a native loop, for real numbers and common arguments.
+  *NumPy* means a call of NumPy between native loops.
+- **xla**: the code of the backend `xla`. *XLA* means operations of XLA, for common arguments. *NumPy* means a call on the
+  host.
 """

@@ -276,9 +276,8 @@ def _checksum(a: Any) -> tuple[bytes, bytes]:
     rows is odd, so that a change of all signs is detected. There are 521 columns if a length of the array is a multiple of 509,
     so that no exchange of its rows stays within the columns.
 
-    Not detected: a change that preserves the sum of each column of each block, such as an exchange of two words of one block
-    whose distance is a multiple of 509. An array that is changed and changed back before the function returns is not detected
-    either.
+    Not detected: a change that preserves the sum of each column of each block. An exchange of two words of one block, at a
+    distance of a multiple of 509, is such a change. A change that is undone before the function returns is not detected either.
 
     The checksum of 1 MB takes 0.04 ms, which is the time to read it.
     """

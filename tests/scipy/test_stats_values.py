@@ -75,7 +75,7 @@ AT_ENDS: dict[str, tuple[float, ...]] = {
 
 @pytest.mark.parametrize("name", AT_ENDS)
 def test_values_at_ends_of_the_support(name: str) -> None:
-    """Densities are infinite or zero there, and so are the formulas whose derivatives they get."""
+    """At an end of the support, densities and the formulas with their derivatives are infinite or zero."""
     x, shapes = np.array([0.0, 1.0, 0.5, 0.0]), AT_ENDS[name]
     for method in AT_POINTS:
         with np.errstate(all="ignore"):

@@ -205,7 +205,7 @@ def test_powers_have_no_modulus():
 def test_functad_itself_asks_by_type():
     """`isinstance(value, np.ndarray)` holds for Tensors too, so within functad it is a trap: `issubclass(type(value), ...)`."""
     asked = {"np.ndarray", "_ndarray", "np.generic", "np.floating", "np.number"}
-    plain = {"ownership.py", "writing.py", "saving.py", "minimize.py"}  # they ask of memory, and of what was read or returned
+    plain = {"ownership.py", "writing.py", "saving.py", "minimize.py"}  # these files test for plain arrays, never for Tensors
     root = Path(functad.__file__).parent
     paths = [path for path in root.rglob("*.py") if path.name not in plain and root / "testing" not in path.parents]
     found = []

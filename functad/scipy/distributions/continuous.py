@@ -246,7 +246,7 @@ def _only_by_x(original: Any, self: Any, x: Any, *args: Any) -> Any:
 UNKNOWN_DENSITIES: dict[str, str] = {
     "kstwo": "SciPy computes the density from matrix powers and differences, and no formula holds for all numbers of samples",
 }
-"""Distributions whose density has no derivative, and the reasons."""
+"""Distributions without a derivative of the density, and the reason for each."""
 
 for _name in UNKNOWN_DENSITIES:
     _kind = getattr(continuous, f"{_name}_gen", None)

@@ -1,6 +1,7 @@
-"""Lévy's stable distribution and the studentized range, whose densities SciPy integrates by compiled code.
+"""Lévy's stable distribution and the studentized range. SciPy integrates their densities in compiled code.
 
-Here they are sums over fixed nodes, differentiable in the point and all parameters. The values are SciPy's own.
+This module integrates them by sums over fixed nodes, which have derivatives by the point and all parameters. The values are
+SciPy's own.
 """
 
 from __future__ import annotations

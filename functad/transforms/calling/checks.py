@@ -84,14 +84,14 @@ def check_result(leaf: Any, path: str, transform: str, function: Any) -> None:
         OutputError: the leaf is something else, such as an array of objects.
     """
     if type(leaf) not in PYTHON_SCALARS and not hasattr(leaf, "dtype"):
-        what, cure = f"a {type(leaf).__name__}", "Return arrays and numbers only, and anything else with has_aux=True."
+        found, cure = f"a {type(leaf).__name__}", "Return arrays and numbers only, and all other values with has_aux=True."
     elif not isinstance(dtype_of(leaf), np.dtype):
-        what, cure = f"an array of {dtype_of(leaf)}, which is no dtype of NumPy's", "Return np.asarray of it."
+        found, cure = f"an array of {dtype_of(leaf)}, which is not a dtype of NumPy", "Return np.asarray of it."
     elif dtype_of(leaf).kind not in "biufc":
-        what, cure = f"an array of dtype {dtype_of(leaf)}", OBJECTS
+        found, cure = f"an array of dtype {dtype_of(leaf)}", OBJECTS
     else:
         return
-    raise OutputError(f"{call_of(transform, function)}: {path} is {what}. {cure}")
+    raise OutputError(f"{call_of(transform, function)}: {path} is {found}. {cure}")
 
 
 def checked_leaves(out: Any, transform: str, function: Any) -> tuple[list[Any], Structure]:
@@ -133,10 +133,10 @@ def check_like(given: Any, structure: Structure, values: Sequence[Any], name: st
         if reason is not None:
             raise StructureError(f"{path} is {described(leaf)}, at {here()}. {reason}")
         if shape_of(leaf) != shape_of(value):
-            raise StructureError(f"{path} is {spec_of(leaf)}, but the {what} it belongs to is {spec_of(value)}, at {here()}.")
+            raise StructureError(f"{path} is {spec_of(leaf)}, but the {what} is {spec_of(value)}, at {here()}.")
         wanted, own = dtype_of(value), dtype_of(leaf)
         if own.kind == "c" and wanted.kind != "c":
-            raise StructureError(f"{path} is complex, but the {what} it belongs to is {spec_of(value)}, at {here()}.")
+            raise StructureError(f"{path} is complex, but the {what} is {spec_of(value)}, at {here()}.")
         leaf = as_dtype(leaf, wanted)
         if type(leaf) in PLAIN and (inner := foreign(value)) is not None:
             leaf = np.ones_like(inner) * leaf  # an array of the same library as the value
