@@ -242,20 +242,32 @@ def _in_common_dtype(args: Any, keywords: dict[str, Any], out: Any) -> dict[str,
 
 
 def _check_dtype(name: str, out: Any, result: Any) -> None:
-    """Raise, as NumPy does, if a function does not take an `out` of this dtype.
+    """Write one element of a function's result to one of `out`'s dtype: NumPy raises or warns if it does not take that dtype.
+
+    These functions have rules of their own, and the rules differ between versions of NumPy: up to 2.4, `np.take` copied `out`
+    to the dtype of its result first.
 
     Raises:
-        TypeError: the function copies `out` to the dtype of its result first, and that is no safe cast.
-        ValueError: `np.dot` takes only its own dtype.
+        TypeError: NumPy's error.
+        ValueError: NumPy's error.
     """
-    own, wanted = dtype_of(out), dtype_of(result)
-    if name in _COPIED and not np.can_cast(own, wanted, "safe"):
-        raise TypeError(f"Cannot cast array data from {own!r} to {wanted!r} according to the rule 'safe'")
-    if name == "dot" and own != wanted:
-        raise ValueError(f"output array is not acceptable: np.dot writes {wanted!r}, and out= has {own!r}")
+    if name in _WRITE_ONE:
+        _WRITE_ONE[name](np.zeros(1, dtype_of(result)), np.zeros((), dtype_of(out)))
 
 
-_COPIED = frozenset({"argmax", "argmin", "nanargmax", "nanargmin", "take", "compress"})
+def _take_one(value: Any, out: Any) -> None:
+    np.take(value, 0, out=out)
+
+
+def _argmax_of_one(value: Any, out: Any) -> None:
+    np.argmax(value, out=out)
+
+
+_WRITE_ONE: dict[str, Callable[[Any, Any], object]] = {
+    **dict.fromkeys(("argmax", "argmin", "nanargmax", "nanargmin"), _argmax_of_one),
+    **dict.fromkeys(("take", "compress"), _take_one),
+    "dot": lambda value, out: np.dot(value, value, out=out),
+}
 _SCANS = frozenset({"accumulate", "cumprod", "cumsum", "nancumprod", "nancumsum"})
 
 
@@ -288,7 +300,7 @@ def into(call: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
             kept: Any = out
             chosen = result if where is True else np.where(where, result, kept)
             casting = kwargs.get("casting", "same_kind")
-            if name in _COPIED and dtype_of(result).kind in "iu":
+            if name in _WRITE_ONE and dtype_of(result).kind in "iu":
                 casting = "unsafe"
             if ufunc is not None and dtype_of(out).kind in "biu":  # NumPy's reductions write integers without a casting rule
                 casting = "unsafe"

@@ -92,6 +92,7 @@ OUTS = {
     "argmax": lambda a, out: np.argmax(a, axis=1, out=out),
     "nanargmin": lambda a, out: np.nanargmin(a, axis=1, out=out),
     "take": lambda a, out: np.take(a[0], [0, 1], out=out),
+    "compress": lambda a, out: np.compress([True, True, False], a[0], out=out),
 }
 
 
@@ -108,11 +109,11 @@ def test_results_and_errors_of_out_with_another_dtype(name, dtype, own, way):
     a, out = np.array([[100, 100, 27], [3, 1, 2]], own), np.zeros(2, dtype)
     try:
         expected = f(a, out)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, Warning) as error:  # NumPy 2.5 warns where a later version will raise
         with pytest.raises(type(error)):
             ways(f)[way](a, out)
         return
-    if dtype(0).dtype.kind == "i" and own is np.float64 and name == "take":
+    if dtype(0).dtype.kind == "i" and own is np.float64 and name in ("take", "compress"):
         with pytest.raises(functad.errors.UnsupportedError):  # the derivative would be lost
             ways(f)[way](a, out)
         return
