@@ -76,7 +76,7 @@ LAYERS = (
     "functad.tour",
     "functad.__main__",
 )
-LONGEST_FILE = 500
+LONGEST_FILE = 700
 LARGEST_FOLDER = 24
 IMPORTED_MODULES = 110
 IMPORT_CALLS = 38_000
