@@ -198,7 +198,7 @@ def _kolmogorov_slope(x: Any) -> Any:
     The function is 1 for x below 0, and to rounding far beyond 0.02.
     """
     flat, small = x <= 0.02, x < 0.8
-    y, z = np.where(small & ~flat, x, 0.5), np.where(small, 1.0, x)
+    y, z = np.where(small & (x > 0.02), x, 0.5), np.where(small, 1.0, x)
     square = y * y
     left: Any = 0.0
     right: Any = 0.0
@@ -218,7 +218,7 @@ _KOLMOGOROV.invert("_kolmogci", "x", [_UNIT], complement=True)
 def _kolmogorov_curvature(x: Any) -> Any:
     """The derivative of `_kolmogorov_slope`, from both forms."""
     flat, small = x <= 0.02, x < 0.8
-    y, z = np.where(small & ~flat, x, 0.5), np.where(small, 1.0, x)
+    y, z = np.where(small & (x > 0.02), x, 0.5), np.where(small, 1.0, x)
     square = y * y
     left: Any = 0.0
     right: Any = 0.0
