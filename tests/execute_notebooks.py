@@ -21,7 +21,7 @@ METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
 }
-SECONDS = 300  # for one cell
+SECONDS = 600  # for the start of a kernel, and for one cell
 
 
 class ThisInterpreter(KernelSpecManager):
@@ -39,7 +39,7 @@ def executed(path):
         environment = {name: value for name, value in os.environ.items() if name != "MPLBACKEND"}
         environment |= {"PYTHONPATH": str(ROOT), "IPYTHONDIR": settings, "JUPYTER_CONFIG_DIR": settings}
         manager = AsyncKernelManager(kernel_spec_manager=ThisInterpreter())
-        client = NotebookClient(notebook, km=manager, timeout=SECONDS, coalesce_streams=True)
+        client = NotebookClient(notebook, km=manager, timeout=SECONDS, startup_timeout=SECONDS, coalesce_streams=True)
         client.execute(cwd=path.parent, env=environment, cleanup_kc=True)
     return in_form(notebook)
 
