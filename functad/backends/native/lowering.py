@@ -18,7 +18,7 @@ from functad.backends.native.arrays import Array
 from functad.backends.native.code import KINDS, Code
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.spec import ArraySpec, spec_of
-from functad.primitives.entry import ENTRIES, Primitive
+from functad.primitives.entry import Primitive
 
 
 class Pointwise(NamedTuple):
@@ -136,11 +136,12 @@ def _enter_families() -> None:
 
 
 def is_ufunc(primitive: Primitive) -> bool:
-    """Return `True` if a primitive is a ufunc of NumPy or SciPy with one result."""
+    """Return `True` if a primitive computes a ufunc of NumPy or SciPy with one result.
+
+    Such a primitive may have rules of its own: `np.sign` is one primitive for real and one for complex numbers.
+    """
     function = primitive.function
-    if not isinstance(function, np.ufunc) or ENTRIES.get(function) is not primitive:
-        return False
-    return function.nout == 1 and function.signature is None
+    return isinstance(function, np.ufunc) and function.nout == 1 and function.signature is None
 
 
 def has_row(primitive: Primitive) -> bool:
