@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 from functad.backends.native.lowering import Lowered, Own, Pointwise, Reduction, View, is_ufunc, lowered
@@ -23,7 +24,7 @@ TINY = 4
 CHEAP = 10.0
 """Values of up to this cost, in additions, are recomputed and not stored."""
 
-LONGEST = 300
+LONGEST = 1_200
 """Loops with more operations are split: the compile time of a loop grows with the square of its length."""
 
 STAGE = 1 << 16
@@ -233,22 +234,55 @@ class Plan:
         return found
 
     def _cut_long_loops(self) -> None:
-        """Split very long loops; store values that are not cheap and are read behind a split."""
-        lengths: dict[tuple[int, Domain], int] = defaultdict(int)
+        """Split very long loops where few values are alive; store values that are not cheap and are read behind a split."""
+        loops: dict[tuple[int, Domain], list[int]] = defaultdict(list)
         for slot in self.maker:
             if self.is_formula(slot) and isinstance(self.way(slot), Pointwise):
-                key = self.home[slot], self.domain(slot)
-                self._cuts[slot] = lengths[key] // LONGEST
-                lengths[key] += 1
-        if max(lengths.values(), default=0) <= LONGEST:
-            self._cuts.clear()
+                loops[self.home[slot], self.domain(slot)].append(slot)
+        if max(map(len, loops.values()), default=0) <= LONGEST:
             return
+        for slots in loops.values():
+            pieces = self._pieces(slots)
+            self._cuts.update((slot, number) for number, piece in enumerate(pieces) for slot in piece)
         self._costs.clear()
         for slot, own in self._cuts.items():
             cost = self._cost(slot, self.stored)
             if cost > 2.0 and any(self._cuts.get(out, own) > own for n in self.readers[slot] for out in self._outputs(n)):
                 self.stored.add(slot)
         self._find_stages()
+
+    def _pieces(self, slots: list[int]) -> list[list[int]]:
+        """Divide the operations of a loop into pieces of at most `LONGEST`, so that few values pass from piece to piece."""
+        slots = self._with_late_values(slots)
+        place = {slot: n for n, slot in enumerate(slots)}
+        alive = [0] * len(slots)  # first the changes from place to place, then the values that are alive behind each place
+        for slot, n in place.items():
+            last = max((place.get(out, n) for reader in self.readers[slot] for out in self._outputs(reader)), default=n)
+            alive[n] += 1
+            alive[last] -= 1
+        alive = list(accumulate(alive))
+        found, start = [], 0
+        while len(slots) - start > LONGEST:
+            end = min(range(start + LONGEST // 2, start + LONGEST), key=alive.__getitem__) + 1
+            found.append(slots[start:end])
+            start = end
+        return [*found, slots[start:]]
+
+    def _with_late_values(self, slots: list[int]) -> list[int]:
+        """Return slots in an order in which a value that is used much later is computed shortly before its first use.
+
+        In the order of a trace, the backward pass of a formula follows the whole forward pass, whose values stay alive.
+        """
+        readers = defaultdict(list)
+        place = {slot: n for n, slot in enumerate(slots)}
+        for slot in slots:
+            for source in inputs_of(self.equation(slot)):
+                readers[source].append(slot)
+        late: dict[int, int] = {}
+        for slot in reversed(slots):
+            first = min((late[reader] for reader in readers[slot]), default=place[slot])
+            late[slot] = first if first - place[slot] > LONGEST // 4 else place[slot]
+        return sorted(slots, key=lambda slot: (late[slot], place[slot]))
 
     def _outputs(self, number: int) -> tuple[int, ...]:
         return self.expressions.equations[number].outputs
