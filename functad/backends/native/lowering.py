@@ -83,6 +83,8 @@ class Own(NamedTuple):
         views: `True` if operands that must be in memory may also be strided views.
         parts: for each operand, the part of the result that it becomes. Operands may be computed in place there.
         gaps: `True` if results may be non-contiguous.
+        updates: `True` if the result is the first operand with some elements changed. That operand may be computed in the
+            memory of the result, and `write` then receives the same `Memory` twice.
     """
 
     write: Callable[..., None]
@@ -91,6 +93,7 @@ class Own(NamedTuple):
     views: bool = False
     parts: Sequence[Any] = ()
     gaps: bool = False
+    updates: bool = False
 
 
 Lowered: TypeAlias = Pointwise | View | Reduction | Own

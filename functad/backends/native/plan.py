@@ -8,15 +8,18 @@ loop recomputes it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import accumulate
+from math import inf
 from typing import Any
 
 from functad.backends.native.lowering import Lowered, Own, Pointwise, Reduction, View, is_ufunc, lowered
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.integer_ranges import INT32, holds_lists, is_python_integer, large_equations
 from functad.expressions.records import inputs_of
+from functad.expressions.spec import ArraySpec
 
 TINY = 4
 """Arrays of up to this many elements are values of the function, one per element."""
@@ -283,6 +286,52 @@ class Plan:
             first = min((late[reader] for reader in readers[slot]), default=place[slot])
             late[slot] = first if first - place[slot] > LONGEST // 4 else place[slot]
         return sorted(slots, key=lambda slot: (late[slot], place[slot]))
+
+    @cached_property
+    def in_place(self) -> dict[int, int]:
+        """Maps arrays to results that may be computed in their memory, because no later unit reads the array."""
+        ways = [None if isinstance(unit, Loops) else self.way(unit.outputs[0]) for unit in self.units]
+        if not any(isinstance(way, Own) and way.updates for way in ways):
+            return {}
+        last: dict[int, float] = {}
+        held: set[int] = set()
+        for number, unit in enumerate(self.units):
+            last.update(dict.fromkeys(self._read(self.read_by(unit), held), number))
+        rest = [s for s in (*self.tiny, *self.expressions.outputs) if type(s) is int]
+        last.update(dict.fromkeys(self._read(rest, held), inf))
+        found = {}
+        for number, (unit, way) in enumerate(zip(self.units, ways, strict=True)):
+            if isinstance(way, Own) and way.updates:
+                source, [result] = unit.inputs[0], unit.outputs
+                alone = last.get(source) == number and unit.inputs.count(source) == 1
+                if alone and self._spec(source).dtype == self._spec(result).dtype:
+                    found[source] = result
+        return found
+
+    def _read(self, slots: Sequence[int], held: set[int]) -> set[int]:
+        """Return the arrays in memory from which slots are computed. Small arrays are computed once, and then are `held`."""
+        found, seen, pending = set[int](), set[int](), list(slots)
+        while pending:
+            slot = pending.pop()
+            if slot in seen or slot in held:
+                continue
+            seen.add(slot)
+            if slot in self.tiny:
+                held.add(slot)
+            if slot in self.tiny or (self.is_formula(slot) and slot not in self.stored):
+                pending += inputs_of(self.equation(slot))
+            else:
+                found.add(slot)
+        return found
+
+    def read_by(self, unit: Any) -> list[int]:
+        """Return the slots that the equations of a unit read."""
+        if isinstance(unit, Loops):
+            return [s for slot in (*unit.stored, *unit.reduced) for s in inputs_of(self.equation(slot))]
+        return list(inputs_of(unit))
+
+    def _spec(self, slot: int) -> ArraySpec:
+        return self.expressions.specs[slot]
 
     def _outputs(self, number: int) -> tuple[int, ...]:
         return self.expressions.equations[number].outputs
