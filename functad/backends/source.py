@@ -69,6 +69,7 @@ class Definitions:
         self.objects: dict[str, Any] = {}
         self._names: dict[int, tuple[str, Any]] = {}
         self._locals: dict[str, str] = {}
+        self._suffixes: dict[str, int] = {}
 
     def local(self, hint: str) -> str:
         """Return an unused name, always the same name for the same hint."""
@@ -186,16 +187,16 @@ class Definitions:
     def _free(self, hint: str) -> str:
         base = identifier(hint.strip("_<>") or "value")
         base = "compute" if base == "lambda" else base
-        taken = {
-            *self.reserved,
-            *self.constants,
-            *self.functions,
-            *self.objects,
-            *self.imports,
-            *vars(builtins),
-            *keyword.kwlist,
-        }
-        return next(name for name in (base, *(f"{base}_{i}" for i in range(1, len(taken) + 2))) if name not in taken)
+        taken = (
+            self.reserved, self.constants, self.functions, self.objects, self.imports, vars(builtins), keyword.kwlist
+        )  # fmt: skip
+        number = self._suffixes.get(base, 0)
+        name = f"{base}_{number}" if number else base
+        while any(name in names for names in taken):
+            number += 1
+            name = f"{base}_{number}"
+        self._suffixes[base] = number
+        return name
 
     def function(self, function: types.FunctionType) -> str:
         """Define a Python function by its source, and return its name.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from functools import partial
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,8 @@ from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, shape_of, type_
 from functad.places import here
 from functad.primitives.elementwise.conversion import COPY, astype, copy_alike
 from functad.primitives.entry import ENTRIES, Primitive
-from functad.primitives.indexing.index_parts import holds_tensors, plain_index
-from functad.primitives.indexing.read import AtPlaces, taken_apart
+from functad.primitives.indexing.index_parts import holds_tensors, is_basic, plain_index
+from functad.primitives.indexing.read import GETITEM, AtPlaces, taken_apart
 from functad.primitives.indexing.write import ADD_TO, WRITE, Path, part
 from functad.primitives.operands import as_operand, innermost, is_number, numpy_values, read
 from functad.primitives.ufunc_methods import METHODS
@@ -39,7 +40,8 @@ def write(tensor: Any, index: Any, v: Any, *, adds: bool = False) -> None:
         ValueError: the Tensor is a read-only view, or `v` does not fit.
     """
     tensor.renew()
-    v = _operand(v)
+    written = not adds and isinstance(v, Recorded) and _is_part(v, tensor, index)
+    v = v if written else _operand(v)
     if isinstance(index, Recorded):
         index = resolve(index)
         if isinstance(index, Recorded) and dtype_of(index).kind == "b" and not adds and _fits_each(tensor, index, v):
@@ -55,11 +57,22 @@ def write(tensor: Any, index: Any, v: Any, *, adds: bool = False) -> None:
             f"inside the tape (t = t.copy()), make a new array (np.where, np.concatenate), or use a Variable: v[i].assign(...)."
         )
     _unlock(root)
-    _check(tensor, root, v)
+    _check(tensor, root, root if written else v)
+    if written:
+        return
     if path or type(index) is not int:
         _write_through(root, path, index, v, adds)
     else:  # the usual case
         _write(root, path, index, v, ADD_TO if adds else WRITE)
+
+
+def _is_part(v: Any, tensor: Any, index: Any) -> bool:
+    """Return `True` if `v` is the view `tensor[index]`, as in the assignment that Python makes at the end of `t[i] += x`."""
+    (root, path), (own, steps) = origin_of(tensor), origin_of(v)
+    if own is not root or len(steps) != len(path) + 1 or not all(map(is_, path, steps)) or not is_basic(index):
+        return False
+    step = steps[-1]
+    return step.primitive is GETITEM and not step.copied and bool(step.params["index"] == index)
 
 
 def _write_through(root: Any, path: Path, index: Any, v: Any, adds: bool) -> None:

@@ -122,6 +122,24 @@ def test_what_is_not_known_is_a_call_of_numpy_in_between() -> None:
     agree(lambda z: (np.abs(z) ** 2 + np.angle(z)).sum(), np.array([1 + 2j, 3 - 1j]))
 
 
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.sum(np.abs(x)),
+        lambda x: np.sum(np.sqrt(np.abs(x) + 1) * np.sign(x)),
+        lambda x: np.sum(np.clip(x, 0, None) * x),
+        lambda x: np.sum(x.clip(None, 0.5) ** 2),
+        lambda x: np.sum(np.clip(x, -0.5, 0.5) * x),
+    ],
+)
+def test_gradients_of_absolute_values_and_bounds_are_one_loop(f: Any) -> None:
+    x = np.array([-1.0, -0.5, -0.0, 0.0, 0.3, 0.5, 0.7, np.nan, np.inf, -np.inf] * 3)
+    own = agree(functad.grad(f), x)
+    source = own.lower(x).source()
+    assert source.count("a loop over") == 1
+    assert "np." not in source.split("def run")[1].split("again")[0]
+
+
 def test_integers_and_truth() -> None:
     i = np.array([7, -7, 0, 3, -(2**63)])
     agree(lambda i, j: (i // j, i % j, i & j, ~i, np.sign(i), np.abs(j), i > j, i / 3), i, np.array([2, 2, 0, -3, -1]))
@@ -137,6 +155,40 @@ def test_long_chains_compile() -> None:
 
     agree(functad.value_and_grad(chain), np.linspace(0.5, 1.0, 9), rtol=1e-10)
     agree(functad.grad(chain), 0.5, rtol=1e-10)
+
+
+def formula(count: int, seed: int) -> Any:
+    """Return an elementwise function of `count` irregular terms, which no pass can roll into a loop."""
+    steps = np.random.default_rng(seed).integers(0, 6, (count, 3)).tolist()
+    numbers = np.random.default_rng(seed).uniform(0.1, 1.0, (count, 3)).tolist()
+    kinds = [
+        lambda t, x: t * x,
+        lambda t, x: t + x,
+        lambda t, x: x - t,
+        lambda t, x: t * t,
+        lambda t, x: np.sin(t),
+        lambda t, x: t,
+    ]
+
+    def f(x: Any) -> Any:
+        total = 0.0
+        for own, (a, b, c) in zip(steps, numbers, strict=True):
+            t = a + x * b
+            for kind in own:
+                t = kinds[kind](t, x) * c
+            total = total + t / (1 + t * t)
+        return np.sum(total)
+
+    return f
+
+
+@pytest.mark.parametrize(("terms", "loops", "arrays"), [(35, 1, 1), (150, 6, 12)])
+def test_long_formulas_are_cut_where_few_values_are_alive(terms: int, loops: int, arrays: int) -> None:
+    x = np.linspace(0.5, 1.0, 40)
+    own = agree(functad.grad(formula(terms, 0)), x, rtol=1e-11)
+    lines = [line for line in own.lower(x).source().splitlines() if "a loop over" in line]
+    assert len(lines) <= loops
+    assert sum(line.count(" v") for line in lines) <= arrays
 
 
 def test_what_a_program_says_again_and_again_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:

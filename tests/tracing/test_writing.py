@@ -78,7 +78,21 @@ def _list(x: Any) -> Any:
     return fnp.array([y, fnp.full(4, x[0])]) * fnp.linspace(x[0], x[1], 4)
 
 
-PROGRAMS = [_slots, _views, _functions, _outs, _loop, _list]
+def _parts(x: Any) -> Any:
+    y = np.stack([x, np.sin(x), x * x])
+    y[1:] -= x
+    y[:, ::-1][0, :2] *= x[:2]
+    part = y[:2]
+    y[:2] = part
+    y[:2] = y[1:]
+    part[0] = x
+    y[1:] = part
+    rows = y.T
+    rows[1:] += rows[:-1] * 0.5
+    return y
+
+
+PROGRAMS = [_slots, _views, _functions, _outs, _loop, _list, _parts]
 
 
 @pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)
@@ -89,7 +103,7 @@ def test_values_and_derivatives(f: Any) -> None:
     check_grads(f, (X,), order=2)
 
 
-@pytest.mark.parametrize("f", [_views, _outs, _loop, _list], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("f", [_views, _outs, _loop, _list, _parts], ids=lambda f: f.__name__)
 def test_expression_lists(f: Any) -> None:
     expressions = functad.make_expressions(f)(X).check()
     assert np.array_equal(expressions(X), f(X))
@@ -104,6 +118,27 @@ def test_a_write_prints() -> None:
         return y
 
     assert "b:float64[3] = write[path=() index=1:] a 0.5" in str(functad.make_expressions(f)(X))
+
+
+def test_an_operation_in_place_on_a_part_is_one_write() -> None:
+    """Python assigns the part to itself at the end of `y[1:] -= x`."""
+
+    def f(x: Any) -> Any:
+        y = np.sin(x)
+        y[1:] -= x[:2]
+        y[0, ...] *= 2.0
+        return y
+
+    names = [equation.primitive.name for equation in functad.make_expressions(f)(X).equations]
+    assert names.count("write") == 2
+    assert names.count("getitem") == 3
+
+    def locked(x: Any) -> None:
+        y = np.broadcast_to(x, (2, 3))
+        y[1:] = y[1:]
+
+    with pytest.raises(ValueError, match="read-only"):
+        functad.make_expressions(locked)(X)
 
 
 def test_arguments_of_the_user_are_left_alone() -> None:

@@ -109,13 +109,15 @@ class Divided:
         plan = self.plan
         wanted = {s for s in plan.expressions.outputs if type(s) is int}
         given = set(range(len(plan.expressions.inputs)))
-        before: list[set[int]] = []
+        fresh = []
         for item in self.order:
-            before.append(set(given))
-            given.update(item.makes() if isinstance(item, Step) else item.outputs)
-        for item, known in zip(reversed(self.order), reversed(before), strict=True):
+            made = item.makes() if isinstance(item, Step) else item.outputs
+            fresh.append([slot for slot in made if slot not in given])
+            given.update(made)
+        for item, own in zip(reversed(self.order), reversed(fresh), strict=True):
+            given.difference_update(own)
             if isinstance(item, Step):
-                item.write(known, wanted, checked)
+                item.write(given, wanted, checked)
                 wanted.update(p.source for p in item.inputs if type(p.source) is int)
             else:
                 wanted.update(inputs_of(item))

@@ -18,7 +18,7 @@ from functad.backends.native.arrays import Array
 from functad.backends.native.code import KINDS, Code
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.spec import ArraySpec, spec_of
-from functad.primitives.entry import ENTRIES, Primitive
+from functad.primitives.entry import Primitive
 
 
 class Pointwise(NamedTuple):
@@ -83,6 +83,8 @@ class Own(NamedTuple):
         views: `True` if operands that must be in memory may also be strided views.
         parts: for each operand, the part of the result that it becomes. Operands may be computed in place there.
         gaps: `True` if results may be non-contiguous.
+        updates: `True` if the result is the first operand with some elements changed. That operand may be computed in the
+            memory of the result, and `write` then receives the same `Memory` twice.
     """
 
     write: Callable[..., None]
@@ -91,6 +93,7 @@ class Own(NamedTuple):
     views: bool = False
     parts: Sequence[Any] = ()
     gaps: bool = False
+    updates: bool = False
 
 
 Lowered: TypeAlias = Pointwise | View | Reduction | Own
@@ -136,11 +139,12 @@ def _enter_families() -> None:
 
 
 def is_ufunc(primitive: Primitive) -> bool:
-    """Return `True` if a primitive is a ufunc of NumPy or SciPy with one result."""
+    """Return `True` if a primitive computes a ufunc of NumPy or SciPy with one result.
+
+    Such a primitive may have rules of its own: `np.sign` is one primitive for real and one for complex numbers.
+    """
     function = primitive.function
-    if not isinstance(function, np.ufunc) or ENTRIES.get(function) is not primitive:
-        return False
-    return function.nout == 1 and function.signature is None
+    return isinstance(function, np.ufunc) and function.nout == 1 and function.signature is None
 
 
 def has_row(primitive: Primitive) -> bool:

@@ -8,14 +8,18 @@ loop recomputes it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate
+from math import inf
 from typing import Any
 
 from functad.backends.native.lowering import Lowered, Own, Pointwise, Reduction, View, is_ufunc, lowered
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.integer_ranges import INT32, holds_lists, is_python_integer, large_equations
 from functad.expressions.records import inputs_of
+from functad.expressions.spec import ArraySpec
 
 TINY = 4
 """Arrays of up to this many elements are values of the function, one per element."""
@@ -23,7 +27,7 @@ TINY = 4
 CHEAP = 10.0
 """Values of up to this cost, in additions, are recomputed and not stored."""
 
-LONGEST = 300
+LONGEST = 1_200
 """Loops with more operations are split: the compile time of a loop grows with the square of its length."""
 
 STAGE = 1 << 16
@@ -233,22 +237,101 @@ class Plan:
         return found
 
     def _cut_long_loops(self) -> None:
-        """Split very long loops; store values that are not cheap and are read behind a split."""
-        lengths: dict[tuple[int, Domain], int] = defaultdict(int)
+        """Split very long loops where few values are alive; store values that are not cheap and are read behind a split."""
+        loops: dict[tuple[int, Domain], list[int]] = defaultdict(list)
         for slot in self.maker:
             if self.is_formula(slot) and isinstance(self.way(slot), Pointwise):
-                key = self.home[slot], self.domain(slot)
-                self._cuts[slot] = lengths[key] // LONGEST
-                lengths[key] += 1
-        if max(lengths.values(), default=0) <= LONGEST:
-            self._cuts.clear()
+                loops[self.home[slot], self.domain(slot)].append(slot)
+        if max(map(len, loops.values()), default=0) <= LONGEST:
             return
+        for slots in loops.values():
+            pieces = self._pieces(slots)
+            self._cuts.update((slot, number) for number, piece in enumerate(pieces) for slot in piece)
         self._costs.clear()
         for slot, own in self._cuts.items():
             cost = self._cost(slot, self.stored)
             if cost > 2.0 and any(self._cuts.get(out, own) > own for n in self.readers[slot] for out in self._outputs(n)):
                 self.stored.add(slot)
         self._find_stages()
+
+    def _pieces(self, slots: list[int]) -> list[list[int]]:
+        """Divide the operations of a loop into pieces of at most `LONGEST`, so that few values pass from piece to piece."""
+        slots = self._with_late_values(slots)
+        place = {slot: n for n, slot in enumerate(slots)}
+        alive = [0] * len(slots)  # first the changes from place to place, then the values that are alive behind each place
+        for slot, n in place.items():
+            last = max((place.get(out, n) for reader in self.readers[slot] for out in self._outputs(reader)), default=n)
+            alive[n] += 1
+            alive[last] -= 1
+        alive = list(accumulate(alive))
+        found, start = [], 0
+        while len(slots) - start > LONGEST:
+            end = min(range(start + LONGEST // 2, start + LONGEST), key=alive.__getitem__) + 1
+            found.append(slots[start:end])
+            start = end
+        return [*found, slots[start:]]
+
+    def _with_late_values(self, slots: list[int]) -> list[int]:
+        """Return slots in an order in which a value that is used much later is computed shortly before its first use.
+
+        In the order of a trace, the backward pass of a formula follows the whole forward pass, whose values stay alive.
+        """
+        readers = defaultdict(list)
+        place = {slot: n for n, slot in enumerate(slots)}
+        for slot in slots:
+            for source in inputs_of(self.equation(slot)):
+                readers[source].append(slot)
+        late: dict[int, int] = {}
+        for slot in reversed(slots):
+            first = min((late[reader] for reader in readers[slot]), default=place[slot])
+            late[slot] = first if first - place[slot] > LONGEST // 4 else place[slot]
+        return sorted(slots, key=lambda slot: (late[slot], place[slot]))
+
+    @cached_property
+    def in_place(self) -> dict[int, int]:
+        """Maps arrays to results that may be computed in their memory, because no later unit reads the array."""
+        ways = [None if isinstance(unit, Loops) else self.way(unit.outputs[0]) for unit in self.units]
+        if not any(isinstance(way, Own) and way.updates for way in ways):
+            return {}
+        last: dict[int, float] = {}
+        held: set[int] = set()
+        for number, unit in enumerate(self.units):
+            last.update(dict.fromkeys(self._read(self.read_by(unit), held), number))
+        rest = [s for s in (*self.tiny, *self.expressions.outputs) if type(s) is int]
+        last.update(dict.fromkeys(self._read(rest, held), inf))
+        found = {}
+        for number, (unit, way) in enumerate(zip(self.units, ways, strict=True)):
+            if isinstance(way, Own) and way.updates:
+                source, [result] = unit.inputs[0], unit.outputs
+                alone = last.get(source) == number and unit.inputs.count(source) == 1
+                if alone and self._spec(source).dtype == self._spec(result).dtype:
+                    found[source] = result
+        return found
+
+    def _read(self, slots: Sequence[int], held: set[int]) -> set[int]:
+        """Return the arrays in memory from which slots are computed. Small arrays are computed once, and then are `held`."""
+        found, seen, pending = set[int](), set[int](), list(slots)
+        while pending:
+            slot = pending.pop()
+            if slot in seen or slot in held:
+                continue
+            seen.add(slot)
+            if slot in self.tiny:
+                held.add(slot)
+            if slot in self.tiny or (self.is_formula(slot) and slot not in self.stored):
+                pending += inputs_of(self.equation(slot))
+            else:
+                found.add(slot)
+        return found
+
+    def read_by(self, unit: Any) -> list[int]:
+        """Return the slots that the equations of a unit read."""
+        if isinstance(unit, Loops):
+            return [s for slot in (*unit.stored, *unit.reduced) for s in inputs_of(self.equation(slot))]
+        return list(inputs_of(unit))
+
+    def _spec(self, slot: int) -> ArraySpec:
+        return self.expressions.specs[slot]
 
     def _outputs(self, number: int) -> tuple[int, ...]:
         return self.expressions.equations[number].outputs

@@ -246,7 +246,7 @@ class Step:
         """Write a loop that threads share; each thread has its own memory for reductions of the first axis."""
         [unit] = self.units
         code = self.code
-        writer.hold(writer.read_by(unit))
+        writer.hold(writer.plan.read_by(unit))
         inner = Code(fused=code.fused, outer=code)
         part = Value(code, "%part", "i64")
         memory = {s: self._own_part(writer, s, targets.get(s), part) for s in (*unit.stored, *unit.reduced)}

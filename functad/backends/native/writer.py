@@ -176,15 +176,23 @@ class Writer:
                 self._own(unit)
 
     def _place(self, units: Sequence[Any]) -> None:
-        """Find arrays with a single reader that copies them into a part of its result; they are computed there."""
+        """Find arrays that are computed in the memory of their reader's result.
+
+        Such an array is copied into a part of the result by its only reader, or its last reader changes some elements.
+        """
         plan, specs = self.plan, self.plan.expressions.specs
-        made: set[int] = set()
+        made, made_whole = set[int](), set[int]()
         for unit in units:
             if isinstance(unit, Loops):
                 made.update(unit.stored)
+                made_whole.update(unit.stored)
                 continue
             way, [whole, *_] = plan.way(unit.outputs[0]), unit.outputs
             assert isinstance(way, Own)
+            first = unit.inputs[0]
+            if way.updates and plan.in_place.get(first) == whole and first in made_whole and first not in self.targets:
+                self.placed[first] = whole, None
+            made_whole.update(unit.outputs)
             for source, part in zip(unit.inputs, way.parts, strict=False):
                 alone = source in made and plan.readers[source].count(plan.maker[whole]) == len(plan.readers[source]) == 1
                 if alone and source not in self.targets and specs[source].dtype == specs[whole].dtype:
@@ -193,7 +201,7 @@ class Writer:
                 made.update(unit.outputs)
 
     def _loops(self, unit: Loops) -> None:
-        self.hold(self.read_by(unit))
+        self.hold(self.plan.read_by(unit))
         out = {slot: self.memory(slot) for slot in (*unit.stored, *unit.reduced)}
         code = Code(fused=self.code.fused, outer=self.code)
         nest = Nest(self, unit, out, code)
@@ -219,20 +227,18 @@ class Writer:
                 self.arrays[slot] = Held(memory.shape, memory.kind, memory.elements(self.code))
         self.views.clear()
 
-    def read_by(self, unit: Any) -> list[int]:
-        """Return the slots that the equations of a unit read."""
-        if isinstance(unit, Loops):
-            return [s for slot in (*unit.stored, *unit.reduced) for s in inputs_of(self.plan.equation(slot))]
-        return list(inputs_of(unit))
-
     def memory(self, slot: int) -> Memory:
         """Return the memory for a slot that is about to be computed."""
-        known = self.targets.get(slot)
-        if known is None:
-            spec = self.plan.expressions.specs[slot]
-            place = self.placed.get(slot)
-            known = self.buffer(spec.shape, KINDS[spec.dtype]) if place is None else place[1].of(self.memory(place[0]))
-            self.targets[slot] = known
+        chain, part = [], None
+        while slot not in self.targets and part is None:
+            chain.append(slot)
+            if slot not in self.placed:
+                spec = self.plan.expressions.specs[slot]
+                self.targets[slot] = self.buffer(spec.shape, KINDS[spec.dtype])
+            else:
+                slot, part = self.placed[slot]
+        known = self.targets[slot] if part is None else part.of(self.memory(slot))
+        self.targets.update(dict.fromkeys(chain, known))
         return known
 
     def buffer(self, shape: tuple[int, ...], kind: str) -> Memory:

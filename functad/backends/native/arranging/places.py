@@ -346,11 +346,12 @@ def _write(equation: Equation, given: Sequence[ArraySpec], results: Sequence[Arr
 
     def write(writer: Any, operands: Sequence[Array], outs: Sequence[Memory]) -> None:
         [out] = outs
-        write_pieces(writer, [(equation.inputs[0], out)])
+        if operands[0] is not out:
+            write_pieces(writer, [(equation.inputs[0], out)])
         into = target.of(totals(out) if adds else out)
         writer.copy(broadcast(_trimmed(operands[1], len(target.shape)), target.shape), into)
 
-    return Own(write, stored=[False, given[1].size > TINY])
+    return Own(write, stored=[False, given[1].size > TINY], updates=True)
 
 
 @row(PLACE, PLACE_ADD)

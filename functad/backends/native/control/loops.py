@@ -1,7 +1,7 @@
 """Lowering of `scan` and `while_loop` to native loops, with the expression lists of the steps inlined.
 
 A carry of a few elements is kept in registers. A larger carry has several buffers: each step reads one and writes another, and
-their roles change after the step.
+their roles change after the step. A carry has one buffer if the steps only change some of its elements.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from functad.backends.native.code import KINDS, Code, Index
 from functad.backends.native.control.interrupts import Watch, chunk_of, cost_of, looked
 from functad.backends.native.control.speculation import met_nan, without_guards
 from functad.backends.native.lowering import Lowered, Own, row
-from functad.backends.native.plan import TINY, is_native
+from functad.backends.native.plan import TINY, Plan, is_native
 from functad.backends.native.writer import Writer
 from functad.control.equation import part
 from functad.control.loops import WHILE
@@ -126,6 +126,31 @@ class Buffers:
                 self.writer.copy(Memory(self.shape, self.kind, last), out)
 
 
+class InPlace:
+    """A larger carry in the memory for its final value, where each step changes some elements.
+
+    Args:
+        writer: the writer of the function with the loop.
+        first: the carry before the first step. It is not overwritten.
+        out: memory for the final carry.
+    """
+
+    def __init__(self, writer: Writer, first: Array, out: Memory) -> None:
+        self.target = out
+        writer.copy(first, out)
+
+    def now(self) -> Array:
+        """Return the carry at the start of a step."""
+        return self.target
+
+    def move(self, after: Array) -> None:
+        """Set the carry to the result `after` of a step, which is in its memory."""
+        assert after is self.target
+
+    def finish(self, out: Memory) -> None:
+        """Write the final carry to `out`, where it is."""
+
+
 class Kept:
     """A carry that every step returns unchanged."""
 
@@ -146,7 +171,7 @@ class Kept:
         self.writer.copy(self.first, out)
 
 
-Carry = Registers | Buffers | Kept
+Carry = Registers | Buffers | InPlace | Kept
 
 
 def carries_of(
@@ -159,9 +184,19 @@ def carries_of(
             found.append(Kept(writer, held(writer.code, array)))
         elif math.prod(array.shape) <= TINY:
             found.append(Registers(writer, array))
+        elif _is_updated(writer.module.plan_of(body), number):
+            found.append(InPlace(writer, array, out))
         else:
             found.append(Buffers(writer, _in_memory(writer, array), out, length))
     return found
+
+
+def _is_updated(plan: Plan, number: int) -> bool:
+    """Return `True` if a step makes a carry by writes that can be done in its memory."""
+    slot, result = number, plan.expressions.outputs[number]
+    while slot in plan.in_place and slot != result:
+        slot = plan.in_place[slot]
+    return slot == result and plan.expressions.outputs.count(result) == 1
 
 
 def _in_memory(writer: Writer, array: Array) -> Memory:
