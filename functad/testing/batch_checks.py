@@ -14,6 +14,7 @@ from functad.expressions.spec import dtype_of, shape_of
 from functad.primitives.entry import Entry
 from functad.testing.numerical import EXACT_TOLERANCE, agree, random_like
 from functad.testing.sample_calls import Call, calls, is_constant
+from functad.transforms.leaves import replaced
 
 SIZE = 5
 """Number of examples in a batch. No sample has an axis of this length, so mixed-up axes give a wrong shape."""
@@ -72,14 +73,9 @@ def _check_refusal(call: Call, chosen: set[int], refusal: Exception) -> None:
     if len(chosen) == len(call.primals):
         raise AssertionError(f"{call} is refused: {refusal}") from refusal
 
-    def function(*given: Any) -> Any:
-        primals = list(call.primals)
-        for i, value in zip(indices, given, strict=True):
-            primals[i] = value
-        return call.arrays(*primals)
-
+    function = functad.make_expressions(lambda *given: call.arrays(*replaced(call.primals, indices, given)))
     try:
-        functad.make_expressions(function)(*[call.primals[i] for i in indices])
+        function(*[call.primals[i] for i in indices])
     except type(refusal):
         return
     raise AssertionError(f"{call} with inputs {indices} batched is refused: {refusal}") from refusal

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from functad.expressions.spec import shape_of
-from functad.testing.numerical import complex_step
+from functad.testing.numerical import bytes_of_real, complex_step
 
 STEPS = {8: (2.0**-13, 2.0**-19, 2.0**-25), 4: (2.0**-6, 2.0**-8, 2.0**-10)}
 """Finite-difference steps to try, by the bytes of a real number of the result."""
@@ -87,8 +87,7 @@ def measure(
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         here = [np.asarray(y) for y in function(*primals)]
-        sizes = [y.dtype.itemsize // (2 if y.dtype.kind == "c" else 1) for y in here]
-        real_bytes = 4 if min([real_bytes, *sizes]) <= 4 else 8
+        real_bytes = 4 if min([real_bytes, *map(bytes_of_real, here)]) <= 4 else 8
         steps = STEPS[real_bytes]
         first = 2 if twice else 1
         best = [_differences(function, primals, direction, here, step, real_bytes) for step in steps[:first]]

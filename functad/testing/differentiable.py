@@ -15,8 +15,8 @@ from functad.errors import AbstractValueError, InputError, NothingComparedError,
 from functad.expressions.spec import dtype_of, shape_of
 from functad.importable import optional
 from functad.places import here, name_of
-from functad.testing.gradients import check_grads
-from functad.testing.numerical import error, pairing, random_like
+from functad.testing.gradients import _Point, check_grads, has_derivative
+from functad.testing.numerical import bytes_of_real, error, pairing, random_like
 from functad.transforms.grad import vjp
 from functad.transforms.jvp import jvp
 from functad.transforms.vmap import vmap
@@ -125,7 +125,7 @@ def _arguments(f: Callable[..., Any], strategy: Any, example: Sequence[Any] | No
         return strategy
 
     def like(leaf: Any) -> Any:
-        if not _is_inexact(leaf):
+        if not has_derivative(leaf):
             return st.just(leaf)
         made = arrays(dtype_of(leaf), shape_of(leaf), separated=True)
         return made.map(type(leaf)) if type(leaf) in (float, complex) else made.map(lambda x: x if np.ndim(leaf) else x[()])
@@ -163,31 +163,17 @@ def _of_annotation(annotation: Any, arrays: Callable[..., Any]) -> Any:
     return None
 
 
-def _is_inexact(leaf: Any) -> bool:
-    return type(leaf) in (float, complex) or getattr(getattr(leaf, "dtype", None), "kind", "") in ("f", "c")
-
-
 def _check(
     f: Callable[..., Any], args: tuple[Any, ...], order: int, checks: Sequence[str], atol: float | None, rtol: float | None
 ) -> int:
     """Run the checks at one point; return 1 if derivatives were compared with differences, else 0."""
-    compared = 0
-    if "differences" in checks:
-        try:
+    try:
+        if "differences" in checks:
             check_grads(f, args, order, atol=atol, rtol=rtol)
-            compared = 1
-        except NothingComparedError:
-            return 0
-    leaves, structure = flatten(args)
-    places = [i for i, leaf in enumerate(leaves) if _is_inexact(leaf)]
-    primals = [leaves[i] for i in places]
-
-    def flat(*given: Any) -> list[Any]:
-        full = list(leaves)
-        for i, value in zip(places, given, strict=True):
-            full[i] = value
-        return [leaf for leaf in flatten(f(*structure.unflatten(full)))[0] if _is_inexact(leaf)]
-
+        point = _Point.of(f, args, atol, rtol)
+    except NothingComparedError:
+        return 0
+    flat, primals = point.function, point.primals
     rng = np.random.default_rng(0)
     with np.errstate(all="ignore"):
         values, pullback = vjp(flat, *primals)
@@ -210,10 +196,10 @@ def _check(
             _compare(lambda: jit(value_and_pulled, backend="numpy")(*primals), expected, "jit")
         if "vmap" in checks:
             near = [(np.asarray(x) * _NEAR).astype(np.asarray(x).dtype)[()] for x in primals]  # the second example
-            batch = [np.stack([np.asarray(x), np.asarray(y)]) for x, y in zip(primals, near, strict=True)]
-            both = [np.stack([np.asarray(x), np.asarray(y)]) for x, y in zip(expected, value_and_pulled(*near), strict=True)]
+            batch = list(map(np.stack, zip(primals, near, strict=True)))
+            both = list(map(np.stack, zip(expected, value_and_pulled(*near), strict=True)))
             _compare(lambda: vmap(value_and_pulled)(*batch), both, "vmap")
-    return compared
+    return int("differences" in checks)
 
 
 _NEAR = 0.999
@@ -221,8 +207,7 @@ _NEAR = 0.999
 
 
 def _allowed(values: Sequence[Any]) -> float:
-    single = any(dtype_of(value).itemsize // (2 if dtype_of(value).kind == "c" else 1) <= 4 for value in values)
-    return AGREEMENT[4 if single else 8]
+    return AGREEMENT[4 if any(bytes_of_real(value) <= 4 for value in values) else 8]
 
 
 def _compare(run: Callable[[], Sequence[Any]], expected: Sequence[Any], what: str) -> None:

@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from functad.errors import NothingComparedError, WrongDerivativeError
-from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of, spec_of
+from functad.expressions.spec import dtype_of, is_array_or_number, is_inexact, shape_of, spec_of
 from functad.places import name_of
 from functad.testing.differences import Measured, measure, paired
-from functad.testing.numerical import pairing, random_like
+from functad.testing.numerical import bytes_of_real, pairing, random_like
 from functad.transforms.grad import pulled_back
 from functad.transforms.jvp import pushed_along
+from functad.transforms.leaves import replaced
 from functad.trees.structure import flatten
 
 Mode = Literal["rev", "fwd"]
@@ -93,28 +94,26 @@ class _Point:
     def of(f: Callable[..., Any], args: Sequence[Any], atol: float | None, rtol: float | None) -> _Point:
         """Return a function of pytrees as a function of their inexact leaves."""
         leaves, structure = flatten(tuple(args))
-        places = [i for i, leaf in enumerate(leaves) if _is_inexact(leaf)]
+        places = [i for i, leaf in enumerate(leaves) if has_derivative(leaf)]
         name = name_of(f)
         if not places:
             raise NothingComparedError(f"{name} has no floating-point or complex argument to differentiate by: {args!r}.")
 
         @functools.wraps(f)  # messages name `f`
         def function(*primals: Any) -> list[Any]:
-            full = list(leaves)
-            for i, primal in zip(places, primals, strict=True):
-                full[i] = primal
-            return [leaf for leaf in flatten(f(*structure.unflatten(full)))[0] if _is_inexact(leaf)]
+            results = f(*structure.unflatten(replaced(leaves, places, primals)))
+            return [leaf for leaf in flatten(results)[0] if has_derivative(leaf)]
 
         with np.errstate(all="ignore"):
             results = function(*[leaves[i] for i in places])
             precise = function(*[_double(leaves[i]) for i in places])
         if not results:
             raise NothingComparedError(f"{name} returns no floating-point or complex array or number.")
-        single = any(_bytes(dtype_of(value)) < 8 for value in (*results, *[leaves[i] for i in places]))
+        single = any(bytes_of_real(value) < 8 for value in (*results, *[leaves[i] for i in places]))
         low, high = TOLERANCES[4 if single else 8]
         tolerance = (low if atol is None else atol, high if rtol is None else rtol)
         paths = structure.paths("args")
-        real_bytes = min(_bytes(dtype_of(value)) for value in precise)  # `f` may round to float32 inside for any input
+        real_bytes = min(map(bytes_of_real, precise))  # `f` may round to float32 inside for any input
         return _Point(name, function, [leaves[i] for i in places], [paths[i] for i in places], tolerance, real_bytes)
 
     def check(self, order: int, modes: tuple[Mode, ...], generator: np.random.Generator) -> None:
@@ -173,7 +172,7 @@ class _Comparison:
         self.mode = mode
         self.doubles = [_double(x) for x in point.primals]
         self.scales = [max(1.0, _size(x)) for x in self.doubles]
-        drawn = [_double(random_like(_as_array(x), generator)) for x in point.primals]
+        drawn = [_double(random_like(x, generator)) for x in point.primals]
         self.direction = [v * scale for v, scale in zip(drawn, self.scales, strict=True)]
         self.generator = generator
         self.twice = False
@@ -293,7 +292,15 @@ class _Comparison:
                     break
             break
         where, numbers = worst or ("all arguments together", self._pair(direction, self._measure(direction)))
-        self._fail(where, *_worst_of(*numbers))
+        found, expected, allowed = _worst_of(*numbers)
+        mode = MODES[self.mode] + self.point.over
+        raise WrongDerivativeError(
+            f"the derivative of {self.point.name} by {where} is wrong in order {self.point.order}, {mode} mode: functad gives "
+            f"{found:.9g}, differences {expected:.9g} (off by {abs(found - expected):.1e}, allowed {allowed:.1e}).",
+            self.point.order,
+            mode,
+            where.partition(" (")[0],
+        )
 
     def _compared(self, direction: Sequence[Any]) -> tuple[Any, Any, Any]:
         """Return found, expected and allowed for a direction of length 1: for one element, its partial derivative."""
@@ -305,41 +312,17 @@ class _Comparison:
         found, expected, allowed = self._pair(unit, self._measure(unit))
         return found / scale, expected / scale, allowed / scale
 
-    def _fail(self, where: str, found: Any, expected: Any, allowed: Any) -> None:
-        mode = MODES[self.mode] + self.point.over
-        off = abs(found - expected)
-        raise WrongDerivativeError(
-            f"the derivative of {self.point.name} by {where} is wrong in order {self.point.order}, {mode} mode: functad gives "
-            f"{found:.9g}, differences {expected:.9g} (off by {off:.1e}, allowed {allowed:.1e}).",
-            self.point.order,
-            mode,
-            where.partition(" (")[0],
-        )
 
-
-def _is_inexact(leaf: Any) -> bool:
-    if type(leaf) in PYTHON_SCALARS:
-        return type(leaf) in (float, complex)
-    return hasattr(leaf, "dtype") and hasattr(leaf, "shape") and leaf.dtype.kind in "fc"
-
-
-def _bytes(dtype: Any) -> int:
-    """Return the number of bytes of a real number of a dtype."""
-    size: int = dtype.itemsize // (2 if dtype.kind == "c" else 1)
-    return size
-
-
-def _as_array(value: Any) -> Any:
-    """Return a Python number as a NumPy scalar, and any other value unchanged."""
-    return dtype_of(value).type(value) if type(value) in PYTHON_SCALARS else value
+def has_derivative(leaf: Any) -> bool:
+    """Return `True` for a floating-point or complex array or number."""
+    return is_array_or_number(leaf) and not isinstance(leaf, type) and is_inexact(leaf)
 
 
 def _directions(values: Sequence[Any], generator: np.random.Generator) -> list[Any]:
     """Return random tangents or cotangents; 1 for a single number, so that messages show plain derivatives."""
-    arrays = [_as_array(value) for value in values]
-    if _size_of(arrays) == 1:
-        return [x * 0 + dtype_of(x).type(1) for x in arrays]
-    return [random_like(x, generator) for x in arrays]
+    if _size_of(values) == 1:
+        return [x * 0 + dtype_of(x).type(1) for x in values]
+    return [random_like(x, generator) for x in values]
 
 
 def _double(value: Any) -> Any:
@@ -363,10 +346,9 @@ def _within(found: Any, expected: Any, allowed: Any) -> bool:
     return bool(np.all(np.abs(found - expected) <= allowed))
 
 
-def _worst_of(found: Any, expected: Any, allowed: Any) -> Iterator[Any]:
-    """Yield found, expected and allowed for the element with the largest excess error."""
-    found, expected, allowed = (np.atleast_1d(value) for value in (found, expected, allowed))
+def _worst_of(*numbers: Any) -> list[Any]:
+    """Return found, expected and allowed for the element with the largest excess error."""
+    found, expected, allowed = map(np.atleast_1d, numbers)
     excess = np.abs(found - expected) - allowed
     worst = int(np.argmax(np.where(np.isnan(excess), np.inf, excess)))
-    for value in (found, expected, allowed):
-        yield value[worst].item()
+    return [value[worst].item() for value in (found, expected, allowed)]

@@ -22,6 +22,18 @@ COMPLEX_STEP = 1e-40
 """Step of `complex_step`. It can be tiny: its square vanishes beside any number, and no subtraction loses digits."""
 
 
+def bytes_of_real(value: Any) -> int:
+    """Return the number of bytes of a real number in an inexact array, number or dtype.
+
+    Example:
+        >>> bytes_of_real(np.zeros(3, np.complex64)), bytes_of_real(1.0)
+        (4, 8)
+    """
+    dtype = value if isinstance(value, np.dtype) else dtype_of(value)
+    size: int = dtype.itemsize // (2 if dtype.kind == "c" else 1)
+    return size
+
+
 def random_like(value: Any, generator: np.random.Generator) -> Any:
     """Return normal random numbers with the shape, dtype and kind (array or scalar) of an array.
 

@@ -147,19 +147,22 @@ def _agree_pairing(left: tuple[Any, Any], right: tuple[Any, Any], tolerance: flo
     assert wrong <= tolerance, f"{call}: {what}: {found!r} is not {expected!r}; off by {wrong:.1e} (allowed {tolerance:.0e})"
 
 
+def _traced(call: Call, then: Callable[[Any], Any] = lambda out: out) -> Any:
+    """Return the result of a call under a reverse trace; `then` sees the Tensors."""
+    return functad.vjp(lambda *primals: ((), then(call.result(*primals))), *call.primals, has_aux=True)[2]
+
+
 def check_value(call: Call) -> None:
     """Check that the result under a trace equals NumPy's in structure, types, shapes, dtypes and values."""
     if not call.primals:
         return
     kinds: list[type] = []
 
-    def f(*primals: Any) -> Any:
-        out = call.result(*primals)
+    def with_kinds(out: Any) -> Any:
         kinds[:] = [leaf.__class__ for leaf in flatten(out)[0]]
-        return (), out
+        return out
 
-    traced = functad.vjp(f, *call.primals, has_aux=True)[2]
-    found, structure = flatten(traced)
+    found, structure = flatten(_traced(call, with_kinds))
     expected, wanted = flatten(call.value)
     assert structure == wanted, f"{call} returns {structure} under a trace, and not {wanted}"
     for i, (a, b) in enumerate(zip(found, expected, strict=True)):
@@ -341,7 +344,7 @@ def check_complex_refused(call: Call) -> None:
         if is_constant(call.entry):
             return
     try:
-        functad.vjp(lambda *primals: ((), call.result(*primals)), *call.primals, has_aux=True)
+        _traced(call)
     except TypeError:
         return
     raise AssertionError(f"{call} accepts complex numbers under a trace, but its rules are said not to")
@@ -365,7 +368,7 @@ def check_refused(call: Call) -> None:
     assert isinstance(entry, Refused)
     assert call.primals, f"{call} has no input that could be a Tensor"
     try:
-        functad.vjp(lambda *primals: ((), call.result(*primals)), *call.primals, has_aux=True)
+        _traced(call)
     except UnsupportedError as refusal:
         message = str(refusal)
     else:

@@ -262,9 +262,9 @@ class Examination:
         return found
 
     def check_arguments(self) -> None:
-        """Check that the arguments are unchanged."""
+        """Check that the arguments are unchanged, to the last byte."""
         for i, x in enumerate(self.inputs):
-            if not np.array_equal(x, self.before[i]):
+            if np.array(x).tobytes() != self.before[i].tobytes():
                 raise DisagreementError(f"x{i} was {self.before[i]!r} and is {x!r}")
             if isinstance(x, np.ndarray) and x.flags.writeable != self.writeable[i]:
                 raise DisagreementError(f"x{i} is writeable: {x.flags.writeable}")

@@ -26,11 +26,10 @@ NUMBERS = ("{0}", "np.float64({0})", "np.float32({0})", "np.array({0})", "np.arr
 """Source texts of types of numbers, as formats for a number."""
 
 
-def draw_inputs(draft: Draft, *, layouts: bool = False, large: bool = False) -> tuple[str, ...]:
+def draw_inputs(draft: Draft, *, layouts: bool = False, large: bool = False) -> None:
     """Draw one to three inputs with shapes that often broadcast; values have three decimals and distinct magnitudes.
 
-    Returns:
-        Their source texts; an empty tuple if all are plain arrays.
+    Inputs other than plain arrays have source texts.
     """
     values = np.random.default_rng(draft.choose(1 << 16))
     lengths = [1 + draft.choose(3) for _ in range(draft.max_rank)]
@@ -49,16 +48,10 @@ def draw_inputs(draft: Draft, *, layouts: bool = False, large: bool = False) -> 
         if layouts or draft.numbers:
             texts.append(_special(draft, value, layouts=layouts))
         else:
-            _enter(draft, value)
+            draft.input(value)
     for text in texts:
-        _enter(draft, draft.value(text))
-    return tuple(texts)
-
-
-def _enter(draft: Draft, value: Any) -> None:
-    name = f"x{len(draft.names)}"
-    draft.space[name] = value
-    draft.names.append(name)
+        draft.input(draft.value(text))
+    draft.texts = tuple(texts)
 
 
 def _special(draft: Draft, value: Any, *, layouts: bool) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -100,7 +100,7 @@ class Nest(Program):
 
     def as_program(self) -> Program:
         """Return the program inside the layers."""
-        return Program(**{part.name: getattr(self, part.name) for part in fields(Program)})
+        return Program(**self.parts)
 
     def canonical(self) -> Nest:
         """Return the nest with `vjp` and `jvp` for all pull and push layers, without neutral and compiled layers."""
@@ -141,7 +141,7 @@ def draw_nest(
         names = [name for name in KINDS[kind] if name != "none"]
         name = names[choose(len(names))]
         layers.append(Layer(kind, name, CONTAINERS[choose(7)], CONTAINERS[choose(7)], bool(choose(2))))
-    return Nest(**{part.name: getattr(program, part.name) for part in fields(Program)}, layers=tuple(layers))
+    return Nest(**program.parts, layers=tuple(layers))
 
 
 class NestExamination(Examination):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -63,11 +63,20 @@ class Program:
     __name__ = "program"
 
     @property
+    def parts(self) -> dict[str, Any]:
+        """The arguments of `Program` for the program itself, without the attributes of a subclass."""
+        return {part.name: getattr(self, part.name) for part in fields(Program)}
+
+    @property
+    def parameters(self) -> list[str]:
+        """The names of the parameters."""
+        return [f"x{i}" for i in range(len(self.inputs))]
+
+    @property
     def source(self) -> str:
         """The definition of the function `program`."""
-        names = ", ".join(f"x{i}" for i in range(len(self.inputs)))
         body = [*self.lines, f"return {', '.join(self.results)}"]
-        return f"def program({names}):\n" + "".join(f"    {line}\n" for line in body)
+        return f"def program({', '.join(self.parameters)}):\n" + "".join(f"    {line}\n" for line in body)
 
     @property
     def results(self) -> list[str]:
@@ -179,9 +188,9 @@ def draw_program(
     statements = [statement for family in writing for statement in STATEMENTS[family]]
     writes = bool({"mutation", "views"} & set(writing))
     draft = Draft(choose, max_rank, LARGE_SIZE if large else LARGEST_SIZE, numbers)
-    texts = draw_inputs(draft, layouts=layouts, large=large)
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("error")  # undo lines for which NumPy warns
+        draw_inputs(draft, layouts=layouts, large=large)
         for count in range(max_operations):
             if count and not choose(2 * max_operations):  # drawn per line, so that shrinking can remove single lines
                 break
@@ -193,8 +202,13 @@ def draw_program(
                     draft.add(draft.one(FAMILIES[family])(draft), family)
     if not any(is_binding(text) and text[0] in "ab" for text in draft.lines):
         draft.state("a0 = x0 * 0.5", "elementwise")
+    return finished(draft)
+
+
+def finished(draft: Draft) -> Program:
+    """Return the program of a draft."""
     inputs = tuple(value for name, value in draft.space.items() if name[0] == "x")
-    return Program(tuple(draft.lines), inputs, tuple(draft.families), draft.value_dependent, draft.mutates, texts)
+    return Program(tuple(draft.lines), inputs, tuple(draft.families), draft.value_dependent, draft.mutates, draft.texts)
 
 
 def _known(table: Mapping[str, Any], names: Collection[str]) -> list[str]:

@@ -81,7 +81,7 @@ def constant(d: Draft) -> None:
 
 
 @statement("scratch")
-def overwritten(d: Draft) -> None:
+def overwritten_scratch(d: Draft) -> None:
     """Overwrite one of the plain arrays at any time."""
     _overwrite(d, d.one(d.scratch[::-1]))
 

@@ -14,6 +14,7 @@ from functad.testing.programs.program import Program, is_binding
 from functad.testing.programs.text import literal
 
 P = TypeVar("P", bound=Program)
+T = TypeVar("T")
 
 TRIES = 400
 """The largest number of candidates."""
@@ -50,27 +51,29 @@ def shrink(program: P, fails: Callable[[P], bool]) -> P:
     return program
 
 
+def _with(parts: tuple[T, ...], i: int, *new: T) -> tuple[T, ...]:
+    """Return a tuple with `new` in place of element `i`."""
+    return (*parts[:i], *new, *parts[i + 1 :])
+
+
 def _shorter(program: P) -> Iterator[P]:
     """Yield slightly shorter or simpler programs."""
     if isinstance(program, Nest):
         for i, layer in enumerate(program.layers):
-            yield replace(program, layers=(*program.layers[:i], *program.layers[i + 1 :]))
-            for plainer in (replace(layer, turned=False), replace(layer, arguments="tuple"), replace(layer, results="tuple")):
-                if plainer != layer:
-                    yield replace(program, layers=(*program.layers[:i], plainer, *program.layers[i + 1 :]))
-            if layer.kind != "neutral" and layer.name != (plainest := next(iter(KINDS[layer.kind]))):
-                yield replace(program, layers=(*program.layers[:i], Layer(layer.kind, plainest), *program.layers[i + 1 :]))
+            yield replace(program, layers=_with(program.layers, i))
+            plainer = [replace(layer, turned=False), replace(layer, arguments="tuple"), replace(layer, results="tuple")]
+            if layer.kind != "neutral":
+                plainer.append(Layer(layer.kind, next(iter(KINDS[layer.kind]))))
+            yield from [replace(program, layers=_with(program.layers, i, other)) for other in plainer if other != layer]
     if isinstance(program, Case):
         for direct in (replace(program, calls="same"), replace(program, mode="value")):
             if direct != program and not program.place and not program.static:
                 yield direct
         if len(program.static) > 2:
-            yield from [
-                replace(program, static=program.static[:i] + program.static[i + 1 :]) for i in range(len(program.static))
-            ]
+            yield from [replace(program, static=_with(program.static, i)) for i in range(len(program.static))]
     lines, returns = program.lines, program.returns
     for i in reversed(range(len(lines))):
-        kept = lines[:i] + lines[i + 1 :]
+        kept = _with(lines, i)
         gone = lines[i].partition(" = ")[0] if is_binding(lines[i]) else ""
         rest = tuple(name for name in returns if name != gone)
         if rest:
@@ -86,12 +89,12 @@ def _shorter(program: P) -> Iterator[P]:
             for other in (*[f"x{k}" for k in range(len(program.inputs))], *_made(lines[:i])):
                 simpler = f"{other}.copy()" if name[0] == "b" else other
                 if simpler != expression:
-                    yield replace(program, lines=(*lines[:i], f"{name} = {simpler}", *lines[i + 1 :]))
+                    yield replace(program, lines=_with(lines, i, f"{name} = {simpler}"))
     for i, text in enumerate(program.texts):
         used = any(f"x{i}" in line for line in lines) or f"x{i}" in returns
         plain = literal(program.inputs[i]) if used and np.size(program.inputs[i]) < 100 else "np.float64(0.5)"
         if text != plain:
-            texts = (*program.texts[:i], plain, *program.texts[i + 1 :])
+            texts = _with(program.texts, i, plain)
             inputs = tuple(eval(text, {"np": np}) for text in texts)  # noqa: S307 - the text was drawn from a fixed grammar
             yield replace(program, texts=texts, inputs=inputs)
 

@@ -50,13 +50,13 @@ def viewed(d: Draft) -> str:
 
 
 @statement("views", 2)
-def view(d: Draft) -> None:
+def buffer_view(d: Draft) -> None:
     """Bind a view or a copy of a buffer or view; later writes show whether it aliases."""
     d.enter(view_of(d, d.one(d.buffers)), "views")
 
 
 @statement("views")
-def result(d: Draft) -> None:
+def buffer_result(d: Draft) -> None:
     """Bind the result of any function, in any memory order, as a buffer."""
     family = d.one(sorted(set(FAMILIES) - {"numbers", "views"}))
     d.enter(d.one(FAMILIES[family])(d), "views")
@@ -78,7 +78,7 @@ def _place(d: Draft) -> str:
 
 
 @statement("views", 3)
-def assigned(d: Draft) -> None:
+def assigned_in_view(d: Draft) -> None:
     """Assign or update elements through views."""
     place = _place(d)
     value = d.value_for(place)
@@ -88,7 +88,7 @@ def assigned(d: Draft) -> None:
 
 
 @statement("views", 2)
-def overwritten(d: Draft) -> None:
+def overwritten_view(d: Draft) -> None:
     """Write by functions, `out=`, overlapping slices or loops."""
     b = d.one(d.buffers)
     ways = """
