@@ -16,8 +16,7 @@ import numpy as np
 from functad.errors import NothingComparedError, WrongDerivativeError
 from functad.expressions.spec import dtype_of, is_array_or_number, is_inexact, shape_of, spec_of
 from functad.places import name_of
-from functad.testing.differences import Measured, measure, paired
-from functad.testing.numerical import bytes_of_real, pairing, random_like
+from functad.testing.numerical import Measured, bytes_of_real, measure, paired, pairing, random_like
 from functad.transforms.grad import pulled_back
 from functad.transforms.jvp import pushed_along
 from functad.transforms.leaves import replaced

@@ -12,7 +12,7 @@ import pytest
 import functad
 from functad.primitives.entry import ENTRIES
 from functad.testing import fuzz
-from functad.testing.differences import measure
+from functad.testing.numerical import measure
 from functad.testing.programs import checks as program_checks
 from functad.testing.programs.checks import CHECKS
 from functad.testing.programs.layers import CONTAINERS, NEUTRAL, OUTERMOST, PRELUDE, PULLS, PUSHES, container

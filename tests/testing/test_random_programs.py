@@ -182,7 +182,7 @@ def test_programs_are_valid_numpy(mutation):
 
 def test_programs_that_write_are_differentiable():
     """By differences: what is drawn is a smooth function nearly everywhere, so that a comparison says something."""
-    from functad.testing.differences import measure
+    from functad.testing.numerical import measure
 
     smooth = total = 0
     for seed in range(200):

@@ -20,8 +20,7 @@ import functad
 from functad.errors import AbstractValueError, FunctadError
 from functad.expressions.spec import dtype_of
 from functad.primitives.elementwise.conversion import copy_alike
-from functad.testing.differences import Measured, measure, paired
-from functad.testing.numerical import pairing
+from functad.testing.numerical import Measured, measure, paired, pairing
 from functad.testing.programs.program import Program, written_out
 
 INSIDE = Path(functad.__file__).parent
