@@ -25,19 +25,18 @@ the numbers that disagree.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 import functad
-from functad.errors import AbstractValueError, InputError, UnsupportedError
+from functad.errors import AbstractValueError, ConversionError, InputError, LoopWarning, UnsupportedError
 from functad.expressions.spec import dtype_of, shape_of
 from functad.primitives.entry import Entry, Primitive
 from functad.primitives.names import shown_name
 from functad.primitives.refused import Refused
-from functad.testing.batch_checks import check_batches
 from functad.testing.numerical import (
     DIFFERENCE_TOLERANCE,
     EXACT_TOLERANCE,
@@ -49,6 +48,7 @@ from functad.testing.numerical import (
 )
 from functad.testing.sample_calls import Call, InputSource, calls, is_array, is_constant, is_public
 from functad.tracing.traces.base import Recorded
+from functad.transforms.leaves import replaced
 from functad.trees.structure import flatten
 
 SINGLE_TOLERANCE = 2e-5
@@ -389,3 +389,88 @@ def check_constant(call: Call, generator: np.random.Generator) -> None:
     values, pullback = functad.vjp(function, *call.primals)
     for i, ct in enumerate(pullback(tuple(random_like(value, generator) for value in values))):
         assert not np.any(ct), f"{call}: cotangent {i} of a function without derivative is {ct}"
+
+
+SIZE = 5
+"""Number of examples in a batch. No sample has an axis of this length, so mixed-up axes give a wrong shape."""
+
+
+def check_batches(entry: Entry, dtype: Any, seed: int = 0) -> None:
+    """Check every sample call of an entry under `vmap`: all inputs batched and, if they are real, single inputs batched.
+
+    Args:
+        entry: a primitive, composite or constant.
+        dtype: dtype of the inputs.
+        seed: seed of the random inputs.
+
+    Raises:
+        AssertionError: a result or a derivative differs from the loop, or the batching rule is itself a loop.
+    """
+    for examples in zip(*[calls(entry, dtype, seed + i) for i in range(SIZE)], strict=True):
+        if examples[0].primals:
+            check_batch(examples, np.random.default_rng(seed))
+
+
+def check_batch(examples: Sequence[Call], generator: np.random.Generator) -> None:
+    """Check one sample call; `examples` holds the call once per example, each with its own inputs."""
+    call = examples[0]
+    real = all(dtype_of(primal).kind == "f" for primal in call.primals)  # batching of single inputs does not depend on dtype
+    for chosen in _choices(len(call.primals), alone=real):
+        try:
+            _compare(call.arrays, examples, chosen, "result")
+        except (AbstractValueError, ConversionError, UnsupportedError, ValueError) as refusal:
+            if len(chosen) == len(call.primals) and call.entry.value_dependent:
+                return
+            _check_refusal(call, chosen, refusal)
+    if is_constant(call.entry) or not call.smooth(*call.primals):
+        return
+    seeds = tuple([random_like(value, generator) for value in call.smooth(*call.primals)])
+    tangents = tuple([random_like(primal, generator) for primal in call.primals])
+    every = set(range(len(call.primals)))
+    _compare(lambda *primals: functad.vjp(call.smooth, *primals)[1](seeds), examples, every, "cotangent")
+    _compare(lambda *primals: functad.jvp(call.smooth, primals, tangents)[1], examples, every, "tangent")
+
+
+def _choices(count: int, *, alone: bool) -> Iterator[set[int]]:
+    """Yield sets of inputs to batch: all inputs, then each of the first three alone."""
+    yield set(range(count))
+    if alone and count > 1:
+        yield from ({i} for i in range(min(count, 3)))
+
+
+def _check_refusal(call: Call, chosen: set[int], refusal: Exception) -> None:
+    """Raise unless an abstract trace of the same inputs raises too: NumPy does not check every argument for Tensors.
+
+    Raises:
+        AssertionError: the abstract trace accepts the inputs, or all inputs were batched.
+    """
+    indices = sorted(chosen)
+    if len(chosen) == len(call.primals):
+        raise AssertionError(f"{call} is refused: {refusal}") from refusal
+
+    function = functad.make_expressions(lambda *given: call.arrays(*replaced(call.primals, indices, given)))
+    try:
+        function(*[call.primals[i] for i in indices])
+    except type(refusal):
+        return
+    raise AssertionError(f"{call} with inputs {indices} batched is refused: {refusal}") from refusal
+
+
+def _compare(function: Callable[..., Any], examples: Sequence[Call], chosen: set[int], what: str) -> None:
+    """Compare `vmap` of a function with calls for the first and the last example only, because the calls dominate the time."""
+    call = examples[0]
+    rows = [[example.primals[i] if i in chosen else primal for i, primal in enumerate(call.primals)] for example in examples]
+    given = [np.stack(column) if i in chosen else column[0] for i, column in enumerate(zip(*rows, strict=True))]
+    axes = tuple([0 if i in chosen else None for i in range(len(given))])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", LoopWarning)
+        try:
+            found = functad.vmap(function, in_axes=axes)(*given)
+        except LoopWarning as warning:
+            raise AssertionError(f"{call}: {warning}") from None
+    picked = [0, -1]
+    expected = [function(*rows[i]) for i in picked]
+    for i, (whole, column) in enumerate(zip(found, zip(*expected, strict=True), strict=True)):
+        assert shape_of(whole)[:1] == (SIZE,), f"{call}: result {i} has shape {shape_of(whole)}, and no batch axis in front"
+        where = f"{call}: {what} {i} of a batch with inputs {sorted(chosen)} batched"
+        agree(whole[picked], np.stack(column), EXACT_TOLERANCE, where)
