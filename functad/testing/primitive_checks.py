@@ -391,7 +391,7 @@ def check_constant(call: Call, generator: np.random.Generator) -> None:
         assert not np.any(ct), f"{call}: cotangent {i} of a function without derivative is {ct}"
 
 
-SIZE = 5
+EXAMPLES = 5
 """Number of examples in a batch. No sample has an axis of this length, so mixed-up axes give a wrong shape."""
 
 
@@ -406,7 +406,7 @@ def check_batches(entry: Entry, dtype: Any, seed: int = 0) -> None:
     Raises:
         AssertionError: a result or a derivative differs from the loop, or the batching rule is itself a loop.
     """
-    for examples in zip(*[calls(entry, dtype, seed + i) for i in range(SIZE)], strict=True):
+    for examples in zip(*[calls(entry, dtype, seed + i) for i in range(EXAMPLES)], strict=True):
         if examples[0].primals:
             check_batch(examples, np.random.default_rng(seed))
 
@@ -415,27 +415,22 @@ def check_batch(examples: Sequence[Call], generator: np.random.Generator) -> Non
     """Check one sample call; `examples` holds the call once per example, each with its own inputs."""
     call = examples[0]
     real = all(dtype_of(primal).kind == "f" for primal in call.primals)  # batching of single inputs does not depend on dtype
-    for chosen in _choices(len(call.primals), alone=real):
+    count = len(call.primals)
+    alone = [{i} for i in range(min(count, 3))] if real and count > 1 else []
+    for chosen in ({*range(count)}, *alone):
         try:
-            _compare(call.arrays, examples, chosen, "result")
+            _compare_batch(call.arrays, examples, chosen, "result")
         except (AbstractValueError, ConversionError, UnsupportedError, ValueError) as refusal:
-            if len(chosen) == len(call.primals) and call.entry.value_dependent:
+            if len(chosen) == count and call.entry.value_dependent:
                 return
             _check_refusal(call, chosen, refusal)
     if is_constant(call.entry) or not call.smooth(*call.primals):
         return
     seeds = tuple([random_like(value, generator) for value in call.smooth(*call.primals)])
     tangents = tuple([random_like(primal, generator) for primal in call.primals])
-    every = set(range(len(call.primals)))
-    _compare(lambda *primals: functad.vjp(call.smooth, *primals)[1](seeds), examples, every, "cotangent")
-    _compare(lambda *primals: functad.jvp(call.smooth, primals, tangents)[1], examples, every, "tangent")
-
-
-def _choices(count: int, *, alone: bool) -> Iterator[set[int]]:
-    """Yield sets of inputs to batch: all inputs, then each of the first three alone."""
-    yield set(range(count))
-    if alone and count > 1:
-        yield from ({i} for i in range(min(count, 3)))
+    every = {*range(count)}
+    _compare_batch(lambda *primals: functad.vjp(call.smooth, *primals)[1](seeds), examples, every, "cotangent")
+    _compare_batch(lambda *primals: functad.jvp(call.smooth, primals, tangents)[1], examples, every, "tangent")
 
 
 def _check_refusal(call: Call, chosen: set[int], refusal: Exception) -> None:
@@ -456,7 +451,7 @@ def _check_refusal(call: Call, chosen: set[int], refusal: Exception) -> None:
     raise AssertionError(f"{call} with inputs {indices} batched is refused: {refusal}") from refusal
 
 
-def _compare(function: Callable[..., Any], examples: Sequence[Call], chosen: set[int], what: str) -> None:
+def _compare_batch(function: Callable[..., Any], examples: Sequence[Call], chosen: set[int], what: str) -> None:
     """Compare `vmap` of a function with calls for the first and the last example only, because the calls dominate the time."""
     call = examples[0]
     rows = [[example.primals[i] if i in chosen else primal for i, primal in enumerate(call.primals)] for example in examples]
@@ -471,6 +466,6 @@ def _compare(function: Callable[..., Any], examples: Sequence[Call], chosen: set
     picked = [0, -1]
     expected = [function(*rows[i]) for i in picked]
     for i, (whole, column) in enumerate(zip(found, zip(*expected, strict=True), strict=True)):
-        assert shape_of(whole)[:1] == (SIZE,), f"{call}: result {i} has shape {shape_of(whole)}, and no batch axis in front"
+        assert shape_of(whole)[:1] == (EXAMPLES,), f"{call}: result {i} has shape {shape_of(whole)}, and no batch axis in front"
         where = f"{call}: {what} {i} of a batch with inputs {sorted(chosen)} batched"
         agree(whole[picked], np.stack(column), EXACT_TOLERANCE, where)
