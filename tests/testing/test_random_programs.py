@@ -15,9 +15,8 @@ import functad
 from functad.errors import AbstractValueError
 from functad.primitives.entry import ENTRIES
 from functad.testing import NothingComparedError, WrongDerivativeError, check_grads
-from functad.testing.programs.drafts import FAMILIES, STATEMENTS
+from functad.testing.programs.drafts import FAMILIES, STATEMENTS, literal
 from functad.testing.programs.program import Program, draw_program
-from functad.testing.programs.text import literal
 from functad.testing.strategies import programs
 from functad.trees.structure import flatten
 

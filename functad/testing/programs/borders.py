@@ -14,8 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from functad.testing.programs.drafts import Choose, Draft, broadcasts
-from functad.testing.programs.text import Impossible, listed
+from functad.testing.programs.drafts import Choose, Draft, Impossible, broadcasts, listed
 
 PRELUDE = """
 import math

@@ -19,9 +19,8 @@ from functad.expressions.spec import is_array
 from functad.testing.programs.agreement import same_leaf
 from functad.testing.programs.borders import PRELUDE, STORED, draw_lines
 from functad.testing.programs.checks import DisagreementError, Examination, Finding, NothingToCompare, checked
-from functad.testing.programs.drafts import Choose
+from functad.testing.programs.drafts import Choose, literal
 from functad.testing.programs.program import Program, draw_program, finished
-from functad.testing.programs.text import literal
 
 MODES = {
     "value": "f = compiled(program)",

@@ -1,7 +1,7 @@
 """A growing random program with the current values of its names, which determine the next line.
 
 Each line runs when it is drawn, so that it is valid: shapes fit, arguments lie in the domain of the function, results are
-finite and small. Other lines are undone.
+finite and small. Other lines are undone. Lines and values are source text, so that a program can be pasted and run.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from functad.errors import FunctadError
-from functad.testing.programs.text import Impossible, listed
 
 Choose = Callable[[int], int]
 """`choose(n)` returns one of `0 ... n - 1`; it is the only source of randomness in a program."""
+
 
 LARGEST_SIZE = 60
 LARGE_SIZE = 40_000
@@ -29,6 +29,10 @@ VALUE_DEPENDENT = re.compile(
     r"np\.(place|putmask|put_along_axis|nonzero)\(|np\.extract\([^,]*>|\w\[[^]]*[<>]|\w\[m\d+\]|(?<![.\w])max\(|\.item\(| if "
 )
 """Lines that need concrete values: these determine the number, position or type of the elements that they read or write."""
+
+
+class Impossible(Exception):  # noqa: N818 - not an error: another line is drawn
+    """The drawn line does not fit the existing values."""
 
 
 REFUSALS = (
@@ -398,3 +402,54 @@ def fits(value: Any, shape: tuple[int, ...]) -> bool:
         return np.broadcast_shapes(np.shape(value), shape) == shape
     except ValueError:
         return False
+
+
+def listed(table: str) -> list[str]:
+    """Return the entries of a table; semicolons and line ends separate them.
+
+    Example:
+        >>> listed("np.sin(x); abs(x)")
+        ['np.sin(x)', 'abs(x)']
+    """
+    return [text.strip() for text in re.split(r"[;\n]", table) if text.strip()]
+
+
+class Text(str):
+    """The source text of an argument, as a leaf of the pytree of arguments."""
+
+    __slots__ = ()
+
+
+def literal(value: Any) -> str:
+    """Return the source text of an argument.
+
+    Raises:
+        Impossible: the argument has no source text.
+    """
+    if type(value) is Text:
+        return value
+    if isinstance(value, np.ndarray):
+        if not value.size:
+            return f"np.zeros({value.shape}, np.{value.dtype.name})"
+        plain = value.dtype in (np.float64, np.int64, np.bool_)
+        return f"np.array({_spelled(value.tolist())}{'' if plain else f', np.{value.dtype.name}'})"
+    if isinstance(value, np.generic):
+        return f"np.{value.dtype.name}({_spelled(value.item())})"
+    if isinstance(value, np.dtype):
+        return f"np.{value.name}"
+    if isinstance(value, type) and issubclass(value, np.generic):
+        return f"np.{value.__name__}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(literal, value))}]"
+    if type(value) is tuple:
+        return f"({''.join(f'{literal(part)}, ' for part in value)})"
+    if isinstance(value, slice):
+        return f"slice({value.start!r}, {value.stop!r}, {value.step!r})"
+    if value is None or isinstance(value, (bool, int, float, str)) or value is Ellipsis:
+        return _spelled(value) if value is not Ellipsis else "..."
+    raise Impossible
+
+
+def _spelled(value: Any) -> str:
+    """Return `repr` of numbers and lists, with `np.nan` and `np.inf`."""
+    return repr(value) if isinstance(value, str) else re.sub(r"\b(nan|inf)\b", r"np.\1", repr(value))

@@ -14,8 +14,7 @@ import numpy as np
 
 from functad.primitives import vocabulary
 from functad.primitives.entry import ENTRIES, Entry, Primitive
-from functad.testing.programs.drafts import Draft, broadcasts, line
-from functad.testing.programs.text import Impossible, Text, literal
+from functad.testing.programs.drafts import Draft, Impossible, Text, broadcasts, line, literal
 from functad.testing.sample_calls import InputSource, is_constant
 from functad.trees.structure import flatten
 

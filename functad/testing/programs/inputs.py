@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.testing.programs.drafts import LARGEST_SIZE, Draft
-from functad.testing.programs.text import literal
+from functad.testing.programs.drafts import LARGEST_SIZE, Draft, literal
 
 LAYOUTS = (
     "{0}",

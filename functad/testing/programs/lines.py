@@ -6,8 +6,7 @@ import math
 
 import numpy as np
 
-from functad.testing.programs.drafts import Draft, broadcasts, line, table
-from functad.testing.programs.text import Impossible
+from functad.testing.programs.drafts import Draft, Impossible, broadcasts, line, table
 
 MOST = 10_000_000
 """The largest number of products in one `einsum`; large inputs would otherwise take minutes."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from functad.testing.programs.drafts import Draft, broadcasts, line, statement, table
-from functad.testing.programs.text import Impossible, listed
+from functad.testing.programs.drafts import Draft, Impossible, broadcasts, line, listed, statement, table
 
 NUMBERS = listed("""
     2.0; 0.5; 3; True; np.float64(0.5); np.float32(1.5); np.int64(2); np.array(0.5); 1j; np.bool_(True)

@@ -16,9 +16,8 @@ from functad.testing.programs import lines as program_lines  # noqa: F401
 from functad.testing.programs import numbers as program_numbers  # noqa: F401
 from functad.testing.programs import scratch as program_scratch  # noqa: F401
 from functad.testing.programs import views as program_views  # noqa: F401
-from functad.testing.programs.drafts import FAMILIES, LARGE_SIZE, LARGEST_SIZE, STATEMENTS, Choose, Draft
+from functad.testing.programs.drafts import FAMILIES, LARGE_SIZE, LARGEST_SIZE, STATEMENTS, Choose, Draft, literal
 from functad.testing.programs.inputs import draw_inputs
-from functad.testing.programs.text import literal
 from functad.testing.programs.writes import new_buffer
 
 

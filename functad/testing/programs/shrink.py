@@ -9,9 +9,9 @@ from typing import TypeVar
 import numpy as np
 
 from functad.testing.programs.cases import Case
+from functad.testing.programs.drafts import literal
 from functad.testing.programs.nests import KINDS, Layer, Nest
 from functad.testing.programs.program import Program, is_binding
-from functad.testing.programs.text import literal
 
 P = TypeVar("P", bound=Program)
 T = TypeVar("T")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from functad.testing.programs.drafts import Draft, statement
-from functad.testing.programs.text import Impossible
+from functad.testing.programs.drafts import Draft, Impossible, statement
 
 
 @statement("mutation")
