@@ -15,9 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.testing.programs import entries as program_entries  # noqa: F401
 from functad.testing.programs import lines as program_lines  # noqa: F401
-from functad.testing.programs import numbers as program_numbers  # noqa: F401
 from functad.testing.programs import scratch as program_scratch  # noqa: F401
 from functad.testing.programs import views as program_views  # noqa: F401
 from functad.testing.programs.drafts import FAMILIES, LARGE_SIZE, LARGEST_SIZE, STATEMENTS, Choose, Draft, literal
