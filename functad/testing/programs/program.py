@@ -15,9 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.testing.programs import lines as program_lines  # noqa: F401
-from functad.testing.programs import scratch as program_scratch  # noqa: F401
-from functad.testing.programs import views as program_views  # noqa: F401
+from functad.testing.programs import lines as program_lines  # noqa: F401 - it registers its lines
 from functad.testing.programs.drafts import FAMILIES, LARGE_SIZE, LARGEST_SIZE, STATEMENTS, Choose, Draft, literal
 from functad.testing.programs.writes import new_buffer
 
