@@ -50,19 +50,19 @@ class Profile:
     """The kind of random programs and the number of checks for each.
 
     Attributes:
-        options: keyword arguments of `draw_program`, `draw_nest` or `draw_case`.
-        nests: wrap programs in nested transforms.
-        backend: compile programs with this backend and compare with eager execution.
-        some: the number of optional checks per program; all by default.
+        options: keyword arguments of `draw`.
+        draw: `draw_program`, `draw_nest` or `draw_case`.
+        always: the checks of every program.
+        some: the number of `OPTIONAL` checks per program, which rotate with the seed.
     """
 
     options: dict[str, Any] = field(default_factory=dict)
-    nests: bool = False
-    backend: str = ""
-    some: int = 99
+    draw: Callable[..., Program] = draw_program
+    always: Sequence[str] = ("value", "types", "reverse", "forward")
+    some: int = 4
 
 
-ALWAYS = ("value", "types", "reverse", "forward")
+OPTIONAL = [name for name in CHECKS if name not in Profile.always]
 WRITING = sorted(set(FAMILIES) - {"contractions", "fft", "numbers", "registry"})
 
 PROFILES = {
@@ -81,11 +81,11 @@ PROFILES = {
             "max_operations": 6,
         }
     ),
-    "nests": Profile({"layouts": True}, nests=True),
+    "nests": Profile({"layouts": True}, draw_nest, NEST_CHECKS, 0),
 }
 """Profiles by name: no writes, writes through views, reused buffers, Python numbers, large arrays, nested transforms."""
 
-COMPILED = {f"compiled-{backend}": Profile({"backend": backend}, backend=backend) for backend in ("numpy", "llvm", "xla")}
+COMPILED = {f"compiled-{name}": Profile({"backend": name}, draw_case, ("compiled",), 0) for name in ("numpy", "llvm", "xla")}
 """Profiles that compare compiled with eager execution, one per backend of `jit`."""
 
 
@@ -102,8 +102,7 @@ def drawn(profile: str, seed: int) -> Program:
         return int(uniform() * n)
 
     kind = {**PROFILES, **COMPILED}[profile]
-    draw = draw_case if kind.backend else draw_nest if kind.nests else draw_program
-    return draw(choose, **kind.options)
+    return kind.draw(choose, **kind.options)
 
 
 def examined(program: Program, checks: Sequence[str] = ()) -> list[Finding]:
@@ -235,14 +234,9 @@ def check_block(profile: str, seeds: range, refused: bool = False, checks: Seque
 
 
 def _checks(profile: str, seed: int) -> Sequence[str]:
-    """Return the checks of one program: the optional checks rotate with the seed."""
-    if profile in COMPILED:
-        return ("compiled",)
-    kind = PROFILES[profile]
-    if kind.nests:
-        return NEST_CHECKS
-    turns = [name for name in CHECKS if name not in ALWAYS]
-    return [*ALWAYS, *(turns[(seed + i) % len(turns)] for i in range(min(kind.some, len(turns))))]
+    """Return the checks of one program."""
+    kind = {**PROFILES, **COMPILED}[profile]
+    return [*kind.always, *(OPTIONAL[(seed + i) % len(OPTIONAL)] for i in range(kind.some))]
 
 
 def made_short(seed: int, program: Program, finding: Finding) -> Failure:
@@ -274,17 +268,13 @@ def shrink(program: P, fails: Callable[[P], bool]) -> P:
     """
     texts = program.texts or tuple(map(literal, program.inputs))
     program = replace(program, texts=texts, returns=tuple(program.results))
-    left = TRIES
-    shorter: P | None = program
-    while shorter is not None and left:
-        program, shorter = shorter, None
-        for candidate in _shorter(program):
-            left -= 1
-            if fails(candidate):
-                shorter = candidate
-                break
-            if not left:
-                break
+    candidates = _shorter(program)
+    for _ in range(TRIES):
+        candidate = next(candidates, None)
+        if candidate is None:
+            break
+        if fails(candidate):
+            program, candidates = candidate, _shorter(candidate)
     return program
 
 

@@ -265,11 +265,7 @@ class _Comparison:
 
     def _cotangent(self, measured: Measured, *, alone: bool) -> Any:
         """Return a random cotangent of a result, zero where it has no derivative; 1 if the result is a single number."""
-        if alone:
-            return np.where(measured.smooth, 1.0, 0.0)[()]
-        drawn = np.asarray(self.generator.standard_normal(np.shape(measured.derivative)))
-        if measured.derivative.dtype.kind == "c":
-            drawn = drawn + 1j * self.generator.standard_normal(np.shape(measured.derivative))
+        drawn = 1.0 if alone else random_like(measured.derivative, self.generator)
         return np.where(measured.smooth, drawn, 0)[()]
 
     def _push(self, direction: Sequence[Any]) -> list[Any]:

@@ -235,11 +235,13 @@ class CaseExamination(Examination):
 
     def _is_documented(self, found: Any, expected: Any) -> bool:
         """Return `True` if the documentation explains why compiled and eager results differ."""
-        if self._jumps(expected) or self._sees_signs_of_zero(expected) or self._decomposes_nan(found, expected):
-            return True
-        if self._is_limit(found, expected):
-            return True
-        return self.program.backend == "xla" and self._is_arithmetic_of_xla(found, expected)
+        return (
+            self._jumps(expected)
+            or self._sees_signs_of_zero(expected)
+            or self._decomposes_nan(found, expected)
+            or self._is_limit(found, expected)
+            or (self.program.backend == "xla" and self._is_arithmetic_of_xla(found, expected))
+        )
 
     def _sees_signs_of_zero(self, expected: Any) -> bool:
         """Return `True` if the results depend on the sign of a zero; compiled code without `exact=True` may change it."""
