@@ -262,17 +262,12 @@ class Examination:
 
     def check_arguments(self) -> None:
         """Check that the arguments are unchanged, to the last byte."""
-        for i, x in enumerate(self.inputs):
-            if np.array(x).tobytes() != self.before[i].tobytes():
-                raise DisagreementError(f"x{i} was {self.before[i]!r} and is {x!r}")
-            if isinstance(x, np.ndarray) and x.flags.writeable != self.writeable[i]:
+        texts = self.program.texts or [""] * len(self.inputs)
+        for i, (x, before, text) in enumerate(zip(self.inputs, self.before, texts, strict=True)):
+            if np.array(x).tobytes() != before.tobytes():
+                raise DisagreementError(f"x{i} was {before!r} and is {x!r}")
+            if isinstance(x, np.ndarray) and x.flags.writeable == text.startswith("np.broadcast_to"):
                 raise DisagreementError(f"x{i} is writeable: {x.flags.writeable}")
-
-    @cached_property
-    def writeable(self) -> list[bool]:
-        """Whether each input was created writable."""
-        text = self.program.texts
-        return [not (text and text[i].startswith("np.broadcast_to")) for i in range(len(self.inputs))]
 
 
 CHECKS = ("value", "types", "reverse", "forward", "tape", "checkpoint", "vmap", "list")
