@@ -68,7 +68,6 @@ LAYERS = (
     "functad.scipy",
     "functad.nn",
     "functad.testing.numerical",
-    "functad.testing.differences",
     "functad.checkup",
     "functad",
     "functad.compat",

@@ -10,8 +10,7 @@ import numpy as np
 from functad.checkup.finding import Finding, found
 from functad.checkup.looking import DECISION, JUMP, KINK, NEAR, Look, LookingRecorder
 from functad.checkup.point import Outcome, Point
-from functad.testing.differences import measure, paired
-from functad.testing.numerical import pairing
+from functad.testing.numerical import measure, paired, pairing
 
 DIRECTIONS = 2
 _BLAMED = 8

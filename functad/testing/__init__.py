@@ -8,8 +8,7 @@ Example:
 """
 
 from functad.errors import NothingComparedError, WrongDerivativeError
-from functad.testing.differentiable import assert_differentiable
-from functad.testing.gradients import check_grads
+from functad.testing.gradients import assert_differentiable, check_grads
 from functad.testing.numerical import central_difference, complex_step, directional_derivative
 from functad.testing.primitive_checks import check_complete, check_primitive
 from functad.testing.programs.program import Program, draw_program

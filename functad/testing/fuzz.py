@@ -16,18 +16,17 @@ import re
 import sys
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from functad.testing.programs.cases import Case, CaseExamination, draw_case
 from functad.testing.programs.checks import CHECKS, DIFFERENT, Examination, Finding, as_list, like
-from functad.testing.programs.drafts import FAMILIES
-from functad.testing.programs.nests import NEST_CHECKS, Nest, NestExamination, draw_nest
-from functad.testing.programs.program import Program, draw_program
-from functad.testing.programs.shrink import shrink
+from functad.testing.programs.drafts import FAMILIES, literal
+from functad.testing.programs.nests import KINDS, NEST_CHECKS, Layer, Nest, NestExamination, draw_nest
+from functad.testing.programs.program import Program, draw_program, is_binding
 
 BLOCK = 250
 """Number of programs that a process checks before it reports."""
@@ -35,10 +34,15 @@ BLOCK = 250
 SHORTENED = 4
 """Number of failures of one kind that are shrunk per block; most have the same cause."""
 
+TRIES = 400
+"""The largest number of candidates while a program is shrunk."""
+
 JITTERS = 12
 """Number of random perturbations of the inputs' last digits that test whether a program is discontinuous there."""
 
 Counts = collections.Counter[tuple[str, str, str]]
+P = TypeVar("P", bound=Program)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -46,19 +50,19 @@ class Profile:
     """The kind of random programs and the number of checks for each.
 
     Attributes:
-        options: keyword arguments of `draw_program`, `draw_nest` or `draw_case`.
-        nests: wrap programs in nested transforms.
-        backend: compile programs with this backend and compare with eager execution.
-        some: the number of optional checks per program; all by default.
+        options: keyword arguments of `draw`.
+        draw: `draw_program`, `draw_nest` or `draw_case`.
+        always: the checks of every program.
+        some: the number of `OPTIONAL` checks per program, which rotate with the seed.
     """
 
     options: dict[str, Any] = field(default_factory=dict)
-    nests: bool = False
-    backend: str = ""
-    some: int = 99
+    draw: Callable[..., Program] = draw_program
+    always: Sequence[str] = ("value", "types", "reverse", "forward")
+    some: int = 4
 
 
-ALWAYS = ("value", "types", "reverse", "forward")
+OPTIONAL = [name for name in CHECKS if name not in Profile.always]
 WRITING = sorted(set(FAMILIES) - {"contractions", "fft", "numbers", "registry"})
 
 PROFILES = {
@@ -77,11 +81,11 @@ PROFILES = {
             "max_operations": 6,
         }
     ),
-    "nests": Profile({"layouts": True}, nests=True),
+    "nests": Profile({"layouts": True}, draw_nest, NEST_CHECKS, 0),
 }
 """Profiles by name: no writes, writes through views, reused buffers, Python numbers, large arrays, nested transforms."""
 
-COMPILED = {f"compiled-{backend}": Profile({"backend": backend}, backend=backend) for backend in ("numpy", "llvm", "xla")}
+COMPILED = {f"compiled-{name}": Profile({"backend": name}, draw_case, ("compiled",), 0) for name in ("numpy", "llvm", "xla")}
 """Profiles that compare compiled with eager execution, one per backend of `jit`."""
 
 
@@ -98,8 +102,7 @@ def drawn(profile: str, seed: int) -> Program:
         return int(uniform() * n)
 
     kind = {**PROFILES, **COMPILED}[profile]
-    draw = draw_case if kind.backend else draw_nest if kind.nests else draw_program
-    return draw(choose, **kind.options)
+    return kind.draw(choose, **kind.options)
 
 
 def examined(program: Program, checks: Sequence[str] = ()) -> list[Finding]:
@@ -231,14 +234,9 @@ def check_block(profile: str, seeds: range, refused: bool = False, checks: Seque
 
 
 def _checks(profile: str, seed: int) -> Sequence[str]:
-    """Return the checks of one program: the optional checks rotate with the seed."""
-    if profile in COMPILED:
-        return ("compiled",)
-    kind = PROFILES[profile]
-    if kind.nests:
-        return NEST_CHECKS
-    turns = [name for name in CHECKS if name not in ALWAYS]
-    return [*ALWAYS, *(turns[(seed + i) % len(turns)] for i in range(min(kind.some, len(turns))))]
+    """Return the checks of one program."""
+    kind = {**PROFILES, **COMPILED}[profile]
+    return [*kind.always, *(OPTIONAL[(seed + i) % len(OPTIONAL)] for i in range(kind.some))]
 
 
 def made_short(seed: int, program: Program, finding: Finding) -> Failure:
@@ -251,6 +249,86 @@ def made_short(seed: int, program: Program, finding: Finding) -> Failure:
 
     short = shrink(program, lambda shorter: bool(found(shorter)))
     return Failure(seed, short, (found(short) or [finding])[0])
+
+
+def shrink(program: P, fails: Callable[[P], bool]) -> P:
+    """Return a failing program with as few lines as possible.
+
+    Args:
+        program: a failing program.
+        fails: returns `True` if a program fails in the same way, and `False` for invalid programs.
+
+    Example:
+        >>> program = Program(("a0 = np.sin(x0)", "a1 = x0 * 2", "a2 = a1 + a0"), (np.float64(1.0),), ())
+        >>> print(shrink(program, lambda p: "np.sin" in p.source).source)
+        def program(x0):
+            a0 = np.sin(x0)
+            return a0
+        <BLANKLINE>
+    """
+    texts = program.texts or tuple(map(literal, program.inputs))
+    program = replace(program, texts=texts, returns=tuple(program.results))
+    candidates = _shorter(program)
+    for _ in range(TRIES):
+        candidate = next(candidates, None)
+        if candidate is None:
+            break
+        if fails(candidate):
+            program, candidates = candidate, _shorter(candidate)
+    return program
+
+
+def _with(parts: tuple[T, ...], i: int, *new: T) -> tuple[T, ...]:
+    """Return a tuple with `new` in place of element `i`."""
+    return (*parts[:i], *new, *parts[i + 1 :])
+
+
+def _shorter(program: P) -> Iterator[P]:
+    """Yield slightly shorter or simpler programs."""
+    if isinstance(program, Nest):
+        for i, layer in enumerate(program.layers):
+            yield replace(program, layers=_with(program.layers, i))
+            plainer = [replace(layer, turned=False), replace(layer, arguments="tuple"), replace(layer, results="tuple")]
+            if layer.kind != "neutral":
+                plainer.append(Layer(layer.kind, next(iter(KINDS[layer.kind]))))
+            yield from [replace(program, layers=_with(program.layers, i, other)) for other in plainer if other != layer]
+    if isinstance(program, Case):
+        for direct in (replace(program, calls="same"), replace(program, mode="value")):
+            if direct != program and not program.place and not program.static:
+                yield direct
+        if len(program.static) > 2:
+            yield from [replace(program, static=_with(program.static, i)) for i in range(len(program.static))]
+    lines, returns = program.lines, program.returns
+    for i in reversed(range(len(lines))):
+        kept = _with(lines, i)
+        gone = lines[i].partition(" = ")[0] if is_binding(lines[i]) else ""
+        rest = tuple(name for name in returns if name != gone)
+        if rest:
+            yield replace(program, lines=kept, returns=rest)
+        elif made := _made(kept):
+            yield replace(program, lines=kept, returns=(made[-1],))
+    if len(returns) > 1:
+        for name in returns:
+            yield replace(program, returns=tuple(other for other in returns if other != name))
+    for i, line in enumerate(lines):
+        name, _, expression = line.partition(" = ")
+        if is_binding(line) and not expression.isidentifier():
+            for other in (*[f"x{k}" for k in range(len(program.inputs))], *_made(lines[:i])):
+                simpler = f"{other}.copy()" if name[0] == "b" else other
+                if simpler != expression:
+                    yield replace(program, lines=_with(lines, i, f"{name} = {simpler}"))
+    for i, text in enumerate(program.texts):
+        used = any(f"x{i}" in line for line in lines) or f"x{i}" in returns
+        plain = literal(program.inputs[i]) if used and np.size(program.inputs[i]) < 100 else "np.float64(0.5)"
+        if text != plain:
+            texts = _with(program.texts, i, plain)
+            inputs = tuple(eval(text, {"np": np}) for text in texts)  # noqa: S307 - the text was drawn from a fixed grammar
+            yield replace(program, texts=texts, inputs=inputs)
+
+
+def _made(lines: tuple[str, ...]) -> list[str]:
+    """Return the names of values that a program may return."""
+    return [line.partition(" = ")[0] for line in lines if is_binding(line) and line[0] in "ab"]
 
 
 def run(

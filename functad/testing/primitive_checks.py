@@ -25,19 +25,18 @@ the numbers that disagree.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 import functad
-from functad.errors import AbstractValueError, InputError, UnsupportedError
+from functad.errors import AbstractValueError, ConversionError, InputError, LoopWarning, UnsupportedError
 from functad.expressions.spec import dtype_of, shape_of
 from functad.primitives.entry import Entry, Primitive
 from functad.primitives.names import shown_name
 from functad.primitives.refused import Refused
-from functad.testing.batch_checks import check_batches
 from functad.testing.numerical import (
     DIFFERENCE_TOLERANCE,
     EXACT_TOLERANCE,
@@ -49,6 +48,7 @@ from functad.testing.numerical import (
 )
 from functad.testing.sample_calls import Call, InputSource, calls, is_array, is_constant, is_public
 from functad.tracing.traces.base import Recorded
+from functad.transforms.leaves import replaced
 from functad.trees.structure import flatten
 
 SINGLE_TOLERANCE = 2e-5
@@ -147,19 +147,22 @@ def _agree_pairing(left: tuple[Any, Any], right: tuple[Any, Any], tolerance: flo
     assert wrong <= tolerance, f"{call}: {what}: {found!r} is not {expected!r}; off by {wrong:.1e} (allowed {tolerance:.0e})"
 
 
+def _traced(call: Call, then: Callable[[Any], Any] = lambda out: out) -> Any:
+    """Return the result of a call under a reverse trace; `then` sees the Tensors."""
+    return functad.vjp(lambda *primals: ((), then(call.result(*primals))), *call.primals, has_aux=True)[2]
+
+
 def check_value(call: Call) -> None:
     """Check that the result under a trace equals NumPy's in structure, types, shapes, dtypes and values."""
     if not call.primals:
         return
     kinds: list[type] = []
 
-    def f(*primals: Any) -> Any:
-        out = call.result(*primals)
+    def with_kinds(out: Any) -> Any:
         kinds[:] = [leaf.__class__ for leaf in flatten(out)[0]]
-        return (), out
+        return out
 
-    traced = functad.vjp(f, *call.primals, has_aux=True)[2]
-    found, structure = flatten(traced)
+    found, structure = flatten(_traced(call, with_kinds))
     expected, wanted = flatten(call.value)
     assert structure == wanted, f"{call} returns {structure} under a trace, and not {wanted}"
     for i, (a, b) in enumerate(zip(found, expected, strict=True)):
@@ -341,7 +344,7 @@ def check_complex_refused(call: Call) -> None:
         if is_constant(call.entry):
             return
     try:
-        functad.vjp(lambda *primals: ((), call.result(*primals)), *call.primals, has_aux=True)
+        _traced(call)
     except TypeError:
         return
     raise AssertionError(f"{call} accepts complex numbers under a trace, but its rules are said not to")
@@ -365,7 +368,7 @@ def check_refused(call: Call) -> None:
     assert isinstance(entry, Refused)
     assert call.primals, f"{call} has no input that could be a Tensor"
     try:
-        functad.vjp(lambda *primals: ((), call.result(*primals)), *call.primals, has_aux=True)
+        _traced(call)
     except UnsupportedError as refusal:
         message = str(refusal)
     else:
@@ -386,3 +389,83 @@ def check_constant(call: Call, generator: np.random.Generator) -> None:
     values, pullback = functad.vjp(function, *call.primals)
     for i, ct in enumerate(pullback(tuple(random_like(value, generator) for value in values))):
         assert not np.any(ct), f"{call}: cotangent {i} of a function without derivative is {ct}"
+
+
+EXAMPLES = 5
+"""Number of examples in a batch. No sample has an axis of this length, so mixed-up axes give a wrong shape."""
+
+
+def check_batches(entry: Entry, dtype: Any, seed: int = 0) -> None:
+    """Check every sample call of an entry under `vmap`: all inputs batched and, if they are real, single inputs batched.
+
+    Args:
+        entry: a primitive, composite or constant.
+        dtype: dtype of the inputs.
+        seed: seed of the random inputs.
+
+    Raises:
+        AssertionError: a result or a derivative differs from the loop, or the batching rule is itself a loop.
+    """
+    for examples in zip(*[calls(entry, dtype, seed + i) for i in range(EXAMPLES)], strict=True):
+        if examples[0].primals:
+            check_batch(examples, np.random.default_rng(seed))
+
+
+def check_batch(examples: Sequence[Call], generator: np.random.Generator) -> None:
+    """Check one sample call; `examples` holds the call once per example, each with its own inputs."""
+    call = examples[0]
+    real = all(dtype_of(primal).kind == "f" for primal in call.primals)  # batching of single inputs does not depend on dtype
+    count = len(call.primals)
+    alone = [{i} for i in range(min(count, 3))] if real and count > 1 else []
+    for chosen in ({*range(count)}, *alone):
+        try:
+            _compare_batch(call.arrays, examples, chosen, "result")
+        except (AbstractValueError, ConversionError, UnsupportedError, ValueError) as refusal:
+            if len(chosen) == count and call.entry.value_dependent:
+                return
+            _check_refusal(call, chosen, refusal)
+    if is_constant(call.entry) or not call.smooth(*call.primals):
+        return
+    seeds = tuple([random_like(value, generator) for value in call.smooth(*call.primals)])
+    tangents = tuple([random_like(primal, generator) for primal in call.primals])
+    every = {*range(count)}
+    _compare_batch(lambda *primals: functad.vjp(call.smooth, *primals)[1](seeds), examples, every, "cotangent")
+    _compare_batch(lambda *primals: functad.jvp(call.smooth, primals, tangents)[1], examples, every, "tangent")
+
+
+def _check_refusal(call: Call, chosen: set[int], refusal: Exception) -> None:
+    """Raise unless an abstract trace of the same inputs raises too: NumPy does not check every argument for Tensors.
+
+    Raises:
+        AssertionError: the abstract trace accepts the inputs, or all inputs were batched.
+    """
+    indices = sorted(chosen)
+    if len(chosen) == len(call.primals):
+        raise AssertionError(f"{call} is refused: {refusal}") from refusal
+
+    function = functad.make_expressions(lambda *given: call.arrays(*replaced(call.primals, indices, given)))
+    try:
+        function(*[call.primals[i] for i in indices])
+    except type(refusal):
+        return
+    raise AssertionError(f"{call} with inputs {indices} batched is refused: {refusal}") from refusal
+
+
+def _compare_batch(function: Callable[..., Any], examples: Sequence[Call], chosen: set[int], what: str) -> None:
+    """Compare `vmap` of a function with calls for the first and the last example only, because the calls dominate the time."""
+    call = examples[0]
+    rows = [[example.primals[i] if i in chosen else primal for i, primal in enumerate(call.primals)] for example in examples]
+    given = [np.stack(column) if i in chosen else column[0] for i, column in enumerate(zip(*rows, strict=True))]
+    axes = tuple([0 if i in chosen else None for i in range(len(given))])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", LoopWarning)
+        try:
+            found = functad.vmap(function, in_axes=axes)(*given)
+        except LoopWarning as warning:
+            raise AssertionError(f"{call}: {warning}") from None
+    picked = [0, -1]
+    expected = [function(*rows[i]) for i in picked]
+    for i, (whole, column) in enumerate(zip(found, zip(*expected, strict=True), strict=True)):
+        assert shape_of(whole)[:1] == (EXAMPLES,), f"{call}: result {i} has shape {shape_of(whole)}, and no batch axis in front"
+        where = f"{call}: {what} {i} of a batch with inputs {sorted(chosen)} batched"
+        agree(whole[picked], np.stack(column), EXACT_TOLERANCE, where)

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from functad.expressions.spec import PYTHON_SCALARS, dtype_of
+from functad.expressions.spec import PYTHON_SCALARS, dtype_of, is_float_array
 from functad.primitives import vocabulary
 from functad.primitives.entry import ENTRIES, INTERNAL, Entry
+from functad.transforms.leaves import replaced
 from functad.trees.structure import Structure, flatten
 
 
@@ -137,10 +138,7 @@ class Call:
         Returns:
             The result of the function, an array or a pytree; for an in-place function, the array that it wrote to.
         """
-        leaves = list(self.leaves)
-        for i, primal in zip(self.positions, primals, strict=True):
-            leaves[i] = primal
-        args, kwargs = self.structure.unflatten(leaves)
+        args, kwargs = self.structure.unflatten(replaced(self.leaves, self.positions, primals))
         function: Any = self.entry.function if is_public(self.entry) else self.entry
         with np.errstate(all="ignore"), unheard(function):
             if not self.entry.in_place:
@@ -252,8 +250,6 @@ def calls(entry: Entry, dtype: Any, seed: int = 0) -> list[Call]:
     result = []
     for number, sample in enumerate(entry.samples(InputSource(dtype, seed))):
         leaves, structure = flatten(sample)
-        positions = [
-            i for i, leaf in enumerate(leaves) if isinstance(leaf, (np.ndarray, np.generic)) and leaf.dtype.kind in "fc"
-        ]
+        positions = [i for i, leaf in enumerate(leaves) if is_float_array(leaf)]
         result.append(Call(entry, number, leaves, structure, positions))
     return result

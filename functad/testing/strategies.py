@@ -13,11 +13,12 @@ Example:
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Hashable
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
 
+from functad.testing.numerical import bytes_of_real
 from functad.testing.programs.program import Program, draw_program
 
 try:
@@ -80,7 +81,7 @@ def arrays(
 
 
 def _elements(dtype: np.dtype[Any], low: float, high: float, *, special: bool) -> st.SearchStrategy[Any]:
-    width = 32 if dtype.itemsize // (2 if dtype.kind == "c" else 1) <= 4 else 64
+    width = 32 if bytes_of_real(dtype) <= 4 else 64
     real: Any = st.floats(*_bounds(low, high, np.dtype(f"f{width // 8}").type), width=width)  # type: ignore[arg-type]
     if special:
         real = st.sampled_from(SPECIAL).map(lambda value: float(np.dtype(f"f{width // 8}").type(value))) | real
@@ -133,22 +134,14 @@ _below = functools.cache(lambda n: st.integers(0, n - 1))
 
 
 @st.composite
-def programs(
-    draw: st.DrawFn,
-    max_operations: int = 8,
-    max_rank: int = 4,
-    families: Collection[str] | None = None,
-    mutation: bool | Collection[str] = False,
-    layouts: bool = False,
-    numbers: bool = False,
-) -> Program:
+def programs(draw: st.DrawFn, **options: Any) -> Program:
     """Return a strategy for random NumPy programs with their inputs; see `functad.testing.Program`.
 
     A failing example shrinks to a few lines and prints as plain source.
 
     Args:
         draw: supplied by Hypothesis.
-        max_operations, max_rank, families, mutation, layouts, numbers: as for `functad.testing.draw_program`.
+        options: keyword arguments of `functad.testing.draw_program`.
 
     Example:
         >>> from hypothesis import given, settings
@@ -162,15 +155,7 @@ def programs(
     def choose(n: int) -> int:
         return draw(_below(n)) if n > 1 else 0
 
-    return draw_program(
-        choose,
-        max_operations=max_operations,
-        max_rank=max_rank,
-        families=families,
-        mutation=mutation,
-        layouts=layouts,
-        numbers=numbers,
-    )
+    return draw_program(choose, **options)
 
 
 __all__ = ["SPECIAL", "arrays", "programs", "trees"]

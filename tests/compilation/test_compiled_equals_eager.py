@@ -9,9 +9,8 @@ import functad
 from functad.backends.backend import find
 from functad.errors import MissingPackageError
 from functad.testing import fuzz
-from functad.testing.programs.agreement import agree
 from functad.testing.programs.borders import BOOLEANS, LOOPS, PLACES
-from functad.testing.programs.cases import CALLS, MODES, Case, CaseExamination, draw_case
+from functad.testing.programs.cases import CALLS, MODES, Case, CaseExamination, agree, draw_case
 
 SEEDS = {
     "numpy": (*range(200), 576, 1336, 2168, 2515, 3215, 3812, 4189, 4731, 6825, 7917, 8254),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import functad
-from functad.testing.programs.agreement import same_leaf
+from functad.testing.programs.cases import same_leaf
 
 BACKENDS = ["numpy", "llvm"]
 

@@ -10,7 +10,7 @@ import pytest
 
 import functad
 from functad.testing import NothingComparedError, WrongDerivativeError, check_grads
-from functad.testing.differences import measure
+from functad.testing.numerical import measure
 
 stop = functad.stop_gradient
 

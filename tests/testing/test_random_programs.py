@@ -15,9 +15,9 @@ import functad
 from functad.errors import AbstractValueError
 from functad.primitives.entry import ENTRIES
 from functad.testing import NothingComparedError, WrongDerivativeError, check_grads
-from functad.testing.programs.drafts import FAMILIES, STATEMENTS
+from functad.testing.programs import lines
+from functad.testing.programs.drafts import FAMILIES, STATEMENTS, literal
 from functad.testing.programs.program import Program, draw_program
-from functad.testing.programs.text import literal
 from functad.testing.strategies import programs
 from functad.trees.structure import flatten
 
@@ -182,7 +182,7 @@ def test_programs_are_valid_numpy(mutation):
 
 def test_programs_that_write_are_differentiable():
     """By differences: what is drawn is a smooth function nearly everywhere, so that a comparison says something."""
-    from functad.testing.differences import measure
+    from functad.testing.numerical import measure
 
     smooth = total = 0
     for seed in range(200):
@@ -221,20 +221,16 @@ def test_all_families_and_most_entries_occur():
 
 
 def test_new_entries_take_part_by_themselves():
-    from functad.testing.programs import entries as program_entries
-
-    names = {row[0] for row in program_entries._sampled()}
+    names = {row[0] for row in lines._sampled()}
     assert {"np.linalg.svd", "np.interp", "np.fft.irfft", "np.nanmedian", "np.einsum"} <= names
 
 
 def test_programs_write_no_files(tmp_path, monkeypatch):
-    from functad.testing.programs import entries as program_entries
-
     monkeypatch.chdir(tmp_path)
     for seed in range(300):
         drawn(seed, families=("registry",))
     assert not list(tmp_path.iterdir())
-    assert not [row[0] for row in program_entries._sampled() if row[1].status == "refused"]
+    assert not [row[0] for row in lines._sampled() if row[1].status == "refused"]
 
 
 def test_families_can_be_chosen():

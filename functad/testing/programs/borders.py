@@ -7,18 +7,14 @@ values read from globals, attributes, dicts and nested functions.
 
 from __future__ import annotations
 
+import re
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from functad.errors import FunctadError
-from functad.testing.programs.drafts import Choose, Draft, broadcasts
-from functad.testing.programs.program import Program
-from functad.testing.programs.text import Impossible, listed
+from functad.testing.programs.drafts import Choose, Draft, Impossible, broadcasts, listed
 
 PRELUDE = """
 import math
@@ -96,6 +92,9 @@ def gaps(args):
 
 PLACES = ("stored", "box.w", "table['w']", "nested()")
 """The expressions that read a captured value."""
+
+STORED = "np.array([1.0, -0.5, 2.0])"
+"""The source text of the captured value."""
 
 LIMITS = (
     *("0", "1", "-1", "2", "3", "7", "127", "128", "-129", "255", "256", "2**15", "2**31 - 1", "2**31", "-2**31", "-2**31 - 1"),
@@ -240,15 +239,13 @@ class BorderDraft(Draft):
     """A growing program with values of any dtype, infinite or NaN.
 
     Attributes:
-        texts: the source texts of the inputs.
         place: the expression that reads a captured value, or an empty string.
-        stored: the source text of the captured value.
         static: the values of the static argument for successive calls, or an empty tuple.
     """
 
-    texts: tuple[str, ...] = ()
+    takes_complex: ClassVar[bool] = True
+    least_rank: ClassVar[int] = 0
     place: str = ""
-    stored: str = "np.array([1.0, -0.5, 2.0])"
     static: tuple[str, ...] = ()
 
     def accepts(self, value: Any) -> bool:
@@ -259,54 +256,15 @@ class BorderDraft(Draft):
             return False
         return value.ndim <= self.max_rank and value.size <= self.largest
 
-    def _real(self, expression: str) -> tuple[str, Any]:
-        value = self.value(expression)
-        if isinstance(value, (tuple, list)):
-            expression = f"{expression}[{self.choose(len(value)) if value else 0}]"
-            value = self.value(expression)
-        return expression, value
-
-    def value(self, expression: str) -> Any:
-        """Evaluate an expression without warnings."""
-        with np.errstate(all="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return eval(expression, self.space)  # noqa: S307 - the text was drawn from a fixed grammar
-
     def enter(self, expression: str, family: str) -> None:
         """Append a line that binds a buffer for later writes.
 
         Raises:
             Impossible: the value is no writable array, or it may alias an input.
         """
-        value = self.value(expression)
-        if not isinstance(value, np.ndarray) or not value.size or not self.accepts(value):
+        if not self.value(expression).flags.writeable:
             raise Impossible
-        if any(np.may_share_memory(value, x) for name, x in self.space.items() if name[0] == "x") or not value.flags.writeable:
-            raise Impossible
-        self.bind("b", expression, value, family, self.buffers, self.names)
-        self.mutates = True
-
-    def run(self, statement: str, family: str) -> None:
-        """Run a writing statement and append it."""
-        with np.errstate(all="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            exec(statement, self.space)  # noqa: S102 - the text was drawn from a fixed grammar
-        self.state(statement, family)
-        self.mutates = True
-
-    @contextmanager
-    def undoing(self) -> Iterator[None]:
-        """Undo the lines drawn inside if NumPy or functad refuses them."""
-        with super().undoing():
-            try:
-                yield
-            except (FunctadError, RecursionError) as refusal:
-                raise Impossible from refusal
-
-    def program(self) -> Program:
-        """Return the program."""
-        inputs = tuple(value for name, value in self.space.items() if name[0] == "x" and name[1:].isdigit())
-        return Program(tuple(self.lines), inputs, tuple(self.families), self.value_dependent, self.mutates, self.texts)
+        super().enter(expression, family)
 
 
 TABLES = {
@@ -329,36 +287,38 @@ def draw_lines(choose: Choose, max_operations: int = 5) -> BorderDraft:
     """
     draft = BorderDraft(choose, max_rank=4, largest=700)
     exec(PRELUDE, draft.space)  # noqa: S102 - a constant
-    draft.texts = tuple([_draw_input(draft, i) for i in range(1 + choose(3))])
-    kind = choose(6)
-    if kind == 0:
-        draft.static = STATIC_TUPLES[choose(2)] if choose(3) == 2 else draft.one(STATIC)
-        draft.space["n"] = draft.value(draft.static[0])
-    elif kind == 1:
-        draft.place = draft.one(PLACES)
-        draft.space["store"](draft.place, draft.value(draft.stored))
-    for _ in range(4):  # the line that reads the static or captured value must be possible
-        with draft.undoing():
-            _first_line(draft)
-        if draft.lines:
-            break
-    for _ in range(1 + choose(max_operations)):
-        with draft.undoing():
-            _next_line(draft)
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        draft.texts = tuple([_draw_input(draft) for _ in range(1 + choose(3))])
+        kind = choose(6)
+        if kind == 0:
+            draft.static = STATIC_TUPLES[choose(2)] if choose(3) == 2 else draft.one(STATIC)
+            draft.space["n"] = draft.value(draft.static[0])
+        elif kind == 1:
+            draft.place = draft.one(PLACES)
+            draft.space["store"](draft.place, draft.value(STORED))
+        for _ in range(4):  # the line that reads the static or captured value must be possible
+            with draft.undoing():
+                _first_line(draft)
+            if draft.lines:
+                break
+        for _ in range(1 + choose(max_operations)):
+            with draft.undoing():
+                _next_line(draft)
     if not any(text[0] in "ab" for text in draft.lines):
         draft.state("a0 = x0", "borders")
     elif draft.buffers and choose(2):
         draft.state(f"a{len(draft.names) + 90} = np.sum({draft.buffers[0]})", "borders")
-    if choose(12) == 0:
-        _last_line(draft)
+    if choose(12) == 0:  # a line about integers that does not run; NumPy may raise in it
+        a = draft.operand()
+        draft.state(f"a{len(draft.names) + 95} = {_fill(draft, draft.one(INTEGERS), a)}", "borders")
     return draft
 
 
-def _draw_input(draft: BorderDraft, number: int) -> str:
+def _draw_input(draft: BorderDraft) -> str:
     """Bind an input and return its source text."""
-    text = draft.one(NUMBERS) if draft.choose(5) == 4 else _array(draft, draft.one(DTYPES), draft.one(SHAPES))
-    draft.space[f"x{number}"] = draft.value(text)
-    draft.names.append(f"x{number}")
+    text = str(draft.one(NUMBERS)) if draft.choose(5) == 4 else _array(draft, draft.one(DTYPES), draft.one(SHAPES))
+    draft.input(draft.value(text))
     return text
 
 
@@ -391,20 +351,21 @@ def _fill(d: BorderDraft, text: str, a: str) -> str:
         booleans = [name for name in d.names if getattr(d.space[name], "dtype", None) == np.bool_]
         m = d.one(booleans)
         text = text.replace("{m}", m).replace("{n}", d.one([k for k in booleans if broadcasts(d.space[k], d.space[m])]))
-    while "{limit}" in text:
-        text = text.replace("{limit}", f"({d.one(LIMITS)})", 1)
+    text = re.sub(r"\{limit\}", lambda _: f"({d.one(LIMITS)})", text)
     if "{steps}" in text:
         text = text.replace("{steps}", d.one(["0", "1", "2", "0", "1", "17"]))
-    for blank in ("{step}", "{step_1}"):
-        while blank in text:
-            value = d.space[a]
-            # NumPy refuses to negate booleans, and `jit` traces the body of a loop of no steps.
-            negates = type(value) is not bool and getattr(value, "dtype", None) != np.bool_
-            steps = [s for s in STEPS if (np.ndim(value) or "[" not in s) and (negates or "-" not in s)]
-            step = d.one(steps)
-            text = text.replace(blank, step if blank == "{step}" else step.replace("c", "c[1]").replace("c[1]os", "cos"), 1)
-    text = text.replace("{zeros}", ", ".join(["0"] * np.ndim(d.space[a])) or "...").replace("{w}", d.place or "2.0")
-    return d.way(text.replace(";", "\x00"), a=a).replace("\x00", ";")
+    text = re.sub(r"\{step\}", lambda _: _step(d, a), text)
+    text = re.sub(r"\{step_1\}", lambda _: re.sub(r"\bc\b", "c[1]", _step(d, a)), text)
+    zeros = ", ".join(["0"] * np.ndim(d.space[a])) or "..."
+    return d.way(text, a=a, zeros=zeros, w=d.place or "2.0")
+
+
+def _step(d: BorderDraft, a: str) -> str:
+    """Return the text of one step of a loop that starts from a value."""
+    value = d.space[a]
+    # NumPy refuses to negate booleans, and `jit` traces the body of a loop of no steps.
+    negates = type(value) is not bool and getattr(value, "dtype", None) != np.bool_
+    return str(d.one([s for s in STEPS if (np.ndim(value) or "[" not in s) and (negates or "-" not in s)]))
 
 
 def _first_line(d: BorderDraft) -> None:
@@ -429,9 +390,3 @@ def _next_line(d: BorderDraft) -> None:
         return
     entries = TABLES[d.one(list(TABLES))]
     d.add(_fill(d, d.one(entries), d.operand()), "borders")
-
-
-def _last_line(d: BorderDraft) -> None:
-    """Append a line about integers without running it; NumPy may raise in it."""
-    a = d.operand()
-    d.state(f"a{len(d.names) + 95} = {_fill(d, d.one(INTEGERS), a)}", "borders")

@@ -1,7 +1,7 @@
 """A growing random program with the current values of its names, which determine the next line.
 
 Each line runs when it is drawn, so that it is valid: shapes fit, arguments lie in the domain of the function, results are
-finite and small. Other lines are undone.
+finite and small. Other lines are undone. Lines and values are source text, so that a program can be pasted and run.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from functad.testing.programs.text import Impossible, listed
+from functad.errors import FunctadError
 
 Choose = Callable[[int], int]
 """`choose(n)` returns one of `0 ... n - 1`; it is the only source of randomness in a program."""
+
 
 LARGEST_SIZE = 60
 LARGE_SIZE = 40_000
@@ -28,6 +29,17 @@ VALUE_DEPENDENT = re.compile(
     r"np\.(place|putmask|put_along_axis|nonzero)\(|np\.extract\([^,]*>|\w\[[^]]*[<>]|\w\[m\d+\]|(?<![.\w])max\(|\.item\(| if "
 )
 """Lines that need concrete values: these determine the number, position or type of the elements that they read or write."""
+
+
+class Impossible(Exception):  # noqa: N818 - not an error: another line is drawn
+    """The drawn line does not fit the existing values."""
+
+
+REFUSALS = (
+    *(Impossible, FunctadError, Warning, ArithmeticError, AttributeError, IndexError, RecursionError, SyntaxError, TypeError),
+    ValueError,
+)
+"""The exceptions that undo a drawn line."""
 
 
 @dataclass
@@ -44,11 +56,16 @@ class Draft:
         buffers: names of arrays that the program created and may write to.
         scratch: names of plain arrays of numbers, indices and booleans; they depend on no input and are overwritten.
         masks: names of booleans or boolean arrays that come from comparisons.
+        texts: the source texts of the inputs, if they have more information than the values.
         lines, families: the lines so far, and the family of each.
         value_dependent: shapes or dtypes may depend on values.
         mutates: a line writes to an array.
+        takes_complex: values may be complex. Otherwise a line with a complex value takes its real part, imaginary part or size.
+        least_rank: the least number of axes of buffers.
     """
 
+    takes_complex: ClassVar[bool] = False
+    least_rank: ClassVar[int] = 1
     choose: Choose
     max_rank: int
     largest: int = LARGEST_SIZE
@@ -58,6 +75,7 @@ class Draft:
     buffers: list[str] = field(default_factory=list)
     scratch: list[str] = field(default_factory=list)
     masks: list[str] = field(default_factory=list)
+    texts: tuple[str, ...] = ()
     lines: list[str] = field(default_factory=list)
     families: list[str] = field(default_factory=list)
     value_dependent: bool = False
@@ -92,8 +110,7 @@ class Draft:
 
     def value(self, expression: str) -> Any:
         """Evaluate an expression."""
-        with np.errstate(all="ignore"):
-            return eval(expression, self.space)  # noqa: S307 - the text was drawn from a fixed grammar
+        return eval(expression, self.space)  # noqa: S307 - the text was drawn from a fixed grammar
 
     def shape(self, expression: str) -> tuple[int, ...]:
         """Return the shape of an expression."""
@@ -141,6 +158,12 @@ class Draft:
             return name
         return f"np.mean({name})" if shape == () else f"np.resize({name}, {shape})"
 
+    def input(self, value: Any) -> None:
+        """Bind the next input."""
+        name = f"x{len(self.names)}"
+        self.space[name] = value
+        self.names.append(name)
+
     def add(self, expression: str, family: str) -> None:
         """Append a line that binds the value of an expression to a new name.
 
@@ -159,7 +182,7 @@ class Draft:
             Impossible: the program does not accept the value, or the value may alias an input.
         """
         value = self.value(expression)
-        if not isinstance(value, np.ndarray) or not value.ndim or not value.size or not self.accepts(value):
+        if not isinstance(value, np.ndarray) or value.ndim < self.least_rank or not value.size or not self.accepts(value):
             raise Impossible
         if any(np.may_share_memory(value, x) for name, x in self.space.items() if name[0] == "x"):
             raise Impossible  # programs do not modify their inputs
@@ -198,12 +221,12 @@ class Draft:
         self.families.append(family)
 
     def _real(self, expression: str) -> tuple[str, Any]:
-        """Return an expression and its value, reduced to one real array: a part of a tuple, or of a complex array."""
+        """Return an expression and its value: a part of a tuple or list, and a real array in place of a complex one."""
         value = self.value(expression)
         if isinstance(value, (tuple, list)):
             expression = f"{expression}[{self.choose(len(value)) if value else 0}]"
             value = self.value(expression)
-        if getattr(value, "dtype", None) == np.complex128:
+        if not self.takes_complex and getattr(value, "dtype", None) == np.complex128:
             expression = f"{self.one(['np.real', 'np.imag', 'np.abs'])}({expression})"
             value = self.value(expression)
         return expression, value
@@ -220,7 +243,7 @@ class Draft:
 
     @contextmanager
     def undoing(self) -> Iterator[None]:
-        """Undo the lines drawn inside if one is impossible: NumPy refuses it, or its values are not accepted."""
+        """Undo the lines drawn inside if NumPy or functad refuses one, or if its values are not accepted."""
         written = {name: np.array(self.space[name]) for name in (*self.buffers, *self.scratch)}
         known = set(self.space)
         lists = (self.names, self.buffers, self.scratch, self.masks, self.lines, self.families)
@@ -228,7 +251,7 @@ class Draft:
         flags = self.value_dependent, self.mutates
         try:
             yield
-        except (Impossible, Warning, ArithmeticError, AttributeError, IndexError, SyntaxError, TypeError, ValueError):
+        except REFUSALS:
             for names, count in zip(lists, counts, strict=True):
                 del names[count:]
             self.value_dependent, self.mutates = flags
@@ -379,3 +402,54 @@ def fits(value: Any, shape: tuple[int, ...]) -> bool:
         return np.broadcast_shapes(np.shape(value), shape) == shape
     except ValueError:
         return False
+
+
+def listed(table: str) -> list[str]:
+    """Return the entries of a table; semicolons and line ends separate them.
+
+    Example:
+        >>> listed("np.sin(x); abs(x)")
+        ['np.sin(x)', 'abs(x)']
+    """
+    return [text.strip() for text in re.split(r"[;\n]", table) if text.strip()]
+
+
+class Text(str):
+    """The source text of an argument, as a leaf of the pytree of arguments."""
+
+    __slots__ = ()
+
+
+def literal(value: Any) -> str:
+    """Return the source text of an argument.
+
+    Raises:
+        Impossible: the argument has no source text.
+    """
+    if type(value) is Text:
+        return value
+    if isinstance(value, np.ndarray):
+        if not value.size:
+            return f"np.zeros({value.shape}, np.{value.dtype.name})"
+        plain = value.dtype in (np.float64, np.int64, np.bool_)
+        return f"np.array({_spelled(value.tolist())}{'' if plain else f', np.{value.dtype.name}'})"
+    if isinstance(value, np.generic):
+        return f"np.{value.dtype.name}({_spelled(value.item())})"
+    if isinstance(value, np.dtype):
+        return f"np.{value.name}"
+    if isinstance(value, type) and issubclass(value, np.generic):
+        return f"np.{value.__name__}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(literal, value))}]"
+    if type(value) is tuple:
+        return f"({''.join(f'{literal(part)}, ' for part in value)})"
+    if isinstance(value, slice):
+        return f"slice({value.start!r}, {value.stop!r}, {value.step!r})"
+    if value is None or isinstance(value, (bool, int, float, str)) or value is Ellipsis:
+        return _spelled(value) if value is not Ellipsis else "..."
+    raise Impossible
+
+
+def _spelled(value: Any) -> str:
+    """Return `repr` of numbers and lists, with `np.nan` and `np.inf`."""
+    return repr(value) if isinstance(value, str) else re.sub(r"\b(nan|inf)\b", r"np.\1", repr(value))

@@ -1,13 +1,126 @@
-"""Random lines that compute new values, by family, for values of any shape up to rank 4."""
+"""Random lines that compute new values, by family, for values of any shape up to rank 4.
+
+Lines of the family `registry` are the sample calls of all entries, with program values in place of the inputs, so that new
+entries take part automatically. Elementwise functions are called on values of any shapes that broadcast. Lines of the family
+`numbers` are about scalars: Python numbers beside NumPy scalars, precisions, truth values and type checks.
+"""
 
 from __future__ import annotations
 
 import math
+import re
+from functools import cache
+from typing import Any
 
 import numpy as np
 
-from functad.testing.programs.drafts import Draft, broadcasts, line, table
-from functad.testing.programs.text import Impossible
+from functad.primitives import vocabulary
+from functad.primitives.entry import ENTRIES, Entry, Primitive
+from functad.testing.programs.drafts import Draft, Impossible, Text, broadcasts, line, listed, literal, statement, table
+from functad.testing.sample_calls import InputSource, is_constant
+from functad.trees.structure import flatten
+
+
+class _Recording(InputSource):
+    """An input source that records the interval of each array."""
+
+    def __init__(self) -> None:
+        super().__init__(np.float64)
+        self.ranges: dict[int, tuple[Any, float, float]] = {}
+
+    def __call__(self, *shape: int, low: float = -2.0, high: float = 2.0) -> Any:
+        made = super().__call__(*shape, low=low, high=high)
+        self.ranges[id(made)] = (made, low, high)
+        return made
+
+
+@cache
+def _paths() -> dict[Any, str]:
+    """Return the source name of each registered function; it loads all families, so that earlier programs have no effect."""
+    vocabulary.complete()
+    found = {}
+    for prefix, module in (("np.fft", np.fft), ("np.linalg", np.linalg), ("np", np)):
+        for name, value in vars(module).items():
+            if not name.startswith("_") and callable(value) and value in ENTRIES:
+                found[value] = f"{prefix}.{name}"
+    return found
+
+
+@cache
+def _sampled() -> list[tuple[str, Entry, list[Any], Any, dict[int, tuple[Any, float, float]]]]:
+    """Return sample calls of all entries with a differentiable result: name, entry, leaves, structure, intervals.
+
+    Refused functions are skipped, because drawing a line runs it with plain NumPy: `np.save` would write a file.
+    """
+    result, paths = [], _paths()
+    for entry in ENTRIES.values():
+        if entry.function not in paths or is_constant(entry) or entry.status == "refused" or entry.samples is None:
+            continue
+        recording = _Recording()
+        # Constants in a program are plain arrays, so like= would dispatch nothing.
+        sampled = [call for call in entry.samples(recording) if "like" not in call[1]]
+        result += [(paths[entry.function], entry, *flatten(call), recording.ranges) for call in sampled]
+    return result
+
+
+@cache
+def _elementwise() -> list[tuple[str, list[tuple[float, float]]]]:
+    """Return the elementwise functions, with the interval of each argument."""
+    result, paths = [], _paths()
+    for entry in ENTRIES.values():
+        if not isinstance(entry, Primitive) or entry.kind != "elementwise" or entry.function not in paths:
+            continue
+        ranges = _ranges(entry)
+        if len(ranges) == len(entry.names):
+            result.append((paths[entry.function], ranges))
+    return sorted(result)
+
+
+def _ranges(entry: Entry) -> list[tuple[float, float]]:
+    """Return the intervals of the first sample's arguments; an empty list if an argument is not drawn directly."""
+    recording = _Recording()
+    args, kwargs = next(iter(entry.samples(recording)))  # type: ignore[misc]
+    known = [recording.ranges.get(id(arg)) for arg in args]
+    return [] if kwargs or None in known else [row[1:] for row in known if row is not None]
+
+
+@line("registry")
+def registry(d: Draft) -> str:
+    """Return a sample call of any entry."""
+    path, entry, leaves, structure, ranges = d.one(_sampled())
+    changed: list[Any] = []
+    for leaf in leaves:
+        inexact = isinstance(leaf, (np.ndarray, np.generic)) and leaf.dtype.kind == "f"
+        changed.append(Text(_input(d, leaf, ranges)) if inexact else Text(literal(leaf)))
+    read = [name for name in d.names if any(re.search(rf"\b{name}\b", part) for part in changed)]
+    if not read or (entry.value_dependent and any(map(d.ties, read))):
+        raise Impossible  # equal elements may differ nearby
+    d.value_dependent |= entry.value_dependent
+    args, kwargs = structure.unflatten(changed)
+    if "mean" in kwargs and not any(name in literal(arg) for name in d.names for arg in args):
+        raise Impossible  # NumPy does not check mean= for Tensors
+    parts = [*map(literal, args), *[f"{key}={literal(value)}" for key, value in kwargs.items()]]
+    return f"{path}({', '.join(parts)})"
+
+
+def _input(d: Draft, leaf: Any, ranges: dict[int, tuple[Any, float, float]]) -> str:
+    """Return an expression for an input of a sample: any value from its interval, or values near a computed input."""
+    if id(leaf) in ranges:
+        _, low, high = ranges[id(leaf)]
+        shaped = d.shaped(d.operand(), np.shape(leaf))
+        return d.within(shaped, low, high)
+    return f"({literal(leaf)} + 0.05 * np.sin({d.shaped(d.operand(), np.shape(leaf))}))"
+
+
+@line("elementwise")
+def elementwise(d: Draft) -> str:
+    """Return a call of any elementwise function on values that broadcast."""
+    path, ranges = d.one(_elementwise())
+    names = [d.operand()]
+    for _ in ranges[1:]:
+        names.append(d.operand(lambda value: broadcasts(value, d.space[names[0]])))
+    return f"{path}({', '.join(d.within(name, *span) for name, span in zip(names, ranges, strict=True))})"
+
 
 MOST = 10_000_000
 """The largest number of products in one `einsum`; large inputs would otherwise take minutes."""
@@ -148,3 +261,119 @@ table("nan", Draft.untied)("""
     np.nan{sum|mean|max|min|prod|var|std|median}({holed}, axis={axes}); np.nan_to_num({holed})
     np.nanquantile({holed}, 0.4, axis={axes})
 """)
+
+
+NUMBERS = listed("""
+    2.0; 0.5; 3; True; np.float64(0.5); np.float32(1.5); np.int64(2); np.array(0.5); 1j; np.bool_(True)
+""")
+"""Constants of all types."""
+
+UNARY = listed("""
+    abs; absolute; negative; positive; square; sqrt; exp; sin; floor; sign; squeeze; transpose; ravel; real; imag; conj
+    isfinite; atleast_1d; sum; mean; max; min; prod; cumsum; copy; nan_to_num; ndim; size; real_if_close; angle; fabs
+    reciprocal; std; var; median; any; all; round; zeros_like; ones_like; argmax; sort; diff; flip; expm1; log1p; cbrt
+    signbit; trunc; rint; degrees; spacing; isnan; i0; sinc; ptp
+""")
+BINARY = listed("""
+    add; subtract; multiply; divide; power; maximum; minimum; fmax; hypot; arctan2; copysign; logaddexp; heaviside; fmod
+    float_power; dot; inner; outer; vdot; matmul; logical_and; greater; less; equal; not_equal; remainder; true_divide
+    floor_divide; kron; isclose; allclose; nextafter
+""")
+STEEP = ("sqrt", "cbrt", "power", "float_power", "**")
+"""Functions with an infinite derivative at 0; times a derivative of 0, reverse mode gives NaN."""
+
+ORDERING = ("sort", "median")
+"""Functions without derivative at equal elements."""
+
+TESTS = """
+    isinstance({a}, float); isinstance({a}, np.ndarray); isinstance({a}, np.floating); isinstance({a}, np.generic)
+    isinstance({a}, (int, float)); isinstance({a}, __import__('numbers').Number)
+    isinstance({a}, __import__('numbers').Real); np.isscalar({a}); np.ndim({a}) == 0; hasattr({a}, '__len__')
+    np.isrealobj({a}); np.result_type({a}, np.float32) == np.float32; isinstance({a}, np.float64); callable({a})
+    isinstance({a}, __import__('collections').abc.Sequence); isinstance({a}, bool)
+    np.issubdtype(np.asarray({a}, like={a}).dtype, np.float32); {a} > 0.1; bool(np.all({a} > 0.1))
+"""
+"""Conditions of branches."""
+
+
+@line("numbers")
+def unary(d: Draft) -> str:
+    """Return a NumPy function of a number of any type."""
+    a, name = d.operand(), d.one(UNARY)
+    _check(d, name, a)
+    return f"np.{name}({a})"
+
+
+@line("numbers")
+def binary(d: Draft) -> str:
+    """Return an operator or a NumPy function of a value and a constant of any type, or of two values."""
+    a = d.operand()
+    b = d.one(NUMBERS) if d.choose(2) else d.operand(lambda value: broadcasts(value, d.space[a]))
+    if a == b:  # `x % x` is discontinuous
+        return d.way("{a} + {a}; np.multiply({a}, {a})", a=a)
+    left, right = (a, b) if d.choose(2) else (b, a)
+    name = d.one(BINARY) if d.choose(2) else d.one(["+", "*", "-", "/", "**", "%", "//"])
+    if name in ("/", "%", "//") and np.min(np.abs(d.value(right))) < 0.3:  # may jump within the step of a difference
+        raise Impossible
+    _check(d, name, left, right)
+    return f"np.{name}({left}, {right})" if name.isidentifier() else f"{left} {name} {right}"
+
+
+def _check(d: Draft, name: str, a: str, b: str = "") -> None:
+    """Reject a function at arguments without a finite derivative.
+
+    Raises:
+        Impossible: the slope is infinite, a negative base has a variable exponent, or elements are equal.
+    """
+    base = d.value(a)
+    if name in STEEP and (np.min(np.abs(base), initial=1.0) < 1e-2 or (b in d.names and np.min(base, initial=1.0) < 0)):
+        raise Impossible
+    if name in ORDERING and d.ties(a):
+        raise Impossible
+
+
+table("numbers", Draft.operand)("""
+    {a}.astype(np.float32); {a} * np.ones(2, np.float32); {a}[()]; np.float32(2) * {a}; round({a}, 1) + {a}
+    np.stack([{a}, {b}]); np.result_type({a}, {b}).type(0.5) * {a}; np.array([0.5, 1.5], {a}.dtype) * {a}
+    sum([{a}, {b}]); max({a}, {b}); pow({a}, 2); abs({a}); -{a}; divmod({a}, 1)[1]; {a}.item() * {b}
+    np.full(2, 0.5) * {a}; np.linspace({a}, 1.0, 3); np.concatenate([np.ravel({a}), np.ravel({b})])
+    np.where({a} > 0, {a}, {2.0|0.5|3|True|np.float64(0.5)|np.float32(1.5)|np.int64(2)}); np.interp({a}, [0, 1], [2, 3])
+    np.clip({a}, {2.0|0.5|3}, None)
+    np.full_like({a}, 0.5) + {b}; np.asarray({a}, like={a}); np.float64(0.5) ** {a}; {a}.real; {a}.imag + {b}
+""")
+
+
+@line("numbers")
+def branch(d: Draft) -> str:
+    """Return a branch on the type or size of a value."""
+    a = d.operand(lambda value: np.ndim(value) > 0 or not isinstance(value, np.ndarray))  # a list treats () as a number
+    return d.way("({v} * 2.0 if {test} else {v} * 0.5)", test=d.way(TESTS, a=a))
+
+
+@line("numbers")
+def counted(d: Draft) -> str:
+    """Return truth values as numbers, as conditions, or combined."""
+    m = d.one(d.masks[::-1])
+    ways = """
+        np.where({a}, {b}, {b} ** 2); np.where(~{a}, {b}, 0.5); np.where({a} & {other}, {b}, -{b}); {b} * {a}
+        ({a} + {other}) * {b}; np.where({a} ^ {other}, 1.0, {b}); np.where(np.logical_not({a}), {b}, 2); {a} * 0.5 + {b}
+        np.sum({a}) * {b}; np.mean({a}) * {b}; {b} ** {a}; np.select([{a}, {other}], [{b}, 2.0], 0); np.add({a}, {b})
+        np.add({a}, {other}) * {b}; ({a} | {other}).astype(float) * {b}; ({a} == {other}) * {b}; {b}[{a}]; -({a} * {b})
+    """
+    return d.way(ways, a=m, other=d.one([name for name in d.masks if broadcasts(d.space[name], d.space[m])]))
+
+
+@statement("numbers", 2)
+def compared(d: Draft) -> None:
+    """Bind one or several truth values."""
+    a = d.operand()
+    ways = """
+        {a} < {b}; {b} >= {a}; np.abs({a}) < {b}; np.greater({a}, {b}); np.isfinite({a}); {a} != {b}; {a} == {a}
+        ({a} < {b}) & ({a} > -1); ~({a} < {b}); np.logical_or({a} < {b}, {a} > 1); np.subtract({a}, 1) < 0
+        np.isclose({a}, {b})
+    """
+    text = d.way(ways, a=a, b=d.way("0.1; 1; 0; {b}", a=a))
+    value = d.value(text)
+    if not isinstance(value, (bool, np.bool_, np.ndarray)):
+        raise Impossible
+    d.bind("m", text, value, "numbers", d.masks)

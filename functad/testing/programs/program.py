@@ -1,24 +1,22 @@
-"""Random straight-line NumPy programs: drawn line by line on concrete values, printed as source, called as a function."""
+"""Random straight-line NumPy programs: drawn line by line on concrete values, printed as source, called as a function.
+
+A draw starts with the inputs: their shapes, values, types and memory layouts.
+"""
 
 from __future__ import annotations
 
+import math
 import re
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from functad.testing.programs import entries as program_entries  # noqa: F401
-from functad.testing.programs import lines as program_lines  # noqa: F401
-from functad.testing.programs import numbers as program_numbers  # noqa: F401
-from functad.testing.programs import scratch as program_scratch  # noqa: F401
-from functad.testing.programs import views as program_views  # noqa: F401
-from functad.testing.programs.drafts import FAMILIES, LARGE_SIZE, LARGEST_SIZE, STATEMENTS, Choose, Draft
-from functad.testing.programs.inputs import draw_inputs
-from functad.testing.programs.text import literal
+from functad.testing.programs import lines as program_lines  # noqa: F401 - it registers its lines
+from functad.testing.programs.drafts import FAMILIES, LARGE_SIZE, LARGEST_SIZE, STATEMENTS, Choose, Draft, literal
 from functad.testing.programs.writes import new_buffer
 
 
@@ -63,11 +61,20 @@ class Program:
     __name__ = "program"
 
     @property
+    def parts(self) -> dict[str, Any]:
+        """The arguments of `Program` for the program itself, without the attributes of a subclass."""
+        return {part.name: getattr(self, part.name) for part in fields(Program)}
+
+    @property
+    def parameters(self) -> list[str]:
+        """The names of the parameters."""
+        return [f"x{i}" for i in range(len(self.inputs))]
+
+    @property
     def source(self) -> str:
         """The definition of the function `program`."""
-        names = ", ".join(f"x{i}" for i in range(len(self.inputs)))
         body = [*self.lines, f"return {', '.join(self.results)}"]
-        return f"def program({names}):\n" + "".join(f"    {line}\n" for line in body)
+        return f"def program({', '.join(self.parameters)}):\n" + "".join(f"    {line}\n" for line in body)
 
     @property
     def results(self) -> list[str]:
@@ -179,9 +186,9 @@ def draw_program(
     statements = [statement for family in writing for statement in STATEMENTS[family]]
     writes = bool({"mutation", "views"} & set(writing))
     draft = Draft(choose, max_rank, LARGE_SIZE if large else LARGEST_SIZE, numbers)
-    texts = draw_inputs(draft, layouts=layouts, large=large)
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("error")  # undo lines for which NumPy warns
+        draw_inputs(draft, layouts=layouts, large=large)
         for count in range(max_operations):
             if count and not choose(2 * max_operations):  # drawn per line, so that shrinking can remove single lines
                 break
@@ -193,8 +200,76 @@ def draw_program(
                     draft.add(draft.one(FAMILIES[family])(draft), family)
     if not any(is_binding(text) and text[0] in "ab" for text in draft.lines):
         draft.state("a0 = x0 * 0.5", "elementwise")
+    return finished(draft)
+
+
+def finished(draft: Draft) -> Program:
+    """Return the program of a draft."""
     inputs = tuple(value for name, value in draft.space.items() if name[0] == "x")
-    return Program(tuple(draft.lines), inputs, tuple(draft.families), draft.value_dependent, draft.mutates, texts)
+    return Program(tuple(draft.lines), inputs, tuple(draft.families), draft.value_dependent, draft.mutates, draft.texts)
+
+
+LAYOUTS = (
+    "{0}",
+    "np.asfortranarray({0})",
+    "np.flip({0})",
+    "np.repeat({0}, 2, axis=-1)[..., ::2]",
+    "np.broadcast_to({0}, {1})",
+    "np.broadcast_to({0}[:1], {1})",
+    "np.flip(np.asfortranarray({0}), 0)",
+    "np.moveaxis(np.array(np.moveaxis({0}, 0, -1)), -1, 0)",
+)
+"""Source texts of memory layouts, as formats for the text of an array and its shape."""
+
+NUMBERS = ("{0}", "np.float64({0})", "np.float32({0})", "np.array({0})", "np.array({0}, np.float32)")
+"""Source texts of types of numbers, as formats for a number."""
+
+
+def draw_inputs(draft: Draft, *, layouts: bool = False, large: bool = False) -> None:
+    """Draw one to three inputs with shapes that often broadcast; values have three decimals and distinct magnitudes.
+
+    Inputs other than plain arrays have source texts.
+    """
+    values = np.random.default_rng(draft.choose(1 << 16))
+    lengths = [1 + draft.choose(3) for _ in range(draft.max_rank)]
+    texts = []
+    for i in range(1 + draft.choose(3)):
+        rank = (2, 1, 3, 0, 4)[draft.choose(5)]
+        rank = min(rank, draft.max_rank)
+        shape = tuple(1 if draft.choose(6) == 5 else n for n in lengths[draft.max_rank - rank :])
+        while (count := int(np.prod(shape, dtype=int))) > LARGEST_SIZE // 2:
+            shape = tuple((n + 1) // 2 for n in shape)
+        if large:
+            texts.append(_large(draft, i))
+            continue
+        drawn = values.choice(np.arange(1, 2000), count, replace=False) / 1000 * values.choice([-1.0, 1.0], count)
+        value = drawn.reshape(shape)[()]
+        if layouts or draft.numbers:
+            texts.append(_typed(draft, value, layouts=layouts))
+        else:
+            draft.input(value)
+    for text in texts:
+        draft.input(draft.value(text))
+    draft.texts = tuple(texts)
+
+
+def _typed(draft: Draft, value: Any, *, layouts: bool) -> str:
+    """Return the source text of an input with a special type or memory layout."""
+    if draft.numbers and not draft.choose(2):
+        return str(draft.one(NUMBERS)).format(np.ravel(value)[0].item())
+    text = literal(value)
+    if np.ndim(value) == 0:
+        return text
+    if draft.numbers and not draft.choose(3):
+        text = f"np.array({text[9:-1]}, np.float32)"
+    return str(draft.one(LAYOUTS)).format(text, value.shape) if layouts else text
+
+
+def _large(draft: Draft, number: int) -> str:
+    """Return the source text of an input with about a thousand to ten thousand elements, beyond functad's size limits."""
+    shape = draft.one([(9000,), (1100,), (90, 100), (40, 30), (8192,), (1024,), (3, 400), (2, 50, 90)])
+    text = f"np.sin(np.arange({math.prod(shape)}.0) + {number + 0.5}).reshape({shape})"
+    return str(draft.one((*LAYOUTS[:4], LAYOUTS[0]))).format(text, shape)
 
 
 def _known(table: Mapping[str, Any], names: Collection[str]) -> list[str]:
