@@ -12,11 +12,12 @@ from typing import Any
 
 from functad.checkup.finding import Finding, found
 from functad.expressions.expressions import Constant, Equation
+from functad.expressions.place import Place
 from functad.expressions.spec import is_array_or_number
 from functad.places import user_frame
 from functad.profiling.call import Call
 from functad.profiling.compiled import gradient_of
-from functad.profiling.recording import Place, place_of_frame
+from functad.profiling.recording import place_of_frame
 from functad.tracing.conversions import asked
 from functad.tracing.traces.base import Recorded
 from functad.tracing.traces.equations import AbstractRecorder
@@ -31,20 +32,21 @@ class AnsweringRecorder(AbstractRecorder):
     Attributes:
         values: the computed values, by slot; at first the inputs only.
         reached: the number of equations already computed.
-        asked: the lines that needed values, each with its use of the value.
+        asked: the lines that needed values, by `file:line`, each with its use of the value.
     """
 
     def __init__(self, function: object, values: list[Any]) -> None:
         super().__init__("doctor", function)
         self.values: dict[int, Any] = dict(enumerate(values))
         self.reached = 0
-        self.asked: dict[Place, str] = {}
+        self.asked: dict[str, tuple[Place, str]] = {}
 
     def concrete_value(self, tensor: Recorded, wanted: str) -> Any:
         """Compute all equations so far, and return the value of a Tensor."""
         frame = user_frame(sys._getframe(1))
         if frame is not None:
-            self.asked.setdefault(place_of_frame(frame), wanted)
+            place = place_of_frame(frame)
+            self.asked.setdefault(place.where, (place, wanted))
         for equation in self.equations[self.reached :]:
             if equation is not None:
                 self._compute(equation)
@@ -58,7 +60,7 @@ class AnsweringRecorder(AbstractRecorder):
         self.values.update(zip(equation.outputs, outs, strict=True))
 
 
-def places_asked(call: Call) -> dict[Place, str]:
+def places_asked(call: Call) -> list[tuple[Place, str]]:
     """Return the lines that need values in the value and gradient of a call, in order, each with its use of the value."""
     f, args, kwargs = gradient_of(call)
     leaves, structure = flatten((args, kwargs))
@@ -73,13 +75,13 @@ def places_asked(call: Call) -> dict[Place, str]:
     # An error here is reported already by `compiling`; the lines before it are still found.
     with suppress(Exception), call.undisturbed():
         make_list(recorder, of_leaves, [leaves[i] for i in places])
-    return recorder.asked
+    return list(recorder.asked.values())
 
 
 def branches(call: Call, known: str) -> Iterator[Finding]:
     """Yield findings for the lines that need values, except the line `known`, which has a finding already."""
-    for place, wanted in places_asked(call).items():
-        if place.line == known:
+    for place, wanted in places_asked(call):
+        if place.where == known:
             continue
         if wanted == "bool":
             message = "This branch is decided by a value, so that a trace without values, such as that of jit, cannot take it."

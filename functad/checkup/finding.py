@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from functad.profiling.recording import Place
+from functad.expressions.place import Place
 
 SEVERITIES = ("error", "warning", "note")
 """`error`: the gradient is wrong or fails. `warning`: the gradient may not be the intended one. `note`: other facts."""
 
-NOWHERE = Place("", "", "")
+NOWHERE = Place("", "", 0, 0)
 
 
 class Finding(NamedTuple):
@@ -40,4 +40,4 @@ class Finding(NamedTuple):
 
 def found(severity: str, check: str, message: str, advice: str, place: Place = NOWHERE) -> Finding:
     """Return a finding at a place."""
-    return Finding(severity, check, place.line, place.text, message, advice)
+    return Finding(severity, check, place.where, place.text, message, advice)

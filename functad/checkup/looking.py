@@ -13,10 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from functad.checkup.finding import NOWHERE
+from functad.expressions.place import Place
 from functad.expressions.spec import dtype_of, shape_of
 from functad.places import user_frame
 from functad.primitives.entry import Primitive
-from functad.profiling.recording import Place, operation_name, place_of_frame
+from functad.profiling.recording import operation_name, place_of_frame
 from functad.rules.call import CallWithRules
 from functad.tracing.engines import computed
 from functad.tracing.traces.base import record
@@ -115,7 +117,7 @@ class LookingRecorder(ReverseRecorder):
         out = record(primitive, tuple(values), params) if nested else computed(primitive, values, params)
         if out is NotImplemented:
             return out
-        if rounding is not None and (rounding.outputs is None or place.line in rounding.outputs):
+        if rounding is not None and (rounding.outputs is None or place.where in rounding.outputs):
             out = self._rounded_result(primitive, out)
         if rounding is None and not nested:
             own = [getattr(a, "recorder", None) is self for a in arrays]
@@ -139,7 +141,7 @@ class LookingRecorder(ReverseRecorder):
 
     def _here(self) -> Place:
         frame = user_frame(sys._getframe(2))
-        place = Place("", "", "") if frame is None or frame is self.outermost else place_of_frame(frame)
+        place = NOWHERE if frame is None or frame is self.outermost else place_of_frame(frame)
         self.places.append(place)
         self.names.append("")
         return place

@@ -58,7 +58,7 @@ class Point:
     def function(self, *values: Any) -> list[Any]:
         """Return the floating-point and complex leaves of the result; each call draws the same random numbers."""
         with quiet(), self.call.undisturbed():
-            out = self.call.bound(values=dict(enumerate(values)))()
+            out = self.alone()(*values)
         leaves = [getattr(leaf, "numpy", lambda leaf=leaf: leaf)() for leaf in flatten(out)[0]]
         return [
             leaf for leaf in leaves if hasattr(leaf, "dtype") or type(leaf) in (float, complex) if dtype_of(leaf).kind in "fc"
@@ -71,8 +71,7 @@ class Point:
         known: Mapping[int, Any] = {} if values is None else dict(enumerate(values))
         with call.undisturbed(), quiet():
             out = traced(recorder, call.entered(recorder, known), (), {})
-            found, slots = call.finished(recorder, out)
-            seeds = call.seeds(recorder, found, slots)
+            found, seeds = call.finished(recorder, out)
             gradients = pull_back(recorder.equations, seeds, recorder.inputs, consume=True)
         return Outcome([value for value in found if dtype_of(value).kind in "fc"], gradients)
 

@@ -44,9 +44,9 @@ def lost_digits(point: Point, recorder: LookingRecorder, outcome: Outcome) -> It
             return
     lines: set[str] = set()
     for look in suspects[:_TRIED]:
-        spread = _spread(point, outcome, Rounding(inputs=look.number)) if look.place.line not in lines else 0.0
+        spread = _spread(point, outcome, Rounding(inputs=look.number)) if look.place.where not in lines else 0.0
         if spread > allowed:
-            lines.add(look.place.line)
+            lines.add(look.place.where)
             yield _finding(point, look, spread)
     if not lines:
         yield _by_line(point, recorder, outcome)
@@ -87,7 +87,7 @@ def _consequence(spread: float, point: Point) -> str:
 
 def _by_line(point: Point, recorder: LookingRecorder, outcome: Outcome) -> Finding:
     """Return a finding for the line with the largest growth of rounding errors."""
-    places = {place.line: place for place in recorder.places}
+    places = {place.where: place for place in recorder.places}
     spreads = {
         line: _spread(point, outcome, Rounding(outputs=frozenset([line])), rounds=1) for line in list(places)[:_LINES] if line
     }
@@ -189,5 +189,5 @@ def _first_of_lines(looks: Sequence[Look], kind: str) -> list[Look]:
     first: dict[str, Look] = {}
     for look in looks:
         if look.kind == kind:
-            first.setdefault(look.place.line, look)
+            first.setdefault(look.place.where, look)
     return list(first.values())

@@ -95,9 +95,9 @@ def corners(point: Point, looks: Sequence[Look]) -> Iterator[Finding]:
         return
     seen = set()
     for look in suspects:
-        if (look.place.line, look.name) in seen:
+        if (look.place.where, look.name) in seen:
             continue
-        seen.add((look.place.line, look.name))
+        seen.add((look.place.where, look.name))
         many = f"{look.bad} of {look.of} elements are"
         what = "a jump" if look.kind == JUMP else "a kink"
         where = f"{'The argument is' if look.of == 1 else many} at {what} of {look.name}, or within {NEAR:g} of it"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import linecache
 import random
 import re
 import sys
@@ -21,11 +20,11 @@ from functad.diagnostics.explain import explain_call
 from functad.diagnostics.nan_origins import FIX
 from functad.diagnostics.nans import debug_nans
 from functad.errors import AbstractValueError, FunctadError, NotFiniteError
+from functad.expressions.place import Place
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, is_array_or_number
 from functad.places import user_frame
 from functad.profiling.call import Call
-from functad.profiling.compiled import gradient_of
-from functad.profiling.recording import Place
+from functad.profiling.compiled import gradient_of, sentences_of
 from functad.transforms.calling.selection import Selection
 from functad.transforms.vmap import vmap
 from functad.trees.structure import flatten
@@ -138,7 +137,7 @@ def _place(text: str) -> Place:
     if match is None:
         return NOWHERE
     name, number = match.groups()
-    return Place("", f"{name}:{number}", linecache.getline(name, int(number)).strip())
+    return Place("", name, int(number), 0)
 
 
 _LINE = re.compile(r" at ([^,;]+?):(\d+)\b")
@@ -172,12 +171,12 @@ def random_numbers(point: Point, recorder: LookingRecorder) -> Iterator[Finding]
 
 def loops(recorder: LookingRecorder) -> Iterator[Finding]:
     """Yield a finding for the line with the most operations, if it has `MANY` or more."""
-    counts = Counter([place.line for place in recorder.places if place.line])
+    counts = Counter([place.where for place in recorder.places if place.file])
     if not counts:
         return
     line, count = counts.most_common(1)[0]
     if count >= MANY:
-        place = next(place for place in recorder.places if place.line == line)
+        place = next(place for place in recorder.places if place.where == line)
         yield found(
             "note",
             "loops",
@@ -206,7 +205,7 @@ def compiling(call: Call) -> Iterator[Finding]:
     place = _place(str(error))
     yield found("note", "compiling", f"It does not compile: {message}", advice, place)
     if isinstance(error, AbstractValueError):
-        yield from branches(call, place.line)
+        yield from branches(call, place.where)
 
 
 def batching(point: Point) -> Iterator[Finding]:
@@ -220,16 +219,8 @@ def batching(point: Point) -> Iterator[Finding]:
         yield found("note", "batching", f"vmap cannot batch it: {message}", advice, _place(str(error)))
 
 
-def without_code(error: BaseException | None) -> str:
-    """Return the message of an error in one line, without the error code at its end."""
-    return re.sub(r" \[[a-z-]+\]$", "", " ".join(str(error).split()))
-
-
 def split_message(error: BaseException | None) -> tuple[str, str]:
     """Return the first sentence of an error message, and the rest as advice."""
-    text = without_code(error)
-    first, _, rest = text.partition(". ")
-    if not isinstance(error, FunctadError):
-        first = f"{type(error).__name__}: {first}"
+    first, rest = sentences_of(error)
     known = isinstance(error, FunctadError)
-    return first.rstrip(".") + ".", rest or ("See notebooks/errors.md." if known else "Call the function itself with these.")
+    return first, rest or ("See notebooks/errors.md." if known else "Call the function itself with these.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 import statistics
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -12,6 +13,7 @@ import numpy as np
 
 from functad.compilation.jit import jit
 from functad.eager.models.variable import standing_in
+from functad.errors import FunctadError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of
 from functad.profiling import measure
 from functad.profiling.call import Call, quiet
@@ -90,7 +92,7 @@ def compiled(call: Call, operations: int) -> Compiled:
     try:
         return _measured(f, args, kwargs, call, options, static)
     except Exception as error:  # noqa: BLE001 - any exception during the trace becomes the reason
-        reason = first_sentence(error)
+        reason, _ = sentences_of(error)
     integers = tuple([i for i, a in enumerate(call.args) if type(a) in PYTHON_SCALARS and dtype_of(a).kind in "biu"])
     if integers and not options:
         try:
@@ -128,13 +130,13 @@ def _measured(
     return Compiled(seconds, without, first, program.compiler.backend.name, "", static)
 
 
-def first_sentence(error: BaseException) -> str:
-    """Return the first sentence of an error message, preceded by the type of an error from outside functad."""
-    text = " ".join(str(error).split())
-    for end in (". ", "? ", "! "):
-        place = text.find(end)
-        while place >= 0 and text[:place].endswith(("e.g", "i.e", "etc")):
-            place = text.find(end, place + 1)
-        text = text[: place + 1] if place > 0 else text
-    kind = type(error)
-    return text if kind.__module__.startswith("functad") else f"{kind.__name__}: {text}"
+def sentences_of(error: BaseException | None) -> tuple[str, str]:
+    """Return the first sentence of an error message and the others, without the error code.
+
+    The type of an error from outside functad precedes the first sentence.
+    """
+    text = re.sub(r" \[[a-z-]+\]$", "", " ".join(str(error).split()))
+    parts = re.match(r"(.*?[.?!])(?<!e\.g\.)(?<!i\.e\.)(?<!etc\.) (.*)", text)
+    first, rest = parts.groups() if parts else (text, "")
+    first = first if first.endswith(("?", "!")) else first.rstrip(".") + "."
+    return first if isinstance(error, FunctadError) else f"{type(error).__name__}: {first}", rest

@@ -138,8 +138,7 @@ def gradient_times(call: Call) -> tuple[float, float]:
     start = clock()
     out = traced(recorder, run, (), {})
     forward = clock() - start
-    values, slots = call.finished(recorder, out)
-    seeds = call.seeds(recorder, values, slots)
+    _, seeds = call.finished(recorder, out)
     start = clock()
     pull_back(recorder.equations, seeds, recorder.inputs, consume=True)
     return forward, clock() - start
@@ -152,9 +151,8 @@ def _observed(call: Call, outermost: FrameType | None, *, notes: bool) -> tuple[
     recorder.begin()
     out = traced(recorder, run, (), {})
     end = clock() - recorder.last
-    values, slots = call.finished(recorder, out)
+    _, seeds = call.finished(recorder, out)
     laps = Laps(clock, notes=notes)
-    seeds = call.seeds(recorder, values, slots)
     with observing(laps):
         pull_back(recorder.equations, seeds, recorder.inputs, consume=False)
     recorder.equations.clear()  # release the residuals

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, NamedTuple
 
+from functad.display.markup import drawing
+from functad.expressions.place import Place
 from functad.profiling.call import Call
 from functad.profiling.compiled import Compiled, compiled
 from functad.profiling.measure import Measured, measured
-from functad.profiling.recording import Place
 from functad.profiling.rows import Bar, Row, Total
-from functad.profiling.shown import Shown
+from functad.profiling.shown import UNKNOWN, html_of, picture_of, text_of
 from functad.transforms.calling.selection import ArgNames, ArgNums
 
 UNSEEN = "code without Tensors"
@@ -20,7 +21,7 @@ _LEAST_UNSEEN = 500e-6
 _UNSEEN_SHARE = 0.1
 
 
-class Profile(Shown):
+class Profile:
     """The result of `profile`: print it, display it in a notebook, or read its rows.
 
     Attributes:
@@ -50,13 +51,13 @@ class Profile(Shown):
         self.notes = notes
         unseen = _unseen(found)
         self._steps = [*[_step(timed.operation.path, timed.operation.name, timed) for timed in found.operations], *unseen]
-        self.rows = self._rows(lambda place, operation: (place.line, operation))
+        self.rows = self._rows(lambda place, operation: (place.where, operation))
         self.total = _total(found)
         self.unseen = sum([step.forward for step in unseen])
 
     def lines(self) -> tuple[Row, ...]:
         """Return one row per line of the user's code, sorted by time."""
-        rows = self._rows(lambda place, operation: (place.line, operation == UNSEEN))
+        rows = self._rows(lambda place, operation: (place.where, operation == UNSEEN))
         return tuple([row if row.operation == UNSEEN else row._replace(operation="") for row in rows])
 
     def functions(self) -> tuple[Row, ...]:
@@ -68,13 +69,23 @@ class Profile(Shown):
         found: dict[str, Row] = {}
         for step in self._steps:
             for place in {place.function: place for place in reversed(step.path)}.values():
-                row = found.get(place.function) or Row(place.function, place.line, "", "", 0, 0.0, 0.0, 0, 0.0)
+                row = found.get(place.function) or Row(place.function, place.where, "", "", 0, 0.0, 0.0, 0, 0.0)
                 found[place.function] = _added(row, step, whole)
         return _sorted(found.values())
 
     def bars(self) -> tuple[Bar, ...]:
         """Return the time as a tree: functions, then the functions and lines inside them."""
         return _bars(self._steps)
+
+    def svg(self) -> str:
+        """Return a picture of `bars` as SVG: widths are times; forward and backward passes have different colours."""
+        return drawing(picture_of(self))
+
+    def __repr__(self) -> str:
+        return text_of(self)
+
+    def _repr_html_(self) -> str:
+        return html_of(self)
 
     def _rows(self, key: Callable[[Place, str], Hashable]) -> tuple[Row, ...]:
         whole = sum([step.forward + step.backward for step in self._steps]) or 1.0
@@ -83,12 +94,12 @@ class Profile(Shown):
             place = step.path[-1] if step.path else _NOWHERE
             own = key(place, step.operation)
             text = f"({UNSEEN}, before this)" if step.operation == UNSEEN else place.text
-            row = found.get(own) or Row(place.function, place.line, text, step.operation, 0, 0.0, 0.0, 0, 0.0)
+            row = found.get(own) or Row(place.function, place.where or UNKNOWN, text, step.operation, 0, 0.0, 0.0, 0, 0.0)
             found[own] = _added(row, step, whole)
         return _sorted(found.values())
 
 
-_NOWHERE = Place("", "an unknown line", "")
+_NOWHERE = Place("", "", 0, 0)
 
 
 class _Step(NamedTuple):
@@ -162,7 +173,7 @@ def _bars(steps: list[_Step], depth: int = 0) -> tuple[Bar, ...]:
         elif depth == len(step.path):
             place = step.path[-1] if step.path else _NOWHERE
             unseen = step.operation == UNSEEN
-            groups.setdefault((UNSEEN if unseen else place.text or step.operation, place.line), []).append(step)
+            groups.setdefault((UNSEEN if unseen else place.text or step.operation, place.where), []).append(step)
     bars = []
     for (name, _), group in groups.items():
         path = group[0].path

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functad.expressions.observers import Observer
+from functad.expressions.place import Place
 from functad.expressions.records import inputs_of
-from functad.places import line_of, name_of, user_frame
+from functad.places import name_of, user_frame
 from functad.primitives.entry import INTERNAL, Primitive
 from functad.primitives.names import shown_name
 from functad.primitives.operands import innermost
@@ -20,20 +21,6 @@ from functad.tracing.traces.base import record
 from functad.tracing.traces.concrete import ReverseRecorder
 from functad.tracing.views import note_if_view
 from functad.transforms.walks.cotangents import Scattered
-
-
-class Place(NamedTuple):
-    """An executed line of user code.
-
-    Attributes:
-        function: the name of the function that contains the line.
-        line: file and line number.
-        text: the code of the line; empty if there is no file.
-    """
-
-    function: str
-    line: str
-    text: str
 
 
 class Operation(NamedTuple):
@@ -197,23 +184,7 @@ def path_of(frame: FrameType | None, outermost: FrameType | None) -> tuple[Place
     return tuple(reversed(found))
 
 
-_known: dict[tuple[Any, int], Place] = {}
-
-
 def place_of_frame(frame: FrameType) -> Place:
     """Return the executing line of user code in a frame."""
-    import linecache  # noqa: PLC0415 - only a profile needs it
-
     code = frame.f_code
-    key = code, frame.f_lasti
-    if key not in _known:
-        if len(_known) > MANY:
-            _known.clear()
-        text = linecache.getline(code.co_filename, frame.f_lineno, frame.f_globals).strip()
-        name = code.co_qualname.rpartition("<locals>.")[2]
-        _known[key] = Place(name, line_of(code, frame.f_lasti), text)
-    return _known[key]
-
-
-MANY = 10_000
-"""The largest number of cached lines; one lookup takes as long as twenty operations."""
+    return Place(code.co_qualname.rpartition("<locals>.")[2], code.co_filename, frame.f_lineno or 0, 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from functad.profiling.recording import Place
+from functad.expressions.place import Place
 
 
 class Row(NamedTuple):

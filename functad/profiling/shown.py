@@ -7,10 +7,9 @@ from pathlib import PurePath
 from typing import Any
 
 from functad.display.amounts import bytes_text, counted, seconds_text, share_text
-from functad.display.markup import Markup, code, drawing, fold, heading, picture, table, tag, view
+from functad.display.markup import Markup, code, fold, heading, picture, table, tag, view
 from functad.display.terminal import cut, text_table, wrapped
-from functad.profiling.compiled import Compiled
-from functad.profiling.rows import Bar, Row, Total
+from functad.profiling.rows import Bar, Row
 
 LONGEST = 12
 """The largest number of lines in a text; a page folds the rest."""
@@ -19,37 +18,7 @@ _COLUMNS = ["line", "code", "calls", "forward", "backward", "made", "share"]
 _RIGHT = [2, 3, 4, 5, 6]
 
 
-class Shown:
-    """The displays of a profile.
-
-    Attributes:
-        function, rows, total, compiled, unseen, notes: see `Profile`.
-    """
-
-    function: str
-    rows: tuple[Row, ...]
-    total: Total
-    compiled: Compiled
-    unseen: float
-    notes: tuple[str, ...]
-
-    def lines(self) -> tuple[Row, ...]:
-        """Return one row per line of the user's code, sorted by time."""
-        raise NotImplementedError
-
-    def bars(self) -> tuple[Bar, ...]:
-        """Return the time as a tree of bars."""
-        raise NotImplementedError
-
-    def svg(self) -> str:
-        """Return a picture of `bars` as SVG: widths are times; forward and backward passes have different colours."""
-        return drawing(picture_of(self))
-
-    def __repr__(self) -> str:
-        return text_of(self)
-
-    def _repr_html_(self) -> str:
-        return html_of(self)
+UNKNOWN = "an unknown line"
 
 
 def short(line: str) -> str:
@@ -57,7 +26,7 @@ def short(line: str) -> str:
     return PurePath(line).name if not line.startswith("<") else line
 
 
-def text_of(profile: Shown) -> str:
+def text_of(profile: Any) -> str:
     """Return a profile for a terminal."""
     lines = profile.lines()
     parts = [_title(profile), ""]
@@ -70,7 +39,7 @@ def text_of(profile: Shown) -> str:
     return "\n".join(parts)
 
 
-def html_of(profile: Shown) -> str:
+def html_of(profile: Any) -> str:
     """Return a profile for a notebook."""
     lines, rows = profile.lines(), profile.rows
     cells = [[code(short(row.line)), code(row.code), *_cells(row)[2:]] for row in lines]
@@ -86,7 +55,7 @@ def html_of(profile: Shown) -> str:
     )
 
 
-def _title(profile: Shown) -> str:
+def _title(profile: Any) -> str:
     total = profile.total
     return (
         f"{cut(profile.function, 30)}: value and gradient in {seconds_text(total.time)}, "
@@ -106,7 +75,7 @@ def _cells(row: Row) -> list[Any]:
     ]
 
 
-def sentences(profile: Shown) -> Iterator[str]:
+def sentences(profile: Any) -> Iterator[str]:
     """Yield the summary of a profile, a sentence or two at a time."""
     total = profile.total
     parts = {"NumPy and derivative rules": total.numpy, "the rest of your code": total.python, "recording": total.recording}
@@ -125,7 +94,7 @@ def sentences(profile: Shown) -> Iterator[str]:
     yield from profile.notes
 
 
-def compiling(profile: Shown) -> str:
+def compiling(profile: Any) -> str:
     """Return one or two sentences about the time that compilation saves."""
     total, program = profile.total, profile.compiled
     overhead = total.python + total.recording
@@ -161,16 +130,15 @@ _WIDTH, _HEIGHT, _LETTER = 760.0, 22.0, 7.3
 _LEAST = 1.5
 
 
-def picture_of(profile: Shown) -> Markup:
+def picture_of(profile: Any) -> Markup:
     """Return the bars as a flame graph: nested as the functions called each other, with widths as times.
 
     The left part of each bar, blue, is the forward pass. The right part, orange, is the derivative.
     """
     bars = profile.bars()
     whole = sum([bar.time for bar in bars]) or 1.0
-    depth = max([_depth(bar) for bar in bars], default=0)
     drawn = list(_drawn(bars, 0.0, 0, _WIDTH / whole, whole))
-    legend = depth * _HEIGHT + 16
+    legend = _depth(bars) * _HEIGHT + 16
     key = [
         tag("rect", x=0, y=legend - 9, width=10, height=10, fill="var(--ftd-blue)", fill_opacity=0.55),
         tag("text", "forward", x=16, y=legend),
@@ -180,8 +148,8 @@ def picture_of(profile: Shown) -> Markup:
     return picture(_WIDTH, legend + 6, *drawn, *key, label=f"Where the time of {profile.function} goes")
 
 
-def _depth(bar: Bar) -> int:
-    return 1 + max([_depth(inner) for inner in bar.bars], default=0)
+def _depth(bars: Sequence[Bar]) -> int:
+    return max([1 + _depth(bar.bars) for bar in bars], default=0)
 
 
 def _drawn(bars: Sequence[Bar], left: float, level: int, scale: float, whole: float) -> Iterator[Markup]:
@@ -195,8 +163,9 @@ def _drawn(bars: Sequence[Bar], left: float, level: int, scale: float, whole: fl
 
 def _one(bar: Bar, x: float, y: float, width: float, ahead: float, whole: float) -> Markup:
     high = _HEIGHT - 2
+    where = short(bar.place.where or UNKNOWN)
     told = (
-        f"{bar.name} ({short(bar.place.line)}): forward {seconds_text(bar.forward)}, backward {seconds_text(bar.backward)}, "
+        f"{bar.name} ({where}): forward {seconds_text(bar.forward)}, backward {seconds_text(bar.backward)}, "
         f"{share_text(bar.time, whole)}"
     )
     letters = int((width - 8) / _LETTER)
