@@ -27,7 +27,7 @@ def bytes_text(count: float) -> str:
         >>> bytes_text(7), bytes_text(1536), bytes_text(8e6), bytes_text(999_950)
         ('7 B', '1.54 kB', '8 MB', '1 MB')
     """
-    return _scaled(float(count), 1000.0, _UNITS)
+    return _scaled(float(count), _UNITS)
 
 
 def seconds_text(seconds: float) -> str:
@@ -39,7 +39,7 @@ def seconds_text(seconds: float) -> str:
     """
     if seconds >= 120:
         return f"{int(seconds) // 60} min {int(seconds) % 60} s"
-    return f"{seconds:.3g} s" if seconds >= 1 else _scaled(seconds * 1e9, 1000.0, ("ns", "us", "ms", "s"))
+    return f"{seconds:.3g} s" if seconds >= 1 else _scaled(seconds * 1e9, ("ns", "us", "ms", "s"))
 
 
 def share_text(part: float, whole: float) -> str:
@@ -57,9 +57,9 @@ def share_text(part: float, whole: float) -> str:
     return "> 99.9 %" if 99.9 < share < 100.0 else f"{share:.3g} %"
 
 
-def _scaled(amount: float, step: float, units: tuple[str, ...]) -> str:
+def _scaled(amount: float, units: tuple[str, ...]) -> str:
     """Return an amount with three digits in the largest unit that keeps it at least one."""
     unit = 0
-    while unit + 1 < len(units) and float(f"{amount:.3g}") >= step:
-        amount, unit = amount / step, unit + 1
+    while unit + 1 < len(units) and float(f"{amount:.3g}") >= 1000.0:
+        amount, unit = amount / 1000.0, unit + 1
     return f"{float(f'{amount:.3g}'):g} {units[unit]}"
