@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from functad.display.amounts import bytes_text, counted
+from functad.display.terminal import cut
 from functad.expressions.expressions import Constant, Equation, Expressions, call_name, inner_lists
 from functad.expressions.listing import Row, short_line
 from functad.expressions.place import FORWARD, Place
@@ -16,6 +17,7 @@ from functad.expressions.spec import ArraySpec, spec_or_none
 
 INPUT, CONSTANT, OUTPUT, EQUATION, FOLD, LOOP = "input", "constant", "output", "equation", "fold", "loop"
 _MANY = 24
+_LETTERS = 22
 _PORTS = 3
 
 
@@ -161,7 +163,7 @@ class _Maker:
             own = list(run)
             specs = [self.expressions.results[i] for i in own]
             plain = [sources[i] for i in own if isinstance(sources[i], Constant)]
-            detail = counted(len(own), "array") if len(own) > 1 else _short(repr(plain[0])) if plain else ""
+            detail = counted(len(own), "array") if len(own) > 1 else cut(repr(plain[0]), _LETTERS) if plain else ""
             size = bytes_text(sum([spec.nbytes for spec in specs]))
             number = self.add(Node(OUTPUT, FORWARD, name, detail, f"output {name}\n{_types(specs)}, {size}"))
             for i in own:
@@ -197,7 +199,7 @@ def _node_of(equation: Equation, row: Row) -> Node:
         tip += [f"{part}: {counted(len(own.equations), 'equation')}" for part, own in inner]
     detail = shown or params.removesuffix("]")
     kind = LOOP if inner else EQUATION
-    return Node(kind, row.place.phase if row.place is not None else FORWARD, name, _short(detail), "\n".join(tip), 1)
+    return Node(kind, row.place.phase if row.place is not None else FORWARD, name, cut(detail, _LETTERS), "\n".join(tip), 1)
 
 
 def _fold_of(unit: _Unit, rows: Sequence[Row]) -> Node:
@@ -229,10 +231,6 @@ def _root(name: str) -> str:
     return name.replace(".", "[").partition("[")[0] or name
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= 22 else f"{text[:19]}..."
-
-
 # Folding
 
 
@@ -242,7 +240,7 @@ def _units(rows: Sequence[Row], limit: int | None) -> list[_Unit]:
     if limit is None or len(units) <= limit:
         return units
     calls = _joined_by(lambda place: (place.call, place.function), units, rows)
-    for folded in (calls, _joined_by(lambda place: (place.where, _short(place.text)), units, rows)):
+    for folded in (calls, _joined_by(lambda place: (place.where, cut(place.text, _LETTERS)), units, rows)):
         opened = _opened(folded, rows, limit)
         if limit <= 2 * len(opened) <= 2 * limit:
             return opened
@@ -305,7 +303,7 @@ def _joined(units: Sequence[_Unit], rows: Sequence[Row], title: str = "") -> _Un
     if len(titles) == 1 and all(len(unit.indices) > 1 for unit in units):
         return _Unit(indices, f"{len(units)} x {titles.pop()}", count, phase)
     if first is not None and first.file and len({place.where for place in places if place is not None}) == 1:
-        return _Unit(indices, _short(first.text), count, phase)
+        return _Unit(indices, cut(first.text, _LETTERS), count, phase)
     common = Counter([rows[i].primitive for i in indices]).most_common()
     named = ", ".join([*[name for name, _ in common[:2]], *["..."][: len(common) > 2]])
-    return _Unit(indices, count, _short(named), phase)
+    return _Unit(indices, count, cut(named, _LETTERS), phase)
