@@ -19,9 +19,8 @@ from functad.checkup.surroundings import (
     random_numbers,
     split_message,
 )
-from functad.display.amounts import counted
 from functad.display.markup import code, faint, heading, joined, table, tag, view
-from functad.display.terminal import cut, wrapped
+from functad.display.text import counted, cut, wrapped
 from functad.errors import InputError
 from functad.places import name_of
 from functad.profiling.call import Call, quiet

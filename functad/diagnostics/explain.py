@@ -14,7 +14,7 @@ import numpy as np
 
 from functad.diagnostics.following import Followed, Follower
 from functad.display.markup import Markup, code, faint, fold, heading, joined, tag, view
-from functad.display.terminal import cut_middle, wrapped
+from functad.display.text import cut_middle, wrapped
 from functad.expressions.observers import Observer, observing
 from functad.expressions.records import inputs_of
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of

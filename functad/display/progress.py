@@ -8,8 +8,8 @@ from time import perf_counter
 from types import TracebackType
 from typing import Any, Self
 
-from functad.display.amounts import counted, seconds_text
 from functad.display.markup import Markup, faint, heading, picture, tag, view
+from functad.display.text import counted, seconds_text
 from functad.importable import optional
 
 _POINTS = 800

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from functad.display.amounts import counted
 from functad.display.graph_layout import Box, Edge, count_points, lay_out
 from functad.display.markup import Markup, picture, tag
+from functad.display.text import counted
 from functad.drawing.graph import CONSTANT, FOLD, INPUT, LOOP, OUTPUT, Graph, Node
 from functad.expressions.place import BACKWARD, FORWARD, TANGENT
 

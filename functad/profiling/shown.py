@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 from typing import Any
 
-from functad.display.amounts import bytes_text, counted, seconds_text, share_text
 from functad.display.markup import Markup, code, fold, heading, picture, table, tag, view
-from functad.display.terminal import cut, text_table, wrapped
+from functad.display.text import bytes_text, counted, cut, seconds_text, share_text, text_table, wrapped
 from functad.profiling.rows import Bar, Row
 
 LONGEST = 12

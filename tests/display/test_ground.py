@@ -4,11 +4,9 @@ import sys
 import numpy as np
 import pytest
 
-from functad.display.amounts import bytes_text, share_text
 from functad.display.markup import Markup, drawing, faint, fold, heading, picture, table, tag, view
 from functad.display.style import COLORS, STYLE
-from functad.display.terminal import cut, cut_middle, text_table, width_of, wrapped
-from functad.display.values import value_text
+from functad.display.text import bytes_text, cut, cut_middle, share_text, text_table, value_text, width_of, wrapped
 
 from .structure import fits, structure
 
