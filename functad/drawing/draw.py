@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.display.markup import drawing, heading, view
-from functad.display.style import palette
+from functad.display.markup import drawing, heading, palette, view
 from functad.display.text import counted
 from functad.drawing.graph import EQUATION, FOLD, LOOP, Graph, graph_of
 from functad.drawing.svg import fits, fixed, picture_of
