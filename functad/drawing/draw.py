@@ -11,9 +11,8 @@ import numpy as np
 
 from functad.display.markup import drawing, heading, palette, view
 from functad.display.text import counted
-from functad.drawing.graph import EQUATION, FOLD, LOOP, Graph, graph_of
+from functad.drawing.graph import EQUATION, FOLD, LOOP, Graph, dot, graph_of, mermaid
 from functad.drawing.svg import fits, fixed, picture_of
-from functad.drawing.text import dot, mermaid
 from functad.errors import InputError
 from functad.expressions.expressions import Expressions
 from functad.expressions.spec import dtype_of, shape_of
