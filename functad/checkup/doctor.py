@@ -24,7 +24,7 @@ from functad.display.text import counted, cut, wrapped
 from functad.errors import InputError
 from functad.places import name_of
 from functad.profiling.call import Call, quiet
-from functad.profiling.shown import short
+from functad.profiling.profile import short
 from functad.transforms.calling.selection import ArgNames, ArgNums
 
 _COLORS = {"error": "red", "warning": "orange", "note": "blue"}
