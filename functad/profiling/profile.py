@@ -181,10 +181,29 @@ class Profile:
         return drawing(picture_of(self))
 
     def __repr__(self) -> str:
-        return text_of(self)
+        lines = self.lines()
+        parts = [_title(self), ""]
+        parts.append(text_table(_COLUMNS, [_cells(row) for row in lines[:LONGEST]], right=_RIGHT, middle=[0]))
+        if len(lines) > LONGEST:
+            rest = sum([row.time for row in lines[LONGEST:]])
+            parts.append(f"and {counted(len(lines) - LONGEST, 'more line')} that take {seconds_text(rest)}")
+        parts.append("")
+        parts += [wrapped(sentence, following="  ") for sentence in sentences(self)]
+        return "\n".join(parts)
 
     def _repr_html_(self) -> str:
-        return html_of(self)
+        lines, rows = self.lines(), self.rows
+        cells = [[code(short(row.line)), code(row.code), *_cells(row)[2:]] for row in lines]
+        more = [table(_COLUMNS, cells[LONGEST:], right=_RIGHT)] if len(lines) > LONGEST else []
+        every = [[code(short(row.line)), code(row.operation), *_cells(row)[2:]] for row in rows]
+        return view(
+            heading(_title(self)),
+            picture_of(self),
+            table(_COLUMNS, cells[:LONGEST], right=_RIGHT),
+            fold(counted(len(lines) - LONGEST, "more line"), *more) if more else None,
+            fold("Operation by operation", table(["line", "operation", *_COLUMNS[2:]], every, right=_RIGHT)),
+            *[tag("div", sentence) for sentence in sentences(self)],
+        )
 
     def _rows(self, key: Callable[[Place, str], Hashable]) -> tuple[Row, ...]:
         whole = sum([step.forward + step.backward for step in self._steps]) or 1.0
@@ -341,7 +360,6 @@ LONGEST = 12
 _COLUMNS = ["line", "code", "calls", "forward", "backward", "made", "share"]
 _RIGHT = [2, 3, 4, 5, 6]
 
-
 UNKNOWN = "an unknown line"
 
 
@@ -350,36 +368,7 @@ def short(line: str) -> str:
     return PurePath(line).name if not line.startswith("<") else line
 
 
-def text_of(profile: Any) -> str:
-    """Return a profile for a terminal."""
-    lines = profile.lines()
-    parts = [_title(profile), ""]
-    parts.append(text_table(_COLUMNS, [_cells(row) for row in lines[:LONGEST]], right=_RIGHT, middle=[0]))
-    if len(lines) > LONGEST:
-        rest = sum([row.time for row in lines[LONGEST:]])
-        parts.append(f"and {counted(len(lines) - LONGEST, 'more line')} that take {seconds_text(rest)}")
-    parts.append("")
-    parts += [wrapped(sentence, following="  ") for sentence in sentences(profile)]
-    return "\n".join(parts)
-
-
-def html_of(profile: Any) -> str:
-    """Return a profile for a notebook."""
-    lines, rows = profile.lines(), profile.rows
-    cells = [[code(short(row.line)), code(row.code), *_cells(row)[2:]] for row in lines]
-    more = [table(_COLUMNS, cells[LONGEST:], right=_RIGHT)] if len(lines) > LONGEST else []
-    every = [[code(short(row.line)), code(row.operation), *_cells(row)[2:]] for row in rows]
-    return view(
-        heading(_title(profile)),
-        picture_of(profile),
-        table(_COLUMNS, cells[:LONGEST], right=_RIGHT),
-        fold(counted(len(lines) - LONGEST, "more line"), *more) if more else None,
-        fold("Operation by operation", table(["line", "operation", *_COLUMNS[2:]], every, right=_RIGHT)),
-        *[tag("div", sentence) for sentence in sentences(profile)],
-    )
-
-
-def _title(profile: Any) -> str:
+def _title(profile: Profile) -> str:
     total = profile.total
     return (
         f"{cut(profile.function, 30)}: value and gradient in {seconds_text(total.time)}, "
@@ -399,7 +388,7 @@ def _cells(row: Row) -> list[Any]:
     ]
 
 
-def sentences(profile: Any) -> Iterator[str]:
+def sentences(profile: Profile) -> Iterator[str]:
     """Yield the summary of a profile, a sentence or two at a time."""
     total = profile.total
     parts = {"NumPy and derivative rules": total.numpy, "the rest of your code": total.python, "recording": total.recording}
@@ -418,7 +407,7 @@ def sentences(profile: Any) -> Iterator[str]:
     yield from profile.notes
 
 
-def compiling(profile: Any) -> str:
+def compiling(profile: Profile) -> str:
     """Return one or two sentences about the time that compilation saves."""
     total, program = profile.total, profile.compiled
     overhead = total.python + total.recording
@@ -454,7 +443,7 @@ _WIDTH, _HEIGHT, _LETTER = 760.0, 22.0, 7.3
 _LEAST = 1.5
 
 
-def picture_of(profile: Any) -> Markup:
+def picture_of(profile: Profile) -> Markup:
     """Return the bars as a flame graph: nested as the functions called each other, with widths as times.
 
     The left part of each bar, blue, is the forward pass. The right part, orange, is the derivative.
