@@ -16,8 +16,7 @@ from functad.expressions.place import Place
 from functad.expressions.spec import is_array_or_number
 from functad.places import user_frame
 from functad.profiling.call import Call
-from functad.profiling.compiled import gradient_of
-from functad.profiling.recording import place_of_frame
+from functad.profiling.measure import gradient_of, place_of_frame
 from functad.tracing.conversions import asked
 from functad.tracing.traces.base import Recorded
 from functad.tracing.traces.equations import AbstractRecorder

@@ -18,7 +18,7 @@ from functad.expressions.place import Place
 from functad.expressions.spec import dtype_of, shape_of
 from functad.places import user_frame
 from functad.primitives.entry import Primitive
-from functad.profiling.recording import operation_name, place_of_frame
+from functad.profiling.measure import operation_name, place_of_frame
 from functad.rules.call import CallWithRules
 from functad.tracing.engines import computed
 from functad.tracing.traces.base import record

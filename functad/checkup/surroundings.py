@@ -24,7 +24,7 @@ from functad.expressions.place import Place
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, is_array_or_number
 from functad.places import user_frame
 from functad.profiling.call import Call
-from functad.profiling.compiled import gradient_of, sentences_of
+from functad.profiling.measure import gradient_of, sentences_of
 from functad.transforms.calling.selection import Selection
 from functad.transforms.vmap import vmap
 from functad.trees.structure import flatten

@@ -10,8 +10,7 @@ from functad.display.markup import Markup, code, drawing, fold, heading, picture
 from functad.display.text import bytes_text, counted, cut, seconds_text, share_text, text_table, wrapped
 from functad.expressions.place import Place
 from functad.profiling.call import Call
-from functad.profiling.compiled import Compiled, compiled
-from functad.profiling.measure import Measured, measured
+from functad.profiling.measure import Compiled, Measured, compiled, measured
 from functad.transforms.calling.selection import ArgNames, ArgNums
 
 
