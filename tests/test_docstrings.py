@@ -15,7 +15,7 @@ ELSEWHERE = {"functad": ("map",)}  # public, and not in `__all__`, where it woul
 # What public functions return, and users therefore hold.
 RETURNED = (
     "functad.checkup.doctor.Checkup",
-    "functad.checkup.finding.Finding",
+    "functad.checkup.point.Finding",
     "functad.profiling.profile.Profile",
     "functad.profiling.profile.Row",
     "functad.profiling.profile.Total",

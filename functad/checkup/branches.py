@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-from functad.checkup.finding import Finding, found
+from functad.checkup.point import Finding, found
 from functad.expressions.expressions import Constant, Equation
 from functad.expressions.place import Place
 from functad.expressions.spec import is_array_or_number

@@ -12,9 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from functad.checkup.finding import Finding, found
-from functad.checkup.looking import CANCELLATION, CONDITION, DIVISION, OVERFLOW, Look, LookingRecorder, Rounding
-from functad.checkup.point import Outcome, Point
+from functad.checkup.point import (
+    CANCELLATION,
+    CONDITION,
+    DIVISION,
+    OVERFLOW,
+    Finding,
+    Look,
+    LookingRecorder,
+    Outcome,
+    Point,
+    Rounding,
+    found,
+)
 
 ALLOWED = {False: 1e-7, True: 2e-3}
 """The largest accepted relative change of value and gradient, in double and in single precision."""

@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.checkup.finding import Finding, found
-from functad.checkup.looking import DECISION, JUMP, KINK, NEAR, Look, LookingRecorder
-from functad.checkup.point import Outcome, Point
+from functad.checkup.point import DECISION, JUMP, KINK, NEAR, Finding, Look, LookingRecorder, Outcome, Point, found
 from functad.testing.differences import measure, paired
 from functad.testing.numerical import pairing
 

@@ -12,9 +12,7 @@ from typing import Any
 import numpy as np
 
 from functad.checkup.branches import branches
-from functad.checkup.finding import NOWHERE, Finding, found
-from functad.checkup.looking import LookingRecorder
-from functad.checkup.point import Outcome, Point
+from functad.checkup.point import NOWHERE, Finding, LookingRecorder, Outcome, Point, found
 from functad.compilation.jit import jit
 from functad.diagnostics.explain import explain_call
 from functad.diagnostics.nan_origins import FIX
