@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from functad.checkup.accuracy import corners, divisions, in_double, lost_digits, mixed_precision, overflows, wrong_slopes
 from functad.checkup.point import SEVERITIES, Finding, Point, found
-from functad.checkup.precision import divisions, in_double, lost_digits, mixed_precision, overflows
-from functad.checkup.slopes import corners, wrong_slopes
 from functad.checkup.surroundings import (
     arguments,
     batching,
