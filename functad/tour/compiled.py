@@ -14,7 +14,7 @@ from functad.tour.network import BATCH, MOMENTUM, RATE, Floats, Labels, Params, 
 STEPS = 500
 
 
-def step(params: Params, velocity: Params, images: Floats, labels: Labels) -> tuple[Any, Params, Params]:
+def momentum_step(params: Params, velocity: Params, images: Floats, labels: Labels) -> tuple[Any, Params, Params]:
     """Take one step of gradient descent with momentum; return the loss, the next parameters and velocities."""
     value, gradient = functad.value_and_grad(loss)(params, images, labels)
     velocity = {name: MOMENTUM * velocity[name] - RATE * slope for name, slope in gradient.items()}
@@ -25,7 +25,7 @@ def train_compiled(tour: Tour) -> None:
     """Train with and without `jit` on the same batches; print the times and the difference of the results."""
     first = first_params(tour.rng)
     at_rest = {name: np.zeros_like(value) for name, value in first.items()}
-    compiled = functad.jit(step)
+    compiled = functad.jit(momentum_step)
     start = time.perf_counter()
     before, after = compiled.lower(first, at_rest, *tour.batch()).expressions
     compiled(first, at_rest, *tour.batch())
@@ -33,7 +33,7 @@ def train_compiled(tour: Tour) -> None:
     counts = len(before.equations), len(after.equations)
     print(f"One step, gradient and update, is a list of {counts[0]} operations, {counts[1]} when simplified.")
     print(f"Tracing and compiling it took {compiling * 1e3:.0f} ms.\n")
-    ways: dict[str, Callable[..., Any]] = {"without jit": step, "with jit": compiled}
+    ways: dict[str, Callable[..., Any]] = {"without jit": momentum_step, "with jit": compiled}
     states = dict.fromkeys(ways, (first, at_rest))
     seconds, losses = dict.fromkeys(ways, 0.0), dict.fromkeys(ways, 0.0)
     steps = min(tour.steps, STEPS)

@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 import functad
+from functad.tour.compiled import STEPS
 from functad.tour.network import BATCH, Floats, Labels, Params, Tour, accuracy, first_params, loss
 
-STEPS, RATE = 500, 0.5
+STYLE_RATE = 0.5
 WARM_UP = 10  # steps that are not timed, if there are more
 
 Gradient = Mapping[str, ArrayLike]
@@ -32,7 +33,7 @@ def transforms(first: Params) -> tuple[Any, Step]:
     def step(images: Floats, labels: Labels) -> tuple[Any, Gradient]:
         value, gradient = value_and_gradient(params, images, labels)
         for name, slope in gradient.items():
-            params[name] = params[name] - RATE * slope
+            params[name] = params[name] - STYLE_RATE * slope
         return value, gradient
 
     return params, step
@@ -47,7 +48,7 @@ def tape(first: Params) -> tuple[Any, Step]:
             value = loss(variables, images, labels)
         gradient = recorded.gradient(value, variables)
         for name, slope in gradient.items():
-            variables[name].assign_sub(RATE * slope)
+            variables[name].assign_sub(STYLE_RATE * slope)
         return value, gradient
 
     return variables, step
@@ -67,7 +68,7 @@ def gradients_function(first: Params) -> tuple[Any, Step]:
         value, slopes = value_and_gradients(W1, b1, W2, b2, images, labels)
         gradient = dict(zip(params, slopes, strict=True))
         for name, slope in gradient.items():
-            params[name] = params[name] - RATE * slope.numpy()
+            params[name] = params[name] - STYLE_RATE * slope.numpy()
         return value, gradient
 
     return params, step
@@ -81,7 +82,7 @@ def implicit_gradients(first: Params) -> tuple[Any, Step]:
     def step(images: Floats, labels: Labels) -> tuple[Any, Gradient]:
         value, pairs = value_and_gradients(images, labels)
         for slope, variable in pairs:
-            variable.assign_sub(RATE * slope)
+            variable.assign_sub(STYLE_RATE * slope)
         return value, {variable.name: slope for slope, variable in pairs}
 
     return variables, step
