@@ -9,16 +9,9 @@ from typing import Any
 import numpy as np
 
 import functad
-from functad.tour.network import BATCH, MOMENTUM, RATE, Floats, Labels, Params, Tour, accuracy, first_params, loss
+from functad.tour.network import BATCH, Tour, accuracy, first_params, momentum_step
 
 STEPS = 500
-
-
-def momentum_step(params: Params, velocity: Params, images: Floats, labels: Labels) -> tuple[Any, Params, Params]:
-    """Take one step of gradient descent with momentum; return the loss, the next parameters and velocities."""
-    value, gradient = functad.value_and_grad(loss)(params, images, labels)
-    velocity = {name: MOMENTUM * velocity[name] - RATE * slope for name, slope in gradient.items()}
-    return value, {name: params[name] + velocity[name] for name in params}, velocity
 
 
 def train_compiled(tour: Tour) -> None:
