@@ -36,8 +36,7 @@ if _TYPE_CHECKING:
     from functad.control.scan import map as map  # noqa: A004 - not in `__all__`, where it would shadow the builtin
     from functad.control.scan import scan
     from functad.diagnostics.explain import explain
-    from functad.diagnostics.nans import debug_nans
-    from functad.diagnostics.strict import strict_derivatives
+    from functad.diagnostics.nans import debug_nans, strict_derivatives
     from functad.drawing.draw import draw
     from functad.eager.custom import custom_gradient, grad_pass_through, recompute_grad
     from functad.eager.forward_accumulator import ForwardAccumulator
@@ -108,8 +107,7 @@ _HOLDERS = {
     "control.loops": "fori_loop while_loop",
     "control.scan": "map scan",
     "diagnostics.explain": "explain",
-    "diagnostics.nans": "debug_nans",
-    "diagnostics.strict": "strict_derivatives",
+    "diagnostics.nans": "debug_nans strict_derivatives",
     "drawing.draw": "draw",
     "eager.custom": "custom_gradient grad_pass_through recompute_grad",
     "eager.forward_accumulator": "ForwardAccumulator",

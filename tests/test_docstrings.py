@@ -15,10 +15,10 @@ ELSEWHERE = {"functad": ("map",)}  # public, and not in `__all__`, where it woul
 # What public functions return, and users therefore hold.
 RETURNED = (
     "functad.checkup.doctor.Checkup",
-    "functad.checkup.finding.Finding",
+    "functad.checkup.point.Finding",
     "functad.profiling.profile.Profile",
-    "functad.profiling.rows.Row",
-    "functad.profiling.rows.Total",
+    "functad.profiling.profile.Row",
+    "functad.profiling.profile.Total",
     "functad.rules.custom.CustomFunction",
     "functad.diagnostics.explain.Explanation",
     "functad.diagnostics.explain.Finding",

@@ -16,7 +16,6 @@ from functad import Variable, optimizers
 from functad.diagnostics import (
     nan_watch,  # noqa: F401 - their context variables are looked at too
     nans,  # noqa: F401 - their context variables are looked at too
-    strict,  # noqa: F401 - their context variables are looked at too
 )
 
 PACKAGE = str(Path(functad.__file__).parent)

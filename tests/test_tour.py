@@ -10,7 +10,7 @@ import pytest
 
 import functad
 from functad import tour
-from functad.tour.four_styles import RATE, STYLES
+from functad.tour.chapters import STYLE_RATE, STYLES
 from functad.tour.network import Tour, first_params, loss, loss_and_gradient_by_hand
 
 ROOT = Path(__file__).parents[1]
@@ -85,7 +85,7 @@ def test_each_style_takes_the_steps_that_one_takes_by_hand(style, tmp_path):
         np.testing.assert_allclose(np.asarray(value), expected, rtol=1e-12)
         for name, slope in slopes.items():
             np.testing.assert_allclose(np.asarray(gradient[name]), slope, rtol=1e-9, atol=1e-12)
-            by_hand[name] = by_hand[name] - RATE * slope
+            by_hand[name] = by_hand[name] - STYLE_RATE * slope
     for name, value in by_hand.items():
         np.testing.assert_allclose(np.asarray(params[name]), value, rtol=1e-9, atol=1e-12)
         np.testing.assert_array_equal(start[name], first_params(np.random.default_rng(4))[name])

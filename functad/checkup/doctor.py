@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from functad.checkup.finding import SEVERITIES, Finding, found
-from functad.checkup.point import Point
-from functad.checkup.precision import divisions, in_double, lost_digits, mixed_precision, overflows
-from functad.checkup.shown import Shown
-from functad.checkup.slopes import corners, wrong_slopes
+from functad.checkup.accuracy import corners, divisions, in_double, lost_digits, mixed_precision, overflows, wrong_slopes
+from functad.checkup.point import SEVERITIES, Finding, Point, found
 from functad.checkup.surroundings import (
     arguments,
     batching,
@@ -20,16 +17,20 @@ from functad.checkup.surroundings import (
     random_numbers,
     split_message,
 )
+from functad.display.markup import code, faint, heading, joined, table, tag, view
+from functad.display.text import counted, cut, wrapped
 from functad.errors import InputError
 from functad.places import name_of
 from functad.profiling.call import Call, quiet
+from functad.profiling.profile import short
 from functad.transforms.calling.selection import ArgNames, ArgNums
 
+_COLORS = {"error": "red", "warning": "orange", "note": "blue"}
 TOO_MANY = 10_000
 """The largest number of operations with checks of compiling and batching; for more, these take too long."""
 
 
-class Checkup(Shown):
+class Checkup:
     """The result of `doctor`. Print it, display it in a notebook, or read its findings.
 
     Attributes:
@@ -70,6 +71,45 @@ class Checkup(Shown):
             A tuple of findings.
         """
         return tuple([finding for finding in self.findings if finding.severity == severity])
+
+    def __repr__(self) -> str:
+        parts = [f"{cut(self.function, 40)}: {self._counts()}"]
+        for finding in self.findings:
+            where = f" at {finding.line}" if finding.line else ""
+            parts.append("")
+            parts.append(wrapped(f"{finding.severity}: {finding.check}{where}"))
+            if finding.code:
+                parts.append("    " + cut(finding.code, 76))
+            parts.append(wrapped(finding.message, "  "))
+            parts.append(wrapped(f"Advice: {finding.advice}", "  "))
+        parts.append("")
+        parts += [wrapped(sentence, following="  ") for sentence in self._summary()]
+        return "\n".join(parts)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            [
+                tag("b", finding.severity, class_=f"ftd-{_COLORS[finding.severity]}"),
+                joined(tag("div", code(short(finding.line))), tag("div", code(finding.code))) if finding.line else faint("-"),
+                joined(tag("div", finding.message), tag("div", faint(finding.advice))),
+            ]
+            for finding in self.findings
+        ]
+        return view(
+            heading(f"{self.function}: {self._counts()}"),
+            table(["", "line", "finding and advice"], rows) if rows else None,
+            *[tag("div", sentence) for sentence in self._summary()],
+        )
+
+    def _counts(self) -> str:
+        if not self.findings:
+            return "nothing found"
+        counts = {kind: sum([finding.severity == kind for finding in self.findings]) for kind in SEVERITIES}
+        return ", ".join([counted(count, kind) for kind, count in counts.items() if count])
+
+    def _summary(self) -> list[str]:
+        told = [f"Checked: {'; '.join(self.checked)}."]
+        return [*told, f"Not checked: {'; '.join(self.left_out)}."] if self.left_out else told
 
 
 def doctor(

@@ -1,32 +1,39 @@
-"""Further checks: finite results, arguments, random numbers, loops, compiling and batching."""
+"""Further checks: finite results, arguments, random numbers, loops, compiling, batching, and branches that depend on values.
+
+The check of branches finds all of them, while `jit` raises at the first. It uses an abstract trace that supplies the values at
+the point when the function needs them.
+"""
 
 from __future__ import annotations
 
-import linecache
 import random
 import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
-from functad.checkup.branches import branches
-from functad.checkup.finding import NOWHERE, Finding, found
-from functad.checkup.looking import LookingRecorder
-from functad.checkup.point import Outcome, Point
+from functad.checkup.point import NOWHERE, Finding, LookingRecorder, Outcome, Point, found
 from functad.compilation.jit import jit
 from functad.diagnostics.explain import explain_call
 from functad.diagnostics.nan_origins import FIX
 from functad.diagnostics.nans import debug_nans
 from functad.errors import AbstractValueError, FunctadError, NotFiniteError
+from functad.expressions.expressions import Constant, Equation
+from functad.expressions.place import Place
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, is_array_or_number
 from functad.places import user_frame
 from functad.profiling.call import Call
-from functad.profiling.compiled import gradient_of
-from functad.profiling.recording import Place
+from functad.profiling.measure import gradient_of, place_of_frame, sentences_of
+from functad.tracing.conversions import asked
+from functad.tracing.traces.base import Recorded
+from functad.tracing.traces.equations import AbstractRecorder
 from functad.transforms.calling.selection import Selection
+from functad.transforms.leaves import replaced
+from functad.transforms.lists import make_list
 from functad.transforms.vmap import vmap
 from functad.trees.structure import flatten
 
@@ -138,7 +145,7 @@ def _place(text: str) -> Place:
     if match is None:
         return NOWHERE
     name, number = match.groups()
-    return Place("", f"{name}:{number}", linecache.getline(name, int(number)).strip())
+    return Place("", name, int(number), 0)
 
 
 _LINE = re.compile(r" at ([^,;]+?):(\d+)\b")
@@ -172,12 +179,12 @@ def random_numbers(point: Point, recorder: LookingRecorder) -> Iterator[Finding]
 
 def loops(recorder: LookingRecorder) -> Iterator[Finding]:
     """Yield a finding for the line with the most operations, if it has `MANY` or more."""
-    counts = Counter([place.line for place in recorder.places if place.line])
+    counts = Counter([place.where for place in recorder.places if place.file])
     if not counts:
         return
     line, count = counts.most_common(1)[0]
     if count >= MANY:
-        place = next(place for place in recorder.places if place.line == line)
+        place = next(place for place in recorder.places if place.where == line)
         yield found(
             "note",
             "loops",
@@ -206,7 +213,7 @@ def compiling(call: Call) -> Iterator[Finding]:
     place = _place(str(error))
     yield found("note", "compiling", f"It does not compile: {message}", advice, place)
     if isinstance(error, AbstractValueError):
-        yield from branches(call, place.line)
+        yield from branches(call, place.where)
 
 
 def batching(point: Point) -> Iterator[Finding]:
@@ -220,16 +227,81 @@ def batching(point: Point) -> Iterator[Finding]:
         yield found("note", "batching", f"vmap cannot batch it: {message}", advice, _place(str(error)))
 
 
-def without_code(error: BaseException | None) -> str:
-    """Return the message of an error in one line, without the error code at its end."""
-    return re.sub(r" \[[a-z-]+\]$", "", " ".join(str(error).split()))
-
-
 def split_message(error: BaseException | None) -> tuple[str, str]:
     """Return the first sentence of an error message, and the rest as advice."""
-    text = without_code(error)
-    first, _, rest = text.partition(". ")
-    if not isinstance(error, FunctadError):
-        first = f"{type(error).__name__}: {first}"
+    first, rest = sentences_of(error)
     known = isinstance(error, FunctadError)
-    return first.rstrip(".") + ".", rest or ("See notebooks/errors.md." if known else "Call the function itself with these.")
+    return first, rest or ("See notebooks/errors.md." if known else "Call the function itself with these.")
+
+
+class AnsweringRecorder(AbstractRecorder):
+    """An abstract trace that computes values on demand.
+
+    Attributes:
+        values: the computed values, by slot; at first the inputs only.
+        reached: the number of equations already computed.
+        asked: the lines that needed values, by `file:line`, each with its use of the value.
+    """
+
+    def __init__(self, function: object, values: list[Any]) -> None:
+        super().__init__("doctor", function)
+        self.values: dict[int, Any] = dict(enumerate(values))
+        self.reached = 0
+        self.asked: dict[str, tuple[Place, str]] = {}
+
+    def concrete_value(self, tensor: Recorded, wanted: str) -> Any:
+        """Compute all equations so far, and return the value of a Tensor."""
+        frame = user_frame(sys._getframe(1))
+        if frame is not None:
+            place = place_of_frame(frame)
+            self.asked.setdefault(place.where, (place, wanted))
+        for equation in self.equations[self.reached :]:
+            if equation is not None:
+                self._compute(equation)
+        self.reached = len(self.equations)
+        return self.values[tensor.slot]
+
+    def _compute(self, equation: Equation) -> None:
+        given = [source.value if isinstance(source, Constant) else self.values[source] for source in equation.inputs]
+        out = equation.primitive(*given, **equation.params)
+        outs = out if equation.primitive.multiple else (out,)
+        self.values.update(zip(equation.outputs, outs, strict=True))
+
+
+def places_asked(call: Call) -> list[tuple[Place, str]]:
+    """Return the lines that need values in the value and gradient of a call, in order, each with its use of the value."""
+    f, args, kwargs = gradient_of(call)
+    leaves, structure = flatten((args, kwargs))
+    static = (bool, int)  # `jit` can take these as static arguments
+    places = [i for i, leaf in enumerate(leaves) if is_array_or_number(leaf) and type(leaf) not in static]
+
+    def of_leaves(*own: Any) -> Any:
+        args, kwargs = structure.unflatten(replaced(leaves, places, own))
+        return f(*args, **kwargs)
+
+    recorder = AnsweringRecorder(call.function, [leaves[i] for i in places])
+    # An error here is reported already by `compiling`; the lines before it are still found.
+    with suppress(Exception), call.undisturbed():
+        make_list(recorder, of_leaves, [leaves[i] for i in places])
+    return list(recorder.asked.values())
+
+
+def branches(call: Call, known: str) -> Iterator[Finding]:
+    """Yield findings for the lines that need values, except the line `known`, which has a finding already."""
+    for place, wanted in places_asked(call):
+        if place.where == known:
+            continue
+        if wanted == "bool":
+            message = "This branch is decided by a value, so that a trace without values, such as that of jit, cannot take it."
+            advice = (
+                "Choose between values by np.where, between computations by functad.cond; a loop until something holds is "
+                "functad.while_loop."
+            )
+        else:
+            message = (
+                f"This line asks for a value, by {asked(wanted)}, which a trace without values, such as that of jit, lacks."
+            )
+            advice = (
+                "Take lengths from shapes, name what is a setting in static_argnums, or do this outside of what is compiled."
+            )
+        yield found("note", "branches", message, advice, place)

@@ -1,6 +1,6 @@
 """`explain`: the reasons for a gradient that is zero or missing, with the line that cuts each path.
 
-`explain` runs the function once under a recorder that also records operations without derivative (`following`). These records
+`explain` runs the function once under a trace that also records operations without derivative (`following`). These records
 give the operations between an input and the result, and the operation at which the derivative ends. A backward pass
 determines whether a connected gradient is zero.
 """
@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functad.diagnostics.following import Followed, Follower
-from functad.diagnostics.ways import Way, way_of
+from functad.display.markup import Markup, code, faint, fold, heading, joined, tag, view
+from functad.display.text import cut_middle, wrapped
 from functad.expressions.observers import Observer, observing
-from functad.expressions.records import inputs_of, mark_needed, mark_reached, marks_at
+from functad.expressions.records import inputs_of
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of
 from functad.places import name_of
 from functad.primitives.operands import innermost
@@ -25,10 +26,22 @@ from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
 from functad.transforms.walks.reverse import pull_alone, pull_back
 from functad.trees.structure import flatten
 
-_NO_WAY = Way((), None, False)
+
+class Way(NamedTuple):
+    """The operations on the path from an input towards the result.
+
+    Attributes:
+        steps: the operations, each with its line, in order.
+        cut: the index of the operation at which the derivative ends, or is zero at these values; `None` without such a cut.
+        arrives: `True` if the last operation makes a result of the function.
+    """
+
+    steps: tuple[str, ...]
+    cut: int | None
+    arrives: bool
 
 
-class Finding:
+class Finding(NamedTuple):
     """The result of `explain` for one input.
 
     Attributes:
@@ -45,14 +58,11 @@ class Finding:
         ("args[0]['b']", 'missing', False, ('it is not used',))
     """
 
-    __slots__ = ("connected", "path", "reasons", "status", "way")
-
-    def __init__(self, path: str, status: str, connected: bool, reasons: tuple[str, ...], way: Way = _NO_WAY) -> None:
-        self.path = path
-        self.status = status
-        self.connected = connected
-        self.reasons = reasons
-        self.way = way
+    path: str
+    status: str
+    connected: bool
+    reasons: tuple[str, ...]
+    way: Way = Way((), None, False)
 
     def __repr__(self) -> str:
         return ", ".join((f"{self.path}: {self.status}", *self.reasons))
@@ -78,14 +88,17 @@ class Explanation:
         self.findings = findings
 
     def __repr__(self) -> str:
-        from functad.diagnostics.shown import explanation_text  # noqa: PLC0415 - only displays need it
-
-        return explanation_text(self.function, self.findings)
+        lines = [f"gradient of {self.function}:"]
+        for finding in self.findings:
+            lines.append(wrapped(repr(finding), "  ", "      "))
+            if finding.way.cut is not None:
+                lines += [f"    {mark} {cut_middle(text, 72)}" for mark, text in _stations(finding)]
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        from functad.diagnostics.shown import explanation_markup  # noqa: PLC0415 - as above
-
-        return explanation_markup(self.function, self.findings)
+        counts = {status: sum(finding.status == status for finding in self.findings) for status in _COLORS}
+        facts = [tag("span", f"{count} {status}", class_=f"ftd-{_COLORS[status]}") for status, count in counts.items() if count]
+        return view(heading(joined("Gradient of ", code(self.function)), *facts), *map(_shown, self.findings))
 
 
 def explain(
@@ -158,74 +171,128 @@ def explain_call(selection: Selection, args: tuple[Any, ...], kwargs: dict[str, 
 
 
 class _Analysis:
-    """The dependences of the results of a finished trace on its inputs."""
+    """The dependences of the results of a finished trace on its inputs.
+
+    Attributes:
+        follower: the trace.
+        texts, parents, active: by slot, the fields of the `Step` that made it.
+        results: the slots of the results.
+        used, connected: the slots that the results depend on, and those with a differentiable path to a result.
+        gradients: the cotangents of the inputs.
+        vanished: the operations where a cotangent becomes zero: pairs of the slot of an operation and of its argument.
+    """
 
     def __init__(self, follower: Follower, results: list[Any]) -> None:
         self.follower = follower
-        steps = follower.steps
-        alive = [leaf for leaf in results if leaf.alive]
-        self.results = [leaf.slot for leaf in results]
-        self.links = [_Link(step.parents, (slot,)) for slot, step in enumerate(steps)]
-        self.derivatives = [_Link(step.active, (slot,)) for slot, step in enumerate(steps)]
-        self.used = _marked(mark_needed(marks_at([leaf.slot for leaf in results], len(steps)), self.links))
-        self.connected = _marked(mark_needed(marks_at([leaf.slot for leaf in alive], len(steps)), self.derivatives))
-        seeds = _seeds(alive, len(follower.equations))
+        alive = [leaf for leaf in results if leaf.alive]  # this may record operations of stale views
+        self.texts = [step.text for step in follower.steps]
+        self.parents = [step.parents for step in follower.steps]
+        self.active = [step.active for step in follower.steps]
+        self.results = sorted([leaf.slot for leaf in results])
+        self.used = _needed(self.results, self.parents)
+        self.connected = _needed([leaf.slot for leaf in alive], self.active)
         zeros = _Zeros()
         with observing(zeros):
+            seeds = _seeds(alive, len(follower.equations))
             self.gradients = pull_back(follower.equations, seeds, follower.inputs, consume=False)
         self.vanished = zeros.places
 
     def finding(self, path: str, slot: int) -> Finding:
         """Return the finding for an input."""
-        steps = self.follower.steps
-        reached = _marked(mark_reached(marks_at([slot], len(steps)), self.derivatives))
+        alive, read = _reached(slot, self.active), _reached(slot, self.parents)
         cuts = [
-            f"cut by {step.text}"
-            for s, step in enumerate(steps)
-            if s in self.used and not reached.isdisjoint(set(step.parents) - set(step.active))
+            f"cut by {text}"
+            for s, text in enumerate(self.texts)
+            if s in self.used and any(p in alive for p in self.parents[s] if p not in self.active[s])
         ]
-        depending = _marked(mark_reached(marks_at([slot], len(steps)), self.links))
         compared = [
             f"it equals what {text} compares it with: a value kept from an earlier call has no derivative"
             for text, slots in self.follower.equal
-            if not depending.isdisjoint(slots)
+            if any(s in read for s in slots)
         ]
-        refusals = [f"grad raises where it {text}" for s, text, refused in self.follower.uses if refused and s in reached]
-        if slot in self.connected:
-            if not _is_zero(self.gradients[slot]):
-                way = way_of(slot, steps, self.results)
-                partly = [f"but another path is {cut}" for cut in cuts]
-                rough = [f"approximate by {steps[s].text}" for s in sorted(reached) if "[approximate=" in steps[s].text]
-                kept = [f"but {reason}" for reason in compared]
-                return Finding(path, "connected", True, _distinct([*rough, *partly, *kept, *refusals]), way)
-            places = [f"at these values by {steps[s].text}" for s, parent in self.vanished if parent in reached]
-            way = way_of(slot, steps, self.results, self.vanished)
-            return Finding(path, "zero", True, _distinct([*(places or ["its contributions cancel"]), *cuts, *refusals]), way)
-        way = way_of(slot, steps, self.results)
-        if slot in self.used:
-            return Finding(path, "zero", False, _distinct([*cuts, *refusals]), way)
-        uses = [
-            f"{'its value' if s == slot else f'the result of {steps[s].text}'} {text}"
-            for s, text, refused in self.follower.uses
-            if s in depending and not refused
-        ]
-        if uses or compared or refusals:
-            return Finding(path, "missing", False, _distinct([*uses, *compared, *refusals]), way)
-        last = [steps[s].text for s in sorted(depending - {slot})]
-        if not last:
-            return Finding(path, "missing", False, ("it is not used",))
-        return Finding(path, "missing", False, (f"the result does not depend on {last[-1]}",), way)
+        refusals = [f"grad raises where it {text}" for s, text, refused in self.follower.uses if refused and s in alive]
+        if slot in self.connected and not _is_zero(self.gradients[slot]):
+            status = "connected"
+            rough = [f"approximate by {self.texts[s]}" for s in alive if "[approximate=" in self.texts[s]]
+            kept = [f"but {reason}" for reason in compared]
+            reasons = [*rough, *[f"but another path is {cut}" for cut in cuts], *kept, *refusals]
+        elif slot in self.connected:
+            status = "zero"
+            places = [f"at these values by {self.texts[s]}" for s, parent in self.vanished if parent in alive]
+            reasons = [*(places or ["its contributions cancel"]), *cuts, *refusals]
+        elif slot in self.used:
+            status, reasons = "zero", [*cuts, *refusals]
+        else:
+            uses = [
+                f"{'its value' if s == slot else f'the result of {self.texts[s]}'} {text}"
+                for s, text, refused in self.follower.uses
+                if s in read and not refused
+            ]
+            last = f"the result does not depend on {self.texts[max(read)]}" if len(read) > 1 else "it is not used"
+            status, reasons = "missing", [*uses, *compared, *refusals] or [last]
+        way = self.way(alive, read, status == "zero" and slot in self.connected)
+        return Finding(path, status, slot in self.connected, tuple(dict.fromkeys(reasons)), way)
+
+    def way(self, alive: dict[int, int], read: dict[int, int], vanishes: bool) -> Way:
+        """Return the way of an input to a result, through a zero, a full path or a cut; else to its last use.
+
+        Args:
+            alive, read: the slots that depend on the input, differentiably and at all, as `_reached` returns them.
+            vanishes: the derivative is zero at these values.
+        """
+        for end, parent in self.vanished if vanishes else ():
+            if parent in alive and (beyond := self._onward(end)) is not None:
+                return self._cut(_back(parent, alive), [end, *beyond])
+        for end in self.results:
+            if end in alive:
+                return Way(self._texts(_back(end, alive)), None, True)
+        for end in read:
+            parents = [p for p in self.parents[end] if p in alive and p not in self.active[end]]
+            if parents and (beyond := self._onward(end)) is not None:
+                return self._cut(_back(parents[0], alive), [end, *beyond])
+        return Way(self._texts(_back(max(read), read)), None, False)
+
+    def _cut(self, before: list[int], after: list[int]) -> Way:
+        return Way(self._texts([*before, *after]), len(before) - 1, True)
+
+    def _onward(self, slot: int) -> list[int] | None:
+        """Return the slots after `slot` on a path to a result, or `None` if no result depends on it."""
+        before = _reached(slot, self.parents)
+        end = next((result for result in self.results if result in before), None)
+        return None if end is None else _back(end, before)[1:]
+
+    def _texts(self, slots: list[int]) -> tuple[str, ...]:
+        """Return the texts of the operations of all slots but the first, which is the input."""
+        return tuple([self.texts[slot] for slot in slots[1:]])
 
 
-class _Link(NamedTuple):
-    """An operation as a record: the slots of its inputs and of its result."""
+def _needed(slots: Iterable[int], reads: Sequence[tuple[int, ...]]) -> set[int]:
+    """Return the slots that `slots` depend on; `reads` holds, by slot, the slots that its operation reads."""
+    found = set(slots)
+    for slot in reversed(range(len(reads))):
+        if slot in found:
+            found.update(reads[slot])
+    return found
 
-    inputs: tuple[int, ...]
-    outputs: tuple[int]
+
+def _reached(start: int, reads: Sequence[tuple[int, ...]]) -> dict[int, int]:
+    """Return the slots that depend on `start`, in order, with the previous slot on a shortest path; `start` maps to itself."""
+    before, length = {start: start}, {start: 0}
+    for slot in range(start + 1, len(reads)):
+        known = [p for p in reads[slot] if p in before]
+        if known:
+            before[slot] = min(known, key=length.__getitem__)
+            length[slot] = length[before[slot]] + 1
+    return before
 
 
-def _marked(marks: bytearray) -> set[int]:
-    return {slot for slot, mark in enumerate(marks) if mark}
+def _back(slot: int, before: dict[int, int]) -> list[int]:
+    """Return the slots on a path from its start to `slot`, both included."""
+    found = [slot]
+    while before[slot] != slot:
+        slot = before[slot]
+        found.append(slot)
+    return found[::-1]
 
 
 def _seeds(results: list[Any], count: int) -> list[Any]:
@@ -261,5 +328,47 @@ def _is_zero(ct: Any) -> bool:
     return value is None or (not isinstance(value, ArraySpec) and not np.any(value))
 
 
-def _distinct(reasons: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(reasons))
+# Displays
+
+_MOST = 7
+"""The largest number of operations of a way in a display."""
+
+_COLORS = {"connected": "green", "zero": "orange", "missing": "red", "refused": "grey"}
+
+
+def _shown(finding: Finding) -> Markup:
+    told = "connected, at these values zero" if finding.status == "zero" and finding.connected else finding.status
+    head = joined(code(finding.path), " ", tag("b", told, class_=f"ftd-{_COLORS[finding.status]}"))
+    if not finding.way.steps:
+        return tag("div", head, *[joined(" · ", reason) for reason in finding.reasons])
+    reasons = [tag("div", reason) for reason in finding.reasons]
+    marks = {"x": tag("span", "✕", class_="ftd-red"), ">": "↓", ".": "·"}
+    ends = f": the derivative {'is zero' if finding.connected else 'ends'} here" if finding.way.cut is not None else None
+    way = [
+        tag("div", joined(marks[mark], " ", (faint if mark == "." else code)(text), ends if mark == "x" else None))
+        for mark, text in _stations(finding)
+    ]
+    return fold(head, *reasons, tag("div", *way, class_="ftd-way"), opened=finding.status != "connected")
+
+
+def _stations(finding: Finding) -> list[tuple[str, str]]:
+    """Return the operations of a way with marks: `>` before the derivative ends, `x` where it ends, `.` after that."""
+    way = finding.way
+    cut = len(way.steps) if way.cut is None else way.cut
+    passed = [(">" if i < cut else "x" if i == cut else ".", text) for i, text in enumerate(way.steps)]
+    if len(passed) > _MOST:
+        first = min(max(cut - _MOST // 2, 1), len(passed) - _MOST + 1)
+        after = first + _MOST - 2
+        passed = [
+            passed[0],
+            *_omitted(first - 1, passed[first - 1][0]),
+            *passed[first:after],
+            *_omitted(len(passed) - 1 - after, passed[-1][0]),
+            passed[-1],
+        ]
+    end = ("x", "nothing reads this") if not way.arrives else (">" if way.cut is None else ".", "the result")
+    return [(">", finding.path), *passed, end]
+
+
+def _omitted(count: int, mark: str) -> list[tuple[str, str]]:
+    return [(">" if mark == "x" else mark, f"... {count} more")] if count > 0 else []

@@ -11,6 +11,7 @@ value: it decides branches, indexes arrays, and converts to an array.
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,8 +22,8 @@ from functad.primitives.entry import INTERNAL, Primitive
 from functad.primitives.names import shown_name
 from functad.primitives.operands import innermost
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import Recorded, Recorder, user_place
-from functad.tracing.traces.concrete import reverse_record
+from functad.tracing.traces.base import Recorded, Recorder
+from functad.tracing.traces.concrete import ReverseRecorder
 from functad.tracing.views import note_if_view
 from functad.trees.structure import flatten
 
@@ -52,7 +53,7 @@ class Step(NamedTuple):
     active: tuple[int, ...]
 
 
-class Follower(Recorder):
+class Follower(ReverseRecorder):
     """A reverse trace that also records operations without derivative.
 
     Attributes:
@@ -62,11 +63,11 @@ class Follower(Recorder):
             of the compared values.
     """
 
-    pulls = True
     sees_inside = True
 
     def __init__(self, function: object) -> None:
         super().__init__("explain", function)
+        self.eager, self.watch = False, None  # the fast paths would bypass `process`
         self.steps: list[Step] = []
         self.uses: list[tuple[int, str, bool]] = []
         self.equal: list[tuple[str, tuple[int, ...]]] = []
@@ -77,40 +78,54 @@ class Follower(Recorder):
         self.steps.append(Step("input", (), (slot,)))
         return super().enter(value)
 
-    def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        """Record a call of a primitive; a result without derivative is a constant Tensor."""
-        values = [a.below if isinstance(a, Recorded) and a.recorder is self else a for a in arrays]
-        nested = any(isinstance(value, Recorded) for value in values)
-        out = primitive(*values, **params) if nested else primitive.compute(*values, **params)
+    def lowered(self, primitive: Primitive, arrays: tuple[Any, ...]) -> tuple[Sequence[Any], tuple[int, ...], bool]:
+        """Return the arguments one level lower; constant Tensors are not among the differentiated positions."""
+        values, active, nested = super().lowered(primitive, arrays)
+        return values, tuple([i for i in active if arrays[i].alive]), nested
+
+    def record(
+        self,
+        primitive: Primitive,
+        arrays: tuple[Any, ...],
+        values: Sequence[Any],
+        active: tuple[int, ...],
+        params: dict[str, Any],
+        out: Any,
+    ) -> Any:
+        """Record a computed call and its step."""
+        made = super().record(primitive, arrays, values, active, params, out)
+        step = self.step(primitive, arrays, params, tuple([arrays[i].slot for i in active]))
+        self.steps.extend([step] * (len(self.equations) - len(self.steps)))
+        return made
+
+    def underived(self, primitive: Primitive, arrays: Sequence[Any], params: dict[str, Any], out: Any) -> Any:
+        """Return a result without derivative as constant Tensors."""
         if out is NotImplemented:
             return out
-        own = [i for i, a in enumerate(arrays) if isinstance(a, Recorded) and a.recorder is self]
-        active = tuple([i for i in own if arrays[i].alive and primitive.differentiable(i)])
-        parents = tuple([arrays[i].slot for i in own])
-        name = _described(primitive, params)
-        text = f"{name} at {here()}"
-        self.compare(name, text, parents, out)
-        if active:
-            step = Step(text, parents, tuple([arrays[i].slot for i in active]))
-            equation = reverse_record(self, primitive, arrays, values, active, params, out)
-            result = (self.append_results if primitive.multiple else self.append)(equation, out, *user_place())
-            self.steps.extend([step] * (len(self.equations) - len(self.steps)))
-        else:
-            counts = isinstance(primitive.function, np.ufunc) or primitive in INTERNAL
-            result = self.constant(out, Step(text, parents, ()), numbers=counts)
-        if primitive.views and own and isinstance(result, Followed):
+        step = self.step(primitive, arrays, params)
+        self.compare(_described(primitive, params), step, out)
+        counts = isinstance(primitive.function, np.ufunc) or primitive in INTERNAL
+        result = self.constant(out, step, numbers=counts)
+        if primitive.views and step.parents and isinstance(result, Followed):
             # a buffer is a constant until the first write, and may have views too
-            note_if_view(arrays[0], result, values[0], out, primitive, params)
+            note_if_view(arrays[0], result, arrays[0].below, out, primitive, params)
         return result
+
+    write = Recorder.write  # an operation like others; nothing is written in place
+
+    def step(self, primitive: Primitive, arrays: Sequence[Any], params: dict[str, Any], active: tuple[int, ...] = ()) -> Step:
+        """Return the step of a call."""
+        parents = tuple([a.slot for a in arrays if isinstance(a, Recorded) and a.recorder is self])
+        return Step(f"{_described(primitive, params)} at {here()}", parents, active)
 
     def assigned(self, tensor: Any, what: str) -> None:
         """Note that the value of a Tensor is assigned to a Variable."""
         tensor._note(what)
 
-    def compare(self, name: str, text: str, parents: tuple[int, ...], out: Any) -> None:
+    def compare(self, name: str, step: Step, out: Any) -> None:
         """Note a comparison for equality that is true everywhere; ignore other operations."""
         if name in _EQUALITIES and np.all(innermost(out)):
-            self.equal.append((text, parents))
+            self.equal.append((step.text, step.parents))
 
     def buffer(self, value: Any) -> Any:
         """Return a new array as a constant Tensor, so that Tensors can be written into it."""
@@ -210,10 +225,10 @@ class Followed(Tensor):
         leaves, structure = flatten((args, kwargs))
         parents = tuple([leaf.slot for leaf in leaves if isinstance(leaf, Followed)])
         args, kwargs = structure.unflatten([leaf.below if isinstance(leaf, Followed) else leaf for leaf in leaves])
-        out, text = function(*args, **kwargs), f"{name} at {here()}"
+        out, step = function(*args, **kwargs), Step(f"{name} at {here()}", parents, ())
         follower: Any = next(leaf for leaf in leaves if isinstance(leaf, Followed)).recorder  # `self` may be a stale view
-        follower.compare(name, text, parents, out)
-        return follower.constant(out, Step(text, parents, ()))
+        follower.compare(name, step, out)
+        return follower.constant(out, step)
 
 
 Follower.tensor_class = Followed

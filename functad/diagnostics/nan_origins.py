@@ -1,22 +1,383 @@
-"""The origin of a NaN: a search from a bad result back through operations, cotangents or tangents.
+"""The origin of a NaN: a log of operations, and a search from a bad result back through operations, cotangents or tangents.
 
-Each step runs the operation again with ones in place of all elements that are not finite. If the result is still bad, the
-operation is the origin. Otherwise the step runs the operation with one original argument at a time, and follows an argument
-that makes the result bad. This works for every operation, and ignores arguments that the operation does not select.
+Reads and writes by index move elements and compute nothing. If a program does this element by element, a log of whole arrays
+would take quadratic time and memory. So the log keeps only the written elements of a write, and only the result of a read.
+Masks trace elements back to their sources. Arrivals are the cotangents and tangents that are not finite, by slot, with the
+operations that made them.
+
+Each step of the search runs an operation again with ones in place of all elements that are not finite. If the result is still
+bad, the operation is the origin. Otherwise the step runs the operation with one original argument at a time, and follows an
+argument that makes the result bad. This works for every operation, and ignores arguments that the operation does not select.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from heapq import heappop, heappush
 from typing import Any
 
 import numpy as np
 
-from functad.diagnostics.nan_arrivals import Arrival, Arrivals
-from functad.diagnostics.operation_log import INFINITE, NAN, NOT_FINITE, Offence, Operation, OperationLog
-from functad.expressions.spec import spec_of
+from functad.expressions.observers import Observer, observing
+from functad.expressions.records import inputs_of, results_of
+from functad.expressions.spec import ArraySpec, shape_of, spec_of
+from functad.primitives.entry import Primitive
+from functad.primitives.indexing.read import GETITEM
+from functad.primitives.indexing.write import ADD_TO, Path, choosing, part, put
 from functad.primitives.operands import innermost
+from functad.primitives.plan import GATHER, WRITE
+from functad.settings import context_variable, setting
+from functad.transforms.walks.cotangents import Scattered
+from functad.transforms.walks.forward import push_alone
+from functad.transforms.walks.reverse import pull_alone
+
+
+@dataclass(frozen=True)
+class Offence:
+    """The definition of a bad element: a test for the elements of floating-point and complex arrays."""
+
+    test: Callable[[Any], Any]
+
+    def mask(self, value: Any) -> Any:
+        """Return the mask of bad elements."""
+        if value is None or isinstance(value, ArraySpec) or spec_of(value).dtype.kind not in "fc":
+            return np.zeros(() if value is None else np.shape(value), bool)
+        return np.asarray(self.test(value))
+
+    def found(self, value: Any) -> bool:
+        """Return `True` if any element is bad."""
+        return bool(np.any(self.mask(value)))
+
+
+NAN = Offence(np.isnan)
+INFINITE = Offence(np.isinf)
+NOT_FINITE = Offence(lambda value: ~np.isfinite(value))
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One logged operation.
+
+    Attributes:
+        primitive: the primitive.
+        name: the name of the primitive, with the name of the NumPy function that the user called.
+        line: the file and line of the user's code.
+        values: the plain arguments. For the array of a read or write only its spec is kept.
+        slots: for each argument its slot, or `None` if it is not a Tensor of the trace.
+        params: the parameters.
+        out: the plain results; `None` for the array after a write.
+        belongs_to: the operation that this one differentiates, or `None`.
+    """
+
+    primitive: Primitive
+    name: str
+    line: str
+    values: tuple[Any, ...]
+    slots: tuple[int | None, ...]
+    params: dict[str, Any]
+    out: tuple[Any, ...]
+    belongs_to: Operation | None
+
+    @property
+    def moves(self) -> bool:
+        """Whether the operation reads or writes elements of an array of the trace, so that the array is not kept."""
+        return self.slots[0] is not None and moves_elements(self.primitive)
+
+    def place(self) -> str:
+        """Return the name and line of the operation."""
+        if self.belongs_to is None:
+            return f"{self.name} at {self.line}"
+        return f"{self.name}, in the derivative of {self.belongs_to.place()}"
+
+
+DERIVATIVE_OF: ContextVar[Operation | None] = context_variable("derivative_of", default=None)
+"""The operation whose derivative is computed now, or `None`."""
+
+
+class OperationLog(dict[int, tuple[Operation, int]]):
+    """A mapping from slots to the operation that made them and the index among its results.
+
+    Attributes:
+        bases: for slots without operation, the values before the first write.
+        followed: the name, in messages, of the values that constants do not depend on.
+        asked: the name, in messages, of the transform or tape.
+    """
+
+    followed = "the arguments of the function"
+    asked = "the transform"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bases: dict[int, Any] = {}
+
+    def at(self, slot: int) -> Operation | None:
+        """Return the operation that made a slot, or `None`."""
+        return self[slot][0] if slot in self else None
+
+    def name_of(self, slot: int) -> str:
+        """Return the name of a slot without operation, for messages."""
+        return f"input {slot} of the function"
+
+    def value(self, slot: int | None) -> Any:
+        """Return the value of a slot; writes are repeated on a copy."""
+        writes = []
+        while True:
+            assert slot is not None  # a logged read or write has an array of the trace
+            operation, k = self.get(slot, (None, 0))
+            if operation is None or not operation.moves or not operation.primitive.writes:
+                break
+            writes.append(operation)
+            slot = operation.slots[0]
+        value = self.bases[slot] if operation is None else operation.out[k]
+        if writes:
+            value = np.copy(value)
+            with np.errstate(all="ignore"):
+                for operation in reversed(writes):
+                    at, adds = operation.params, operation.primitive is ADD_TO
+                    put(value, at["path"], at["index"], operation.values[1], adds=adds)
+        return value
+
+    def source(self, operation: Operation, mask: Any, offence: Offence) -> tuple[int, Any] | None:
+        """Return the argument that gave bad elements to a read or write, and the mask of bad elements in this argument.
+
+        The result is `None` if the operation made them itself: a write that adds may make a bad sum of good elements.
+        """
+        shape, index = operation.values[0].shape, operation.params["index"]
+        if operation.primitive is GETITEM:
+            return 0, places(shape, (), index, mask)
+        path, v = operation.params["path"], operation.values[1]
+        adds = adds_to(operation.primitive, path)
+        rest, given = before_writing(mask, path, index, shape_of(v), adds=adds)
+        if not adds:
+            return (0, rest) if rest.any() else (1, given)
+        given &= offence.mask(v)
+        if given.any():
+            return 1, given
+        before = self.value(operation.slots[0])
+        rest = rest & offence.mask(before)
+        return (0, rest) if rest.any() else None
+
+
+# Elements that are read and written
+
+
+def moves_elements(primitive: Primitive) -> bool:
+    """Return `True` if a primitive only reads or writes elements."""
+    return primitive is GETITEM or primitive.writes
+
+
+def adds_to(primitive: Primitive, path: Path) -> bool:
+    """Return `True` if old values remain in the written elements: after an addition, or a write to a real or imaginary part."""
+    return primitive is ADD_TO or len(choosing(path)) < len(path)
+
+
+def places(shape: tuple[int, ...], path: Path, index: Any, chosen: Any = True) -> Any:
+    """Return the mask of an array that is `chosen` at an index of the view at `path`, and `False` elsewhere."""
+    mask = np.zeros(shape, bool)
+    put(mask, choosing(path), index, chosen, adds=True)  # "or" at repeated indices
+    return mask
+
+
+def before_writing(mask: Any, path: Path, index: Any, shape: tuple[int, ...], *, adds: bool) -> tuple[Any, Any]:
+    """Return the masks of the old array and of the written value, of the given shape, for a mask of the array after a write."""
+    piece = np.asarray(part(mask, choosing(path))[index])
+    piece = np.broadcast_to(piece, np.broadcast_shapes(piece.shape, shape))
+    extra = piece.ndim - len(shape)
+    axes = tuple([i for i, n in enumerate(piece.shape) if i < extra or (n != 1 and shape[i - extra] == 1)])
+    rest = mask if adds else mask & ~places(mask.shape, path, index)
+    return rest, piece.any(axes).reshape(shape)
+
+
+def after_writing(chosen: Any, path: Path, index: Any, shape: tuple[int, ...]) -> Any:
+    """Return the mask of an array of the given shape after a write, for the mask `chosen` of the written value."""
+    width = np.shape(part(np.zeros(shape, bool), choosing(path))[index])
+    extra = max(0, chosen.ndim - len(width))  # axes of length 1 in front
+    return places(shape, path, index, chosen.reshape(chosen.shape[extra:]))
+
+
+Sources = Callable[[Any], list[tuple[int, Any]]]
+"""A function from a mask of elements to pairs of a source slot and the mask of its elements."""
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """A cotangent or tangent that one operation made for a slot.
+
+    Attributes:
+        operation: the operation, or `None` if the log does not hold it.
+        call: the function from the given cotangents or tangents to `value`, as in the pass.
+        given: the cotangents or tangents that the operation was given.
+        sources: their slots.
+        value: the cotangent or tangent for the slot.
+    """
+
+    operation: Operation | None
+    call: Callable[[Sequence[Any]], Any]
+    given: Sequence[Any]
+    sources: Sequence[int]
+    value: Any
+
+
+class Arrivals(Observer):
+    """An observer of a forward or backward pass, which notes arrivals that are not finite.
+
+    Args:
+        log: the operations of the trace.
+        handed_in: by slot, the cotangents or tangents at the start of the pass.
+        quiet: note nothing, because an outer trace makes the checks.
+
+    Attributes:
+        what: "cotangent" or "tangent".
+    """
+
+    what: str
+    _sign: int
+
+    def __init__(self, log: OperationLog, handed_in: dict[int, Any], *, quiet: bool) -> None:
+        self.log = log
+        self.quiet = quiet
+        given = {slot: innermost(value) for slot, value in handed_in.items()}
+        self._handed_in = {} if quiet else {slot: value for slot, value in given.items() if NOT_FINITE.found(value)}
+        self._found: dict[int, list[Arrival | Sources]] = {}
+        self._given: Sequence[Any] = ()
+        self._around = DERIVATIVE_OF.get()
+
+    def through(self, walk: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        """Run a pass with this observer."""
+        with setting(DERIVATIVE_OF, self._around), observing(self):
+            return walk(*args, **options)
+
+    def before(self, index: int, record: Any, given: Callable[[], Sequence[Any]]) -> None:
+        """Make the operation of a record the current one, and keep its cotangents or tangents."""
+        DERIVATIVE_OF.set(self.log.at(index))
+        self._given = () if record[0].primitive.writes else given()
+
+    def after(self, index: int, record: Any, found: Sequence[Any]) -> None:
+        """Note the arrivals of a record."""
+        DERIVATIVE_OF.set(self._around)
+        given, self._given = self._given, ()
+        if not self.quiet:
+            self._note(index, record, given, found)
+
+    def _note(self, index: int, record: Any, given: Sequence[Any], found: Sequence[Any]) -> None:
+        raise NotImplementedError
+
+    def _arrive(self, slot: int, what: Arrival | Sources) -> None:
+        self._found.setdefault(slot, []).append(what)
+
+    def _is_bad(self, slot: int) -> bool:
+        """Return `True` if elements that are not finite may have arrived at a slot."""
+        return slot in self._found or slot in self._handed_in
+
+    def behind(self, slot: int, mask: Any, offence: Offence) -> tuple[Arrival | None, Any] | None:
+        """Return the arrival of bad elements, traced back through reads and writes, and the mask of its bad elements.
+
+        The arrival is `None` if the bad elements were handed in. The result is `None` if they are sums of good elements.
+        """
+        masks = {slot: mask}
+        heap = [self._sign * slot]  # visits each slot after the slots that lead to it
+        while heap:
+            slot = self._sign * heappop(heap)
+            mask = masks.pop(slot)
+            if slot in self._handed_in and np.any(offence.mask(self._handed_in[slot]) & mask):
+                return None, mask
+            for arrival in self._found.get(slot, ()):
+                if isinstance(arrival, Arrival):
+                    if np.any(offence.mask(arrival.value) & mask):
+                        return arrival, mask
+                    continue
+                for source, chosen in arrival(mask):
+                    if not np.any(chosen):
+                        continue
+                    if source not in masks:
+                        heappush(heap, self._sign * source)
+                    masks[source] = masks[source] | chosen if source in masks else chosen
+        return None
+
+
+class CotangentArrivals(Arrivals):
+    """The arrivals of a backward pass."""
+
+    what = "cotangent"
+    _sign = 1
+
+    def _note(self, index: int, record: Any, given: Sequence[Any], found: Sequence[Any]) -> None:
+        plan, _, saved, _ = record
+        slots = inputs_of(record)
+        if plan.special == WRITE:
+            self._note_write(index, plan, slots, saved)
+        elif plan.special == GATHER:
+            if self._is_bad(index):
+                self._arrive(slots[0], lambda mask: [(index, np.asarray(mask[saved[0]]))])
+        elif bad := [i for i, slot in enumerate(slots) if NOT_FINITE.found(_known(found[slot]))]:
+            for i in bad:
+                arrival = self._arrival(index, record, given, i)
+                if arrival is not None:
+                    self._arrive(slots[i], arrival)
+
+    def _note_write(self, index: int, plan: Any, slots: Sequence[int], saved: Any) -> None:
+        if not self._is_bad(index):
+            return
+        path, where, shapes = saved
+        adds = adds_to(plan.primitive, path)
+        for position, slot in zip(plan.active, slots, strict=True):
+            if position == 1:
+                self._arrive(slot, lambda mask: [(index, after_writing(mask, path, where, shapes[0]))])
+            else:
+                self._arrive(slot, lambda mask: [(index, mask if adds else mask & ~places(shapes[0], path, where))])
+
+    def _arrival(self, index: int, record: Any, given: Sequence[Any], position: int) -> Arrival | None:
+        """Return the arrival of a cotangent from a record, or `None` if it is finite in a careful pass."""
+
+        def call(gs: Sequence[Any]) -> Any:
+            return innermost(pull_alone(record, gs)[position])
+
+        value = call(given)
+        return Arrival(self.log.at(index), call, given, results_of(record, index), value) if NOT_FINITE.found(value) else None
+
+
+class TangentArrivals(Arrivals):
+    """The arrivals of a forward pass."""
+
+    what = "tangent"
+    _sign = -1
+
+    def _note(self, index: int, record: Any, given: Sequence[Any], found: Sequence[Any]) -> None:
+        operation, slots = self.log.at(index), inputs_of(record)
+        if operation is not None and record[0].primitive.writes:
+            self._note_write(index, operation, slots)
+            return
+        for i, slot in enumerate(results_of(record, index)):
+            t = innermost(found[slot])
+            if not NOT_FINITE.found(t):
+                continue
+            if operation is not None and operation.moves:
+                shape, where = operation.values[0].shape, operation.params["index"]
+                self._arrive(slot, lambda mask: [(slots[0], places(shape, (), where, mask))])  # noqa: B023 - there is one slot
+            else:
+                call = lambda ts, i=i: innermost(push_alone(record, ts)[i])  # noqa: E731
+                self._arrive(slot, Arrival(operation, call, given, slots, t))
+
+    def _note_write(self, index: int, operation: Operation, slots: Sequence[int]) -> None:
+        if not any(self._is_bad(slot) for slot in slots):
+            return
+        path, where, shape = operation.params["path"], operation.params["index"], np.shape(operation.values[1])
+        adds = adds_to(operation.primitive, path)
+        positions = {slot: i for i, slot in enumerate(operation.slots) if slot is not None}
+
+        def sources(mask: Any) -> list[tuple[int, Any]]:
+            before = before_writing(mask, path, where, shape, adds=adds)
+            return [(slot, before[positions[slot]]) for slot in slots]
+
+        self._arrive(index, sources)
+
+
+def _known(g: Any) -> Any:
+    """Return the plain value of a cotangent, without pieces that are not yet added."""
+    return innermost(g.whole if type(g) is Scattered else g)
+
 
 Call = Callable[[Sequence[Any]], Any]
 

@@ -22,9 +22,21 @@ from weakref import ref
 
 import numpy as np
 
-from functad.diagnostics.nan_arrivals import Arrivals, CotangentArrivals, TangentArrivals
-from functad.diagnostics.nan_origins import count_offending, origin_of_derivative, origin_of_value
-from functad.diagnostics.operation_log import DERIVATIVE_OF, NAN, NOT_FINITE, Offence, Operation, OperationLog, moves_elements
+from functad.diagnostics.nan_origins import (
+    DERIVATIVE_OF,
+    NAN,
+    NOT_FINITE,
+    Arrivals,
+    CotangentArrivals,
+    Offence,
+    Operation,
+    OperationLog,
+    TangentArrivals,
+    count_offending,
+    moves_elements,
+    origin_of_derivative,
+    origin_of_value,
+)
 from functad.errors import NotFiniteError
 from functad.expressions.expressions import Expressions, evaluate
 from functad.expressions.observers import Observer, checker

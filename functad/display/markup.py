@@ -1,6 +1,10 @@
-"""Markup for notebooks; text is always escaped and every tag is closed.
+"""Markup and style of displays in notebooks and SVG files.
 
-`Markup` is inserted unchanged, any other content as escaped text. `view` returns a display that includes its style.
+Text is always escaped and every tag is closed: `Markup` is inserted unchanged, any other content as escaped text.
+
+`view` returns a display with its style: fonts and background from the page, and colours that are readable on light and dark
+pages. JupyterLab defines its colours as variables (`--jp-*`). Other pages mark a dark theme by an attribute or a class, or
+follow the system (`prefers-color-scheme`).
 """
 
 from __future__ import annotations
@@ -9,7 +13,85 @@ from collections.abc import Collection, Iterable, Sequence
 from html import escape
 from typing import Any
 
-from functad.display.style import STYLE, STYLE_OF_FILES
+COLORS = ("blue", "orange", "green", "red", "purple", "brown", "pink", "olive", "cyan", "grey")
+"""Colour names in `var(--ftd-NAME)`: blue for the forward pass, orange for the backward pass, red for stopped derivatives."""
+
+_LIGHT = ("#1f6fb2", "#a85400", "#2b7d3f", "#c0303a", "#7a50b5", "#86564b", "#bb4a94", "#6a6f0e", "#0b7280", "#6b6b6b")
+_DARK = ("#6db3f2", "#f0a04b", "#6cc784", "#ff7b7f", "#b794f0", "#c9a097", "#f08cc8", "#c5ca52", "#58cbd8", "#a8a8a8")
+_INKS = "#222", "#ddd"
+
+
+def color(number: int) -> str:
+    """Return the colour of a group by its number; the colours repeat.
+
+    Example:
+        >>> color(1), color(11)
+        ('var(--ftd-orange)', 'var(--ftd-orange)')
+    """
+    return f"var(--ftd-{COLORS[number % len(COLORS)]})"
+
+
+def palette(theme: str | None) -> list[tuple[str, str]]:
+    """Return the names and values of the colours and of the ink of a theme, `light` or `dark`.
+
+    Example:
+        >>> palette("dark")[0], palette("light")[-1]
+        (('blue', '#6db3f2'), ('ink', '#222'))
+    """
+    values, ink = (_DARK, _INKS[1]) if theme == "dark" else (_LIGHT, _INKS[0])
+    return [*zip(COLORS, values, strict=True), ("ink", ink)]
+
+
+def _palette(values: tuple[str, ...]) -> str:
+    return ";".join([f"--ftd-{name}:{value}" for name, value in zip(COLORS, values, strict=True)])
+
+
+_ON_DARK = '[data-jp-theme-light="false"] .ftd-view,[data-theme="dark"] .ftd-view,.vscode-dark .ftd-view,.theme-dark .ftd-view'
+_ON_LIGHT = '[data-jp-theme-light="true"] .ftd-view,[data-theme="light"] .ftd-view,.vscode-light .ftd-view'
+
+_INSIDE = "".join(
+    [
+        "& code,& pre,& text{font-family:var(--ftd-mono);font-size:12px}",
+        "& code,& pre{background:none;color:inherit;padding:0;margin:0;border:0}",
+        "& pre{white-space:pre-wrap;overflow-wrap:anywhere}",
+        "& .ftd-head{margin:2px 0 4px}& .ftd-faint{opacity:.65}& .ftd-whole{white-space:nowrap}",
+        "& table{border-collapse:collapse;border:0;margin:2px 0 6px;font-size:12px;width:auto;display:table;table-layout:auto}",
+        "& th,& td{text-align:left;vertical-align:top;padding:2px 14px 2px 0;border:0;max-width:44em;",
+        "white-space:normal;overflow-wrap:break-word;background:none;color:inherit}",
+        "& thead th{font-weight:600;border-bottom:1px solid var(--ftd-line);white-space:nowrap}",
+        "& tbody tr{background:none}& tbody tr:hover{background:var(--ftd-ground)}",
+        "& tfoot td{border-top:1px solid var(--ftd-line);font-weight:600}",
+        "& .ftd-number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}",
+        "& details{margin:1px 0}& details>:not(summary){margin-left:16px}",
+        "& .ftd-way{margin:2px 0 4px;border-left:2px solid var(--ftd-line);padding-left:8px}",
+        "& .ftd-scroll{max-height:30em;overflow:auto}& .ftd-scroll td:last-child{min-width:14em}",
+        "& .ftd-scroll td:first-child{overflow-wrap:anywhere;min-width:12em}",
+        "& input{font:inherit;color:inherit;background:transparent;border:1px solid var(--ftd-line);border-radius:3px;",
+        "padding:2px 6px;min-width:22em;margin:2px 6px 4px 0}",
+        "& summary{cursor:pointer;display:list-item}",
+        "& svg{max-width:100%;height:auto;color:inherit}& text{fill:currentColor}",
+        *[f"& .ftd-{name}{{color:var(--ftd-{name})}}" for name in COLORS],
+    ]
+)
+"""Rules for the contents of a display; `&` is the selector of the display."""
+
+STYLE = "".join(
+    [
+        ".ftd-view{--ftd-line:var(--jp-border-color2,rgba(128,128,128,.4));--ftd-ground:rgba(128,128,128,.12);",
+        "--ftd-mono:var(--jp-code-font-family,ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace);",
+        f"color:var(--jp-content-font-color1,currentColor);font-size:13px;line-height:1.45;overflow-x:auto;{_palette(_LIGHT)}}}",
+        f"@media (prefers-color-scheme:dark){{.ftd-view{{{_palette(_DARK)}}}}}",
+        f"{_ON_LIGHT}{{{_palette(_LIGHT)}}}{_ON_DARK}{{{_palette(_DARK)}}}",
+        _INSIDE.replace("&", ".ftd-view.ftd-view"),  # repeated to override the notebook's rules for all tables and code
+    ]
+)
+"""The content of a `style` element; all rules apply to `.ftd-view` and its contents only."""
+
+STYLE_OF_FILES = (
+    f"{STYLE}svg.ftd-view{{color:{_INKS[0]}}}@media (prefers-color-scheme:dark){{svg.ftd-view{{color:{_INKS[1]}}}}}"
+)
+"""The same style for SVG files, which have no page to set the text colour."""
+
 
 _WITHOUT_CONTENT = ("input", "br")
 

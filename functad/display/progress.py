@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import sys
+from time import perf_counter
 from types import TracebackType
 from typing import Any, Self
 
-from functad.display.amounts import counted, seconds_text
 from functad.display.markup import Markup, faint, heading, picture, tag, view
+from functad.display.text import counted, seconds_text
 from functad.importable import optional
 
 _POINTS = 800
@@ -62,9 +63,6 @@ class Progress:
         self._began = self._drawn = self._seconds = 0.0
 
     def __enter__(self) -> Self:
-        from time import perf_counter  # noqa: PLC0415 - needed only for a run
-
-        self._clock = perf_counter
         self._began = self._drawn = perf_counter()
         if in_notebook():
             self._handle = optional("IPython.display", self._what, "IPython", "ipython").display(self, display_id=True)
@@ -74,7 +72,7 @@ class Progress:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._seconds = self._clock() - self._began
+        self._seconds = perf_counter() - self._began
         if self._bar is not None:
             self._bar.close()
         if self._handle is not None:
@@ -97,9 +95,9 @@ class Progress:
         if self._bar is not None:
             self._bar.set_postfix({"value": f"{self.last:.6g}"}, refresh=False)
             self._bar.update()
-        elif self._handle is not None and self._clock() - self._drawn > _PAUSE:
+        elif self._handle is not None and perf_counter() - self._drawn > _PAUSE:
             self._handle.update(self)
-            self._drawn = self._clock()
+            self._drawn = perf_counter()
             self._seconds = self._drawn - self._began
 
     def __repr__(self) -> str:

@@ -9,18 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from functad.display.amounts import counted
-from functad.display.markup import drawing, heading, view
-from functad.display.style import palette
-from functad.drawing.graph import EQUATION, FOLD, LOOP, Graph, graph_of
+from functad.display.markup import drawing, heading, palette, view
+from functad.display.text import counted
+from functad.drawing.graph import EQUATION, FOLD, LOOP, Graph, dot, graph_of, mermaid
 from functad.drawing.svg import fits, fixed, picture_of
-from functad.drawing.text import dot, mermaid
 from functad.errors import InputError
 from functad.expressions.expressions import Expressions
-from functad.expressions.spec import ArraySpec, dtype_of, shape_of
+from functad.expressions.spec import dtype_of, shape_of
 from functad.places import here, name_of
-from functad.transforms.abstract import eval_shape, make_expressions
-from functad.transforms.grad import value_and_grad, vjp
+from functad.transforms.abstract import make_expressions
+from functad.transforms.grad import vjp
+from functad.transforms.leaves import replaced
 from functad.trees.structure import flatten
 
 LIMIT = 40
@@ -145,8 +144,7 @@ def draw(
             f"draw of {name}, at {here()}: backward=True needs an argument of floating point to pull cotangents back to, "
             f"and there is none. Pass 3.0 in place of 3, or arrays with dtype=float."
         )
-    both = _with_gradient if _is_number(eval_shape(f, *args, **kwargs)) else _with_pullback
-    listed = make_expressions(both(f, chosen))(*args, **kwargs)
+    listed = make_expressions(_with_pullback(f, chosen))(*args, **kwargs)
     if isinstance(f, Expressions):
         listed = listed.replace(inputs=f.inputs)
     own = listed.output_structure.children[0].paths("result")
@@ -163,46 +161,18 @@ def _drawn(name: str, listed: Expressions, results: Sequence[str], limit: int | 
     return Drawing(name, listed, graph)
 
 
-def _is_number(result: Any) -> bool:
-    """Return `True` if the spec of a result is one real number, so that it has a gradient."""
-    return isinstance(result, ArraySpec) and result.shape == () and result.dtype.kind == "f"
-
-
-def _of_leaves(f: Callable[..., Any], chosen: list[int], args: Any, kwargs: Any) -> tuple[Callable[..., Any], list[Any]]:
-    """Return `f` as a function of some leaves of its arguments, and these leaves."""
-    leaves, structure = flatten((args, kwargs))
-
-    def of_leaves(*own: Any) -> Any:
-        given = list(leaves)
-        for i, leaf in zip(chosen, own, strict=True):
-            given[i] = leaf
-        positional, keywords = structure.unflatten(given)
-        return f(*positional, **keywords)
-
-    return of_leaves, [leaves[i] for i in chosen]
-
-
-def _with_gradient(f: Callable[..., Any], chosen: list[int]) -> Callable[..., Any]:
-    """Return a function that computes a scalar `f` and its gradient with respect to some leaves of its arguments."""
-
-    def both(*args: Any, **kwargs: Any) -> Any:
-        of_leaves, own = _of_leaves(f, chosen, args, kwargs)
-        return value_and_grad(of_leaves, argnums=tuple(range(len(own))))(*own)
-
-    return both if isinstance(f, Expressions) else functools.wraps(f)(both)
-
-
 def _with_pullback(f: Callable[..., Any], chosen: list[int]) -> Callable[..., Any]:
     """Return a function that computes `f` and the pullback of ones to some leaves of its arguments."""
 
     def both(*args: Any, **kwargs: Any) -> Any:
-        of_leaves, own = _of_leaves(f, chosen, args, kwargs)
+        leaves, structure = flatten((args, kwargs))
 
         def inexact(*given: Any) -> Any:
-            out = of_leaves(*given)
+            positional, keywords = structure.unflatten(replaced(leaves, chosen, given))
+            out = f(*positional, **keywords)
             return [leaf for leaf in flatten(out)[0] if dtype_of(leaf).kind in "fc"], out
 
-        values, pull, out = vjp(inexact, *own, has_aux=True)
+        values, pull, out = vjp(inexact, *[leaves[i] for i in chosen], has_aux=True)
         return out, pull([np.ones(shape_of(value), dtype_of(value)) for value in values])
 
     return both if isinstance(f, Expressions) else functools.wraps(f)(both)

@@ -1,4 +1,7 @@
-"""Graphs of expression lists: boxes for equations, inputs, constants and outputs; long lists are folded."""
+"""Graphs of expression lists: boxes for equations, inputs, constants and outputs; long lists are folded.
+
+The end of the file writes graphs as text: DOT for Graphviz, and Mermaid.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from functad.display.amounts import bytes_text, counted
+from functad.display.text import bytes_text, counted, cut
 from functad.expressions.expressions import Constant, Equation, Expressions, call_name, inner_lists
 from functad.expressions.listing import Row, short_line
-from functad.expressions.place import FORWARD, Place
+from functad.expressions.place import BACKWARD, FORWARD, TANGENT, Place
 from functad.expressions.spec import ArraySpec, spec_or_none
 
 INPUT, CONSTANT, OUTPUT, EQUATION, FOLD, LOOP = "input", "constant", "output", "equation", "fold", "loop"
 _MANY = 24
+_LETTERS = 22
 _PORTS = 3
 
 
@@ -161,7 +165,7 @@ class _Maker:
             own = list(run)
             specs = [self.expressions.results[i] for i in own]
             plain = [sources[i] for i in own if isinstance(sources[i], Constant)]
-            detail = counted(len(own), "array") if len(own) > 1 else _short(repr(plain[0])) if plain else ""
+            detail = counted(len(own), "array") if len(own) > 1 else cut(repr(plain[0]), _LETTERS) if plain else ""
             size = bytes_text(sum([spec.nbytes for spec in specs]))
             number = self.add(Node(OUTPUT, FORWARD, name, detail, f"output {name}\n{_types(specs)}, {size}"))
             for i in own:
@@ -197,7 +201,7 @@ def _node_of(equation: Equation, row: Row) -> Node:
         tip += [f"{part}: {counted(len(own.equations), 'equation')}" for part, own in inner]
     detail = shown or params.removesuffix("]")
     kind = LOOP if inner else EQUATION
-    return Node(kind, row.place.phase if row.place is not None else FORWARD, name, _short(detail), "\n".join(tip), 1)
+    return Node(kind, row.place.phase if row.place is not None else FORWARD, name, cut(detail, _LETTERS), "\n".join(tip), 1)
 
 
 def _fold_of(unit: _Unit, rows: Sequence[Row]) -> Node:
@@ -229,10 +233,6 @@ def _root(name: str) -> str:
     return name.replace(".", "[").partition("[")[0] or name
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= 22 else f"{text[:19]}..."
-
-
 # Folding
 
 
@@ -242,7 +242,7 @@ def _units(rows: Sequence[Row], limit: int | None) -> list[_Unit]:
     if limit is None or len(units) <= limit:
         return units
     calls = _joined_by(lambda place: (place.call, place.function), units, rows)
-    for folded in (calls, _joined_by(lambda place: (place.where, _short(place.text)), units, rows)):
+    for folded in (calls, _joined_by(lambda place: (place.where, cut(place.text, _LETTERS)), units, rows)):
         opened = _opened(folded, rows, limit)
         if limit <= 2 * len(opened) <= 2 * limit:
             return opened
@@ -305,7 +305,85 @@ def _joined(units: Sequence[_Unit], rows: Sequence[Row], title: str = "") -> _Un
     if len(titles) == 1 and all(len(unit.indices) > 1 for unit in units):
         return _Unit(indices, f"{len(units)} x {titles.pop()}", count, phase)
     if first is not None and first.file and len({place.where for place in places if place is not None}) == 1:
-        return _Unit(indices, _short(first.text), count, phase)
+        return _Unit(indices, cut(first.text, _LETTERS), count, phase)
     common = Counter([rows[i].primitive for i in indices]).most_common()
     named = ", ".join([*[name for name, _ in common[:2]], *["..."][: len(common) > 2]])
-    return _Unit(indices, count, _short(named), phase)
+    return _Unit(indices, count, cut(named, _LETTERS), phase)
+
+
+# Graphs as text
+
+_DOT_SHAPES = {
+    INPUT: 'shape=box, style="rounded,filled", fillcolor="#eeeeee"',
+    CONSTANT: 'shape=note, color="#6b6b6b"',
+    OUTPUT: 'shape=box, style="rounded,bold"',
+    EQUATION: "shape=box",
+    LOOP: "shape=box, peripheries=2",
+    FOLD: "shape=box3d",
+}
+_DOT_PHASES = {
+    FORWARD: ', color="#1f6fb2"',
+    BACKWARD: ', shape=octagon, color="#a85400"',
+    TANGENT: ', shape=hexagon, color="#2b7d3f"',
+}
+_MERMAID_SHAPES = {
+    INPUT: ("([", "])"),
+    CONSTANT: ("[/", "/]"),
+    OUTPUT: ("([", "])"),
+    EQUATION: ("[", "]"),
+    LOOP: ("[[", "]]"),
+    FOLD: ("[[", "]]"),
+}
+_OPERATIONS = (EQUATION, LOOP, FOLD)
+
+
+def dot(graph: Graph) -> str:
+    """Return the graph in DOT, the language of Graphviz; equations of a backward pass are octagons."""
+    lines = [
+        "digraph functad {",
+        "  rankdir=TB;",
+        '  node [fontname="monospace", fontsize=11];',
+        '  edge [fontname="monospace", fontsize=9];',
+    ]
+    for number, node in enumerate(graph.nodes):
+        shape = _DOT_SHAPES[node.kind] + (_DOT_PHASES[node.phase] if node.kind in _OPERATIONS else "")
+        lines.append(f"  n{number} [label={_quoted(_label(node))}, tooltip={_quoted(node.tip)}, {shape}];")
+    lines += [f"  n{link.source} -> n{link.target} [label={_quoted(link.label)}];" for link in graph.links]
+    return "\n".join([*lines, "}"])
+
+
+def mermaid(graph: Graph) -> str:
+    """Return the graph as a Mermaid flowchart for Markdown pages; equations of derivatives are hexagons."""
+    lines = ["flowchart TD"]
+    for number, node in enumerate(graph.nodes):
+        opening, closing = _MERMAID_SHAPES[node.kind]
+        if node.kind in _OPERATIONS and node.phase != FORWARD:
+            opening, closing = "{{", "}}"
+        group = node.phase if node.kind in _OPERATIONS else node.kind
+        lines.append(f'  n{number}{opening}"{_coded(_label(node))}"{closing}:::{group}')
+    lines += [f'  n{link.source} -->|"{_coded(link.label)}"| n{link.target}' for link in graph.links]
+    lines += [f"  classDef {group} stroke:{color},fill:none" for group, color in _MERMAID_COLORS.items()]
+    return "\n".join(lines)
+
+
+_MERMAID_COLORS = {
+    FORWARD: "#1f6fb2",
+    BACKWARD: "#a85400",
+    TANGENT: "#2b7d3f",
+    **dict.fromkeys((INPUT, CONSTANT, OUTPUT), "#6b6b6b"),
+}
+
+
+def _label(node: Node) -> str:
+    return f"{node.title}\n{node.detail}" if node.detail else node.title
+
+
+def _quoted(text: str) -> str:
+    """Return a text as a DOT string."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+
+
+def _coded(text: str) -> str:
+    """Return a text with Mermaid's special characters as numeric codes."""
+    signs = {sign: f"#{ord(sign)};" for sign in '#"<>&`[]{}|\\'}
+    return "".join([signs.get(sign, sign) for sign in text]).replace("\n", "<br/>")

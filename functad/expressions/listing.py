@@ -6,9 +6,8 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from functad.display.amounts import bytes_text, counted
 from functad.display.markup import Markup, code, faint, fold, heading, joined, table, tag, view, whole
-from functad.display.terminal import WIDTH, text_table
+from functad.display.text import WIDTH, bytes_text, counted, text_table
 from functad.expressions.place import FORWARD, Place
 from functad.expressions.spec import ArraySpec
 

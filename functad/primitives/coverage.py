@@ -15,9 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from functad.display.amounts import counted
 from functad.display.markup import Markup, code, heading, joined, table, tag, view
-from functad.display.terminal import text_table, wrapped
+from functad.display.text import counted, text_table, wrapped
 from functad.primitives import vocabulary
 from functad.primitives.batching import elementwise, loop, rule_of
 from functad.primitives.entry import ENTRIES, Composite, Entry, Primitive

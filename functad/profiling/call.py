@@ -173,18 +173,14 @@ class Call:
         """Return the call for one run in a trace; the differentiated values, or `values`, become inputs of the trace."""
         return self.bound(lambda value: recorder.enter(hold_input(value, recorder)), values)
 
-    def finished(self, recorder: Recorder, out: Any) -> tuple[list[Any], list[int | None]]:
-        """Return the leaves of a result as plain values, with their slots in a trace (`None` for other values)."""
+    def finished(self, recorder: Recorder, out: Any) -> tuple[list[Any], list[Any]]:
+        """Return the leaves of a result as plain values, and the cotangents for the start of a backward pass: ones."""
         leaves, _ = checked_leaves(out, self.selection.transform, self.function)
         own = [isinstance(leaf, Recorded) and leaf.recorder is recorder for leaf in leaves]
         slots = [leaf.slot if mine else None for leaf, mine in zip(leaves, own, strict=True)]
-        return [innermost(leaf) for leaf in leaves], slots
-
-    @staticmethod
-    def seeds(recorder: Recorder, values: list[Any], slots: list[int | None]) -> list[Any]:
-        """Return the cotangents for the start of a backward pass: ones."""
+        values = [innermost(leaf) for leaf in leaves]
         ones = [np.ones_like(value)[()] if dtype_of(value).kind in "fc" else None for value in values]
-        return seeded(recorder, slots, ones)
+        return values, seeded(recorder, slots, ones)
 
     @contextmanager
     def undisturbed(self) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""Measurements of a call: the function alone, its gradient, single operations, and peak memory.
+"""Measurements of a call: each operation in both passes, the function alone, its gradient, peak memory, and compilation.
 
 Times are medians over several rounds, after one warm-up round. The parts do not add up to the whole, because recording and the
 clock run between them. So the whole is measured separately, and the remainder is reported by itself.
@@ -7,23 +7,208 @@ clock run between them. So the whole is measured separately, and the remainder i
 from __future__ import annotations
 
 import functools
+import inspect
+import re
 import statistics
 import sys
 import time
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from functad.expressions.observers import observing
-from functad.places import user_frame
+from functad.compilation.jit import jit
+from functad.eager.models.variable import standing_in
+from functad.errors import FunctadError
+from functad.expressions.observers import Observer, observing
+from functad.expressions.place import Place
+from functad.expressions.records import inputs_of
+from functad.expressions.spec import PYTHON_SCALARS, dtype_of
+from functad.places import name_of, user_frame
+from functad.primitives.entry import INTERNAL, Primitive
+from functad.primitives.names import shown_name
+from functad.primitives.operands import innermost
 from functad.profiling.call import Call, quiet
-from functad.profiling.recording import Laps, Operation, TimedRecorder
+from functad.tracing.engines import computed
+from functad.tracing.traces.base import record
 from functad.tracing.traces.concrete import ReverseRecorder
+from functad.tracing.views import note_if_view
 from functad.transforms.calling.boundary import traced
+from functad.transforms.calling.selection import Selection
+from functad.transforms.grad import gradient_function
+from functad.transforms.walks.cotangents import Scattered
 from functad.transforms.walks.reverse import pull_back
+from functad.trees.structure import flatten
+
+
+class Operation(NamedTuple):
+    """One operation of a traced run.
+
+    Attributes:
+        name: the name of the function that was called.
+        path: the user's lines that were executing, outermost first; the last one contains the operation.
+        slot: the slot of the record, or `None` if no derivative flows through the operation.
+        bytes: bytes of the results that are no views.
+    """
+
+    name: str
+    path: tuple[Place, ...]
+    slot: int | None
+    bytes: int
+
+
+class Lap(NamedTuple):
+    """The time of an operation.
+
+    Attributes:
+        before: time since the end of the previous operation: the user's Python code and recording.
+        during: time in NumPy.
+    """
+
+    before: float
+    during: float
+
+
+class TimedRecorder(ReverseRecorder):
+    """A reverse trace that measures its operations.
+
+    Attributes:
+        laps: one per operation.
+        operations: the operations, or `None` unless `notes` is set. Collecting them takes as long as the operations
+            themselves, so a separate run does it.
+    """
+
+    def __init__(self, function: object, clock: Callable[[], float], outermost: FrameType | None, *, notes: bool) -> None:
+        super().__init__("profile", function)
+        self.eager = False  # fast paths would bypass `process`
+        self.clock = clock
+        self.outermost = outermost
+        self.laps: list[Lap] = []
+        self.operations: list[Operation] | None = [] if notes else None
+        self.names: list[str] = []
+        self.last = clock()
+
+    def begin(self) -> None:
+        """Start the clock, just before the call of the function."""
+        self.last = self.clock()
+
+    def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        """Compute a call one level lower, and record it."""
+        begun = self.last
+        values, active, nested = self.lowered(primitive, arrays)
+        start = self.clock()
+        out = record(primitive, tuple(values), params) if nested else computed(primitive, values, params)
+        end = self.clock()
+        if out is NotImplemented:
+            return out
+        self.lap(primitive, start - begun, end - start)
+        if not active:
+            made = self.underived(primitive, arrays, params, out)
+        else:
+            made = self.record(primitive, arrays, values, active, params, out)
+            if primitive.views:
+                note_if_view(arrays[0], made, values[0], out, primitive, params)
+        self.note(primitive, values, out, len(self.equations) - 1 if active else None)
+        self.last = self.clock()
+        return made
+
+    def write(self, primitive: Primitive, root: Any, v: Any, params: dict[str, Any]) -> Any:
+        """Write to a value, in place if it has no other owner, and record the write."""
+        begun, start = self.last, self.clock()
+        made = super().write(primitive, root, v, params)
+        end = self.clock()
+        self.lap(primitive, start - begun, end - start)
+        self.note(primitive, (made.below,), made.below, made.slot)
+        self.last = self.clock()
+        return made
+
+    def lap(self, primitive: Primitive, before: float, during: float) -> None:
+        """Append the time of an operation."""
+        self.laps.append(Lap(before, during))
+        self.names.append(primitive.name)
+
+    def note(self, primitive: Primitive, values: Sequence[Any], out: Any, slot: int | None) -> None:
+        """Append the operation if `notes` is set."""
+        if self.operations is not None:
+            results = out if primitive.multiple else (out,)
+            path = path_of(user_frame(sys._getframe(2)), self.outermost)
+            self.operations.append(Operation(operation_name(primitive), path, slot, made_bytes(results, values)))
+
+
+class Laps(Observer):
+    """An observer of a backward pass that measures the time of each record.
+
+    Attributes:
+        times: times by slot.
+        bytes: bytes of the created arrays by slot; only if `notes` is set.
+    """
+
+    def __init__(self, clock: Callable[[], float], *, notes: bool) -> None:
+        self.clock = clock
+        self.notes = notes
+        self.times: dict[int, float] = {}
+        self.bytes: dict[int, int] = {}
+        self.given: Sequence[Any] = ()
+        self.start = 0.0
+
+    def before(self, index: int, record: Any, given: Callable[[], Sequence[Any]]) -> None:
+        """Start the clock."""
+        gs = given()
+        if self.notes:
+            self.given = gs
+        self.start = self.clock()
+
+    def after(self, index: int, record: Any, found: Sequence[Any]) -> None:
+        """Stop the clock."""
+        self.times[index] = self.clock() - self.start
+        if self.notes:
+            made = [found[slot] for slot in dict.fromkeys(inputs_of(record))]
+            self.bytes[index] = made_bytes([g.whole if type(g) is Scattered else g for g in made], self.given)
+
+
+def made_bytes(results: Sequence[Any], given: Sequence[Any]) -> int:
+    """Return the bytes of the results that are neither in `given` nor views nor scalars."""
+    known = {id(innermost(value)) for value in given}
+    plain = {id(value): value for value in map(innermost, results)}
+    return sum(
+        [
+            int(getattr(value, "nbytes", 0))
+            for value in plain.values()
+            if id(value) not in known and getattr(value, "base", None) is None and not issubclass(type(value), np.generic)
+        ]
+    )
+
+
+def operation_name(primitive: Primitive) -> str:
+    """Return the name of an operation as in user code, if users can call it."""
+    if primitive.name == "astype_integer":
+        return "astype"
+    function = primitive.function
+    if primitive in INTERNAL or not (isinstance(function, np.ufunc) or hasattr(function, "__module__")):
+        return primitive.name
+    name = shown_name(primitive.function)
+    if name.startswith(("np.", "scipy.")):
+        return name
+    inner = name_of(primitive.function).rpartition(".")[2]
+    return primitive.name if inner == primitive.name or name.startswith("functad.") else f"{primitive.name} of {inner}"
+
+
+def path_of(frame: FrameType | None, outermost: FrameType | None) -> tuple[Place, ...]:
+    """Return the executing lines of user code in a frame and its callers, up to `outermost` (excluded), outermost first."""
+    found = []
+    while frame is not None and frame is not outermost:
+        found.append(place_of_frame(frame))
+        frame = user_frame(frame.f_back)
+    return tuple(reversed(found))
+
+
+def place_of_frame(frame: FrameType) -> Place:
+    """Return the executing line of user code in a frame."""
+    code = frame.f_code
+    return Place(code.co_qualname.rpartition("<locals>.")[2], code.co_filename, frame.f_lineno or 0, 0)
+
 
 clock: Callable[[], float] = time.perf_counter
 
@@ -138,8 +323,7 @@ def gradient_times(call: Call) -> tuple[float, float]:
     start = clock()
     out = traced(recorder, run, (), {})
     forward = clock() - start
-    values, slots = call.finished(recorder, out)
-    seeds = call.seeds(recorder, values, slots)
+    _, seeds = call.finished(recorder, out)
     start = clock()
     pull_back(recorder.equations, seeds, recorder.inputs, consume=True)
     return forward, clock() - start
@@ -152,9 +336,8 @@ def _observed(call: Call, outermost: FrameType | None, *, notes: bool) -> tuple[
     recorder.begin()
     out = traced(recorder, run, (), {})
     end = clock() - recorder.last
-    values, slots = call.finished(recorder, out)
+    _, seeds = call.finished(recorder, out)
     laps = Laps(clock, notes=notes)
-    seeds = call.seeds(recorder, values, slots)
     with observing(laps):
         pull_back(recorder.equations, seeds, recorder.inputs, consume=False)
     recorder.equations.clear()  # release the residuals
@@ -199,3 +382,124 @@ def walk_time() -> float:
 
     times, _ = repeated(round_, 0.02)
     return max(float(statistics.median(times)), 0.0)
+
+
+LARGEST = 5_000
+"""Longer lists of operations are not compiled for the measurement, because it could take minutes."""
+
+
+class Compiled(NamedTuple):
+    """Measurements of the compiled value and gradient.
+
+    Attributes:
+        seconds: time of a compiled call; `None` if compilation failed or was not tried.
+        without: time of an uncompiled call, measured in turn with the compiled calls.
+        compiling: time of the first call.
+        backend: the name of the backend.
+        reason: the reason why nothing was measured.
+        static: positions of arguments that had to be static.
+    """
+
+    seconds: float | None
+    without: float
+    compiling: float
+    backend: str
+    reason: str
+    static: tuple[int, ...] = ()
+
+
+def gradient_of(call: Call) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
+    """Return value and gradient of a call as one function for `jit`, with its arguments.
+
+    Results that are no single number are summed, so that their cotangents are ones.
+    """
+    variables, count = call.variables, len(call.args)
+
+    def total(*args: Any, **kwargs: Any) -> Any:
+        with standing_in(zip(variables, args[count:], strict=True)):
+            out = call.function(*args[:count], **kwargs)
+        out = out[0] if call.has_aux else out
+        leaves = [leaf for leaf in flatten(out)[0] if dtype_of(leaf).kind in "fc"]
+        if len(leaves) == 1 and np.shape(leaves[0]) == () and dtype_of(leaves[0]).kind == "f":
+            return leaves[0]
+        return sum([np.sum(leaf.real if dtype_of(leaf).kind == "c" else leaf) for leaf in leaves])
+
+    total.__name__ = total.__qualname__ = call.name
+    positions = (*[k for k in call.keys if isinstance(k, int)], *range(count, count + len(variables)))
+    names = tuple([k for k in call.keys if isinstance(k, str)])
+    selection = Selection("jit", total, positions, names or None)
+    made = gradient_function(selection, allow_int=True, with_value=True)
+    args, kwargs = call.copies()
+    return made, (*args, *[v.copied() for v in variables]), kwargs
+
+
+def compiled(call: Call, operations: int) -> Compiled:
+    """Compile value and gradient of a call, and measure them.
+
+    Args:
+        call: the call.
+        operations: the number of its operations.
+    """
+    if operations > LARGEST:
+        return Compiled(None, 0.0, 0.0, "", f"with {operations} operations, compiling it to measure that could take minutes")
+    f, args, kwargs = gradient_of(call)
+    static: tuple[int, ...] = ()
+    options: dict[str, Any] = {}
+    if call.jitted is not None:
+        inner = getattr(call.jitted, "__func__", call.jitted)
+        own, given, named = inner.given
+        options = inspect.signature(jit).bind(own, *given, **named).arguments
+        del options["f"]
+        if inner is not call.jitted:  # the positions of a method include the object
+            options["static_argnums"] = ()
+    try:
+        return _measured(f, args, kwargs, call, options, static)
+    except Exception as error:  # noqa: BLE001 - any exception during the trace becomes the reason
+        reason, _ = sentences_of(error)
+    integers = tuple([i for i, a in enumerate(call.args) if type(a) in PYTHON_SCALARS and dtype_of(a).kind in "biu"])
+    if integers and not options:
+        try:
+            return _measured(f, args, kwargs, call, {"static_argnums": integers}, integers)
+        except Exception:  # noqa: BLE001, S110 - report the first reason
+            pass
+    return Compiled(None, 0.0, 0.0, "", reason)
+
+
+def _measured(
+    f: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    call: Call,
+    options: dict[str, Any],
+    static: tuple[int, ...],
+) -> Compiled:
+    """Compile a function and measure it.
+
+    Raises:
+        Exception: any error of tracing, compiling or running the function.
+    """
+    program: Any = jit(f, **options)
+
+    def run() -> tuple[float]:
+        start = clock()
+        program(*args, **kwargs)
+        return (clock() - start,)
+
+    with quiet(), call.undisturbed():
+        (first,) = run()
+        eager = functools.partial(gradient_times, call)
+        times, _ = repeated(lambda: (sum(warm(run)), sum(warm(eager))))  # in turn, for comparison
+    seconds, without = (statistics.median(column) for column in zip(*times, strict=True))
+    return Compiled(seconds, without, first, program.compiler.backend.name, "", static)
+
+
+def sentences_of(error: BaseException | None) -> tuple[str, str]:
+    """Return the first sentence of an error message and the others, without the error code.
+
+    The type of an error from outside functad precedes the first sentence.
+    """
+    text = re.sub(r" \[[a-z-]+\]$", "", " ".join(str(error).split()))
+    parts = re.match(r"(.*?[.?!])(?<!e\.g\.)(?<!i\.e\.)(?<!etc\.) (.*)", text)
+    first, rest = parts.groups() if parts else (text, "")
+    first = first if first.endswith(("?", "!")) else first.rstrip(".") + "."
+    return first if isinstance(error, FunctadError) else f"{type(error).__name__}: {first}", rest

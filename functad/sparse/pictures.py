@@ -6,10 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functad.display.amounts import counted, share_text
-from functad.display.markup import Markup, faint, heading, joined, picture, table, tag, view
-from functad.display.style import COLORS, color
-from functad.display.terminal import wrapped
+from functad.display.markup import COLORS, Markup, color, faint, heading, joined, picture, table, tag, view
+from functad.display.text import counted, share_text, wrapped
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -15,11 +15,15 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import functad
-from functad.tour.chapters import check_gradient, compare_time, show_expressions
-from functad.tour.compiled import train_compiled
-from functad.tour.four_styles import train_in_four_styles
+from functad.tour.chapters import (
+    check_gradient,
+    compare_time,
+    save_picture,
+    show_expressions,
+    train_compiled,
+    train_in_four_styles,
+)
 from functad.tour.network import Tour, train
-from functad.tour.picture import save_picture
 
 CHAPTERS: tuple[tuple[str, Callable[[Tour], None]], ...] = (
     ("A function is a list of expressions", show_expressions),

@@ -120,19 +120,22 @@ class Tour:
         return self.images[chosen], self.labels[chosen]
 
 
+def momentum_step(params: Params, velocity: Params, images: Floats, labels: Labels) -> tuple[Any, Params, Params]:
+    """Take one step of gradient descent with momentum; return the loss, the next parameters and velocities."""
+    value, gradient = functad.value_and_grad(loss)(params, images, labels)
+    velocity = {name: MOMENTUM * velocity[name] - RATE * slope for name, slope in gradient.items()}
+    return value, {name: params[name] + velocity[name] for name in params}, velocity
+
+
 def train(tour: Tour) -> None:
     """Train the network by gradient descent with momentum; print time, loss and accuracy."""
     from tqdm import tqdm
 
-    step = functad.value_and_grad(loss)
     velocity = {name: np.zeros_like(value) for name, value in tour.params.items()}
     start = time.perf_counter()
     # With `disable=None`, tqdm shows no bar unless the output is a terminal.
     for number in tqdm(range(tour.steps), unit=" steps", disable=None, leave=False):
-        value, gradient = step(tour.params, *tour.batch())
-        for name, slope in gradient.items():
-            velocity[name] = MOMENTUM * velocity[name] - RATE * slope
-            tour.params[name] = tour.params[name] + velocity[name]
+        value, tour.params, velocity = momentum_step(tour.params, velocity, *tour.batch())
         tour.losses.append(float(value))
         if number % 10 == 0 or number == tour.steps - 1:
             tour.held_out_losses.append((number, float(loss(tour.params, tour.held_out_images, tour.held_out_labels))))

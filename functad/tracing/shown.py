@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from functad.display.amounts import bytes_text
 from functad.display.markup import faint, heading, joined, tag, view
-from functad.display.values import array_text, dtype_text, repr_within
+from functad.display.text import array_text, bytes_text, dtype_text, repr_within
 from functad.expressions.spec import ArraySpec, spec_or_none
 from functad.places import line_of, name_of
 from functad.primitives.indexing.write import part

@@ -4,11 +4,8 @@ import sys
 import numpy as np
 import pytest
 
-from functad.display.amounts import bytes_text, share_text
-from functad.display.markup import Markup, drawing, faint, fold, heading, picture, table, tag, view
-from functad.display.style import COLORS, STYLE
-from functad.display.terminal import cut, cut_middle, text_table, width_of, wrapped
-from functad.display.values import value_text
+from functad.display.markup import COLORS, STYLE, Markup, drawing, faint, fold, heading, picture, table, tag, view
+from functad.display.text import bytes_text, cut, cut_middle, share_text, text_table, value_text, width_of, wrapped
 
 from .structure import fits, structure
 
@@ -56,9 +53,9 @@ def luminance(color: str) -> float:
 
 @pytest.mark.parametrize(("palette", "ground"), [("_LIGHT", "#ffffff"), ("_DARK", "#1e1e1e")])
 def test_colors_read_on_the_page(palette, ground):
-    from functad.display import style
+    from functad.display import markup
 
-    for color in getattr(style, palette):
+    for color in getattr(markup, palette):
         lower, higher = sorted([luminance(color), luminance(ground)])
         assert (higher + 0.05) / (lower + 0.05) >= 4.5, color
 

@@ -6,10 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from functad.display.amounts import bytes_text, counted
 from functad.display.markup import Markup, code, faint, fold, heading, joined, table, tag, view, whole
-from functad.display.terminal import text_table
-from functad.display.values import array_text, repr_within, value_text
+from functad.display.text import array_text, bytes_text, counted, repr_within, text_table, value_text
 from functad.tracing.shown import known, tensor_text
 from functad.tracing.traces.base import Recorded
 

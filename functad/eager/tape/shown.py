@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from functad.display.amounts import bytes_text, counted
 from functad.display.markup import code, faint, heading, joined, table, tag, view, whole
-from functad.display.terminal import cut, text_table, wrapped
+from functad.display.text import bytes_text, counted, cut, text_table, wrapped
 from functad.eager.tape.slice import TapeSlice, arrays_in
 from functad.places import line_of
 from functad.tracing.shown import known

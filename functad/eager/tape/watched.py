@@ -11,9 +11,8 @@ from collections.abc import Callable
 from typing import Any
 from weakref import ref
 
-from functad.diagnostics.nan_arrivals import CotangentArrivals, TangentArrivals
+from functad.diagnostics.nan_origins import CotangentArrivals, Offence, OperationLog, TangentArrivals
 from functad.diagnostics.nan_watch import Watch
-from functad.diagnostics.operation_log import Offence, OperationLog
 from functad.eager.active import ACTIVE
 from functad.eager.tape.recorder import EagerRecorder
 from functad.eager.tape.walk import cotangents_at

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from functad.display.graph_layout import Box, Edge, lay_out
+from functad.drawing.svg import Box, Edge, lay_out
 
 
 def random_graph(seed, count):
