@@ -10,8 +10,8 @@ import pytest
 import functad
 from functad import ForwardAccumulator, GradientTape, constant
 from functad.errors import AbstractValueError, LoopWarning
-from functad.testing.numerical import numerical_jacobian
 from functad.transforms.calling import seeds
+from tests.differences import numerical_jacobian
 from tests.eager.taped import recorded, taped
 
 A = np.array([[1.0, -2.0, 0.5], [0.3, 1.5, -1.0]])

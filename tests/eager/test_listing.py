@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 
 import functad
-from functad import errors
-from functad.eager.tape.tape import GradientTape
+from functad import GradientTape, errors
 from functad.primitives.refused import Refused
 from functad.testing import calls, every_entry
-from functad.testing.sample_calls import is_constant, label
 from tests.eager.taped import recorded, taped
+from tests.entries import is_constant, label
 
 
 def listed(f, *values):

@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 
 import functad
-from functad.eager.forward_accumulator import ForwardAccumulator
-from functad.eager.tape.tape import GradientTape
+from functad import ForwardAccumulator, GradientTape
 from functad.settings import ThreadVariable, setting
 
 
