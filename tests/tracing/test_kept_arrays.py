@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 
 import functad
+from functad import tree_flatten
 from functad.expressions.spec import dtype_of
 from functad.primitives.entry import Entry
-from functad.testing import calls, every_entry
-from functad.testing.sample_calls import Call, is_array, is_constant, label
-from functad.trees.structure import flatten
+from functad.testing import Call, calls, every_entry
+from functad.testing.sample_calls import is_array
+from tests.entries import is_constant, label
 
 ENTRIES = [entry for entry in every_entry() if not is_constant(entry) and entry.status != "refused"]
 
@@ -25,7 +26,7 @@ ENTRIES = [entry for entry in every_entry() if not is_constant(entry) and entry.
 def _total(out: Any) -> Any:
     """Return a number that depends on all inexact numbers of a result, on each in its own way."""
     total = 0.0
-    for leaf in flatten(out)[0]:
+    for leaf in tree_flatten(out)[0]:
         if is_array(leaf) and dtype_of(leaf).kind == "f":
             weights = np.cos(np.arange(float(np.size(leaf)))).reshape(np.shape(leaf))
             total = total + np.sum(leaf * leaf * weights)

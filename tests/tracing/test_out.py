@@ -76,8 +76,8 @@ def test_out_by_name_and_by_place(entry: Entry) -> None:
             found, other = functad.vjp(lambda x: call(x, place), first)  # noqa: B023
             np.testing.assert_array_equal(found, expected)
             for a, b in zip(
-                functad.trees.structure.flatten(other(np.ones_like(found)))[0],
-                functad.trees.structure.flatten(pullback(np.ones_like(found)))[0],
+                functad.tree_flatten(other(np.ones_like(found)))[0],
+                functad.tree_flatten(pullback(np.ones_like(found)))[0],
                 strict=True,
             ):
                 np.testing.assert_allclose(a, b, rtol=1e-12)

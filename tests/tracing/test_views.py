@@ -9,10 +9,10 @@ import pytest
 
 import functad
 from functad.primitives.entry import ENTRIES
-from functad.testing import calls, every_entry
-from functad.testing.sample_calls import Call, label
+from functad.testing import Call, calls, every_entry
 from functad.tracing.traces.base import Recorded
 from functad.tracing.views import origin_of
+from tests.entries import label
 
 PUBLIC = [
     entry
