@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import functad
-from functad import errors
+from functad import errors, tree_flatten
 from functad.rules.checkpoint import _NAME, Segment
 from functad.rules.checkpoint_sequence import _Reversal, _Steps, fewest_steps, first_part
 from functad.testing import check_grads, check_primitive, draw_program
-from functad.trees.structure import LEAF, flatten
+from functad.trees.structure import LEAF
 
 X, W = np.arange(9.0).reshape(3, 3) / 9 - 0.4, np.cos(np.arange(9.0)).reshape(3, 3)
 POLICIES = [None, "contractions", ["h"], ("h", "unused"), pytest.param(lambda equation: True, id="every equation")]
@@ -211,7 +211,7 @@ def test_random_programs():
 
     def total(f):
         def run(*args):
-            leaves = flatten(f(*args))[0]
+            leaves = tree_flatten(f(*args))[0]
             return sum([np.sum(np.abs(leaf) ** 2) for leaf in leaves if leaf.dtype.kind in "fc"], 0.0)
 
         return run
@@ -220,10 +220,10 @@ def test_random_programs():
         rng = np.random.default_rng(seed)
         program = draw_program(lambda n, rng=rng: int(rng.integers(n)), mutation=bool(seed % 2))
         places = tuple(range(len(program.inputs)))
-        expected = flatten(functad.grad(total(program), places)(*program.inputs))[0]
+        expected = tree_flatten(functad.grad(total(program), places)(*program.inputs))[0]
         for policy in (None, "contractions", lambda equation: True):
             c = functad.checkpoint(program, policy=policy)
-            found = flatten(functad.grad(total(c), places)(*program.inputs))[0]
+            found = tree_flatten(functad.grad(total(c), places)(*program.inputs))[0]
             for a, b in zip(found, expected, strict=True):
                 np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12, err_msg=f"seed {seed}")
 
@@ -403,7 +403,7 @@ def test_binomial_schedule_takes_as_many_steps_as_the_formula_says(n, snapshots)
         count[0] += 1
         return y * 1.0
 
-    steps = _Steps(counted, n, snapshots, (LEAF, 1), ([], flatten(())[1], []))
+    steps = _Steps(counted, n, snapshots, (LEAF, 1), ([], tree_flatten(())[1], []))
     reversal = _Reversal(steps, [Y], {}, [Y])
     back = reversal.step_back
 

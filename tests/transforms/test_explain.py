@@ -16,7 +16,7 @@ import functad
 from functad.errors import ConversionError, InputError, OutputError
 from functad.primitives.refused import Refused
 from functad.testing import calls, every_entry
-from functad.testing.sample_calls import label
+from tests.entries import label
 
 FILE = re.escape(Path(__file__).name)
 X = np.array([1.0, -2.0, 3.0])

@@ -15,12 +15,13 @@ import numpy as np
 import pytest
 
 import functad
+from functad import tree_flatten
 from functad.expressions.spec import dtype_of
 from functad.primitives.entry import Entry
 from functad.primitives.refused import Refused
-from functad.testing.programs.program import draw_program
-from functad.testing.sample_calls import Call, calls, every_entry, is_array, is_constant, is_public, label
-from functad.trees.structure import flatten
+from functad.testing import Call, calls, draw_program, every_entry
+from functad.testing.sample_calls import is_array
+from tests.entries import is_constant, is_public, label
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -181,7 +182,7 @@ def test_of_random_programs(seed: int) -> None:
     inputs = tuple([np.asarray(x, float)[()] for x in program.inputs])
 
     def results(*xs: Any) -> list[Any]:
-        return [y for y in flatten(program(*xs))[0] if is_array(y) and dtype_of(y).kind == "f"]
+        return [y for y in tree_flatten(program(*xs))[0] if is_array(y) and dtype_of(y).kind == "f"]
 
     for name, f in losses(results).items():
         for number, xs in enumerate(points(inputs, seed, FINITE)):

@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 import functad
-from functad import SparsityPattern, jacobian_sparsity, sparse_hessian, sparse_jacobian
+from functad import SparsityPattern, jacobian_sparsity, sparse_hessian, sparse_jacobian, tree_flatten
 from functad.errors import InputError, NonScalarError, SparsityError
 from functad.sparse.pattern import Coordinates
 from functad.testing import central_difference
-from functad.trees.structure import flatten
 from tests.work import work
 
 sparse = pytest.importorskip("scipy.sparse", reason="these tests read SciPy's matrices; the one for its absence hides it")
@@ -92,7 +91,7 @@ def bundle(cameras, points, observations):
 
 def dense(f, argnums, *args):
     """Return the Jacobian as a dense matrix, by functad's transform that knows of no patterns."""
-    parts = flatten(functad.jacobian(f, argnums)(*args))[0]
+    parts = tree_flatten(functad.jacobian(f, argnums)(*args))[0]
     chosen = [args[k] for k in argnums]
     rows = [np.concatenate([np.reshape(p, (-1, np.size(x))) for p, x in zip(parts[i:], chosen, strict=False)], 1)
             for i in range(0, len(parts), len(chosen))]  # fmt: skip

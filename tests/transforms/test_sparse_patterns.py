@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 
 import functad
-from functad import ArraySpec, SparsityPattern, hessian_sparsity, jacobian_sparsity
+from functad import ArraySpec, SparsityPattern, hessian_sparsity, jacobian_sparsity, tree_flatten
 from functad.errors import AbstractValueError, FunctadError, InputError, NonScalarError, OutputError
 from functad.primitives.refused import Refused
 from functad.sparse.trace import Dependence
 from functad.testing import calls, draw_program, every_entry
-from functad.testing.sample_calls import label
-from functad.trees.structure import flatten
+from tests.entries import label
 
 RNG = np.random.default_rng(0)
 MATRIX = RNG.normal(size=(4, 5))
@@ -32,7 +31,7 @@ def dense_pattern(f, *xs):
             tangents = [np.zeros(np.shape(a), np.asarray(a).dtype) for a in xs]
             tangents[k][index] = 1
             out = functad.jvp(f, xs, [t if t.shape else t[()] for t in tangents])[1]
-            columns.append(np.concatenate([np.zeros(0), *[np.ravel(leaf) != 0 for leaf in flatten(out)[0]]]) != 0)
+            columns.append(np.concatenate([np.zeros(0), *[np.ravel(leaf) != 0 for leaf in tree_flatten(out)[0]]]) != 0)
     return np.stack(columns, 1) if columns else np.zeros((0, 0), bool)
 
 
@@ -170,7 +169,7 @@ def drawn(seed, *, mutation=False):
         points.append(tuple([x * (1 + 1e-3 * rng.normal(size=np.shape(x))) for x in program.inputs]))
 
     def f(*xs):
-        return [leaf for leaf in flatten(program(*xs))[0] if leaf.dtype.kind in "fc"]
+        return [leaf for leaf in tree_flatten(program(*xs))[0] if leaf.dtype.kind in "fc"]
 
     return f, points
 
