@@ -9,8 +9,9 @@ import pytest
 
 import functad
 from functad.primitives.entry import ENTRIES, Primitive, UnknownRule
-from functad.testing.sample_calls import Call, calls, every_entry, is_constant, label
+from functad.testing import Call, calls, every_entry
 from functad.tracing.traces.concrete import ReverseRecorder
+from tests.entries import is_constant, label
 
 
 def _has_a_rule_for_each_array(entry: Any) -> bool:
