@@ -14,8 +14,8 @@ import functad
 from functad.expressions.spec import dtype_of, shape_of
 from functad.primitives.entry import ENTRIES, Entry
 from functad.testing import Call, calls, draw_program, every_entry
-from functad.testing.numerical import random_like
-from functad.testing.sample_calls import is_constant
+from tests.differences import random_like
+from tests.entries import is_constant
 
 _spec = importlib.util.spec_from_file_location("poison", Path(__file__).with_name("poison.py"))
 poison = importlib.util.module_from_spec(_spec)
