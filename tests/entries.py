@@ -21,3 +21,8 @@ def is_public(entry: Any) -> bool:
 def is_constant(entry: Any) -> bool:
     """Return `True` if an entry declares derivative zero."""
     return getattr(entry, "kind", None) == "constant"
+
+
+def is_unknown(rule: Any) -> bool:
+    """Return `True` if a rule is the placeholder of an unknown derivative; `None` is the rule of a zero derivative."""
+    return rule is not None and not callable(rule)
