@@ -14,7 +14,7 @@ from scipy import special
 import functad
 from functad.errors import AbstractValueError, ConversionError
 from functad.primitives.scipy_special.python_functions import FORMULAS
-from functad.testing.numerical import numerical_jacobian
+from tests.differences import numerical_jacobian
 
 CALLS = {
     "polygamma": lambda t, n: special.polygamma(n, t),

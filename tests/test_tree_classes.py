@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import functad
+from functad import tree_flatten
 from functad.errors import RegistrationError, StructureError
-from functad.trees.structure import flatten
 
 
 @dataclass
@@ -64,11 +64,11 @@ class Named:
 
 def test_static_fields_are_no_leaves_and_come_back():
     layer = Layer([1.0, 2.0], np.tanh, 3.0, 7)
-    leaves, structure = flatten(layer)
+    leaves, structure = tree_flatten(layer)
     assert leaves == [1.0, 2.0, 3.0]
     assert structure.paths("t") == ["t.weight[0]", "t.weight[1]", "t.bias"]
     assert structure.unflatten(leaves) == layer
-    assert hash(structure) == hash(flatten(layer)[1])
+    assert hash(structure) == hash(tree_flatten(layer)[1])
 
 
 @pytest.mark.parametrize(
@@ -82,11 +82,11 @@ def test_static_fields_are_no_leaves_and_come_back():
     ids=lambda v: type(v).__name__,
 )
 def test_each_kind_of_class_comes_back(tree, leaves):
-    found, structure = flatten(tree)
+    found, structure = tree_flatten(tree)
     assert found == leaves
     again = structure.unflatten([2 * leaf for leaf in leaves])
     assert type(again) is type(tree)
-    assert flatten(again) == ([2 * leaf for leaf in leaves], structure)
+    assert tree_flatten(again) == ([2 * leaf for leaf in leaves], structure)
 
 
 def test_class_of_attrs():
@@ -100,14 +100,14 @@ def test_class_of_attrs():
         size: int = attrs.field(default=2, metadata={"static": True})
 
     tree = Attrs([1.0], "v", 5)
-    leaves, structure = flatten(tree)
+    leaves, structure = tree_flatten(tree)
     assert (leaves, structure.paths("t")) == ([1.0], ["t.weight[0]"])
     assert structure.unflatten([2.0]) == Attrs([2.0], "v", 5)
 
 
 def test_fields_name_the_paths():
     tree = {"a": Frozen([1.0]), "n": Named(2.0), "m": WithMethods(3.0, 4.0, closed=False)}
-    assert flatten(tree)[1].paths("t") == ["t['a'].inner[0]", "t['m'].children[0]", "t['m'].children[1]", "t['n'].weight"]
+    assert tree_flatten(tree)[1].paths("t") == ["t['a'].inner[0]", "t['m'].children[0]", "t['m'].children[1]", "t['n'].weight"]
 
 
 def test_static_values_are_part_of_the_structure():
@@ -131,7 +131,7 @@ def test_gradient_by_a_class_with_static_fields():
 @pytest.mark.parametrize("value", [np.ones(2), [1, 2], {"a": 1}], ids=["array", "list", "dict"])
 def test_static_field_that_cannot_be_compared_is_refused(value):
     with pytest.raises(RegistrationError, match=r"static field 'activation' of Layer holds a \w+.*test_tree_classes.py:\d+"):
-        flatten(Layer(1.0, value))
+        tree_flatten(Layer(1.0, value))
 
 
 def test_tensor_in_a_static_field_is_refused():
@@ -140,7 +140,7 @@ def test_tensor_in_a_static_field_is_refused():
 
 
 def test_numpy_number_may_be_static():
-    assert flatten(Layer(1.0, np.float64(2.0))) == flatten(Layer(1.0, np.float64(2.0)))
+    assert tree_flatten(Layer(1.0, np.float64(2.0))) == tree_flatten(Layer(1.0, np.float64(2.0)))
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_static_field_hands_its_options_on():
         a: Any = functad.static_field(default_factory=tuple, metadata={"unit": "m"})
 
     assert dict(dataclasses.fields(WithMetadata)[0].metadata) == {"unit": "m", "static": True}
-    assert flatten(WithMetadata())[0] == []
+    assert tree_flatten(WithMetadata())[0] == []
 
 
 def test_flatten_and_unflatten_by_name():

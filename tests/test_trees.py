@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import functad
+from functad import register_tree, tree_flatten, tree_map
 from functad.errors import InputError, StructureError
-from functad.trees.functions import tree_map
-from functad.trees.structure import LEAF, Structure, flatten, register_tree
+from functad.trees.structure import LEAF, Structure
 
 
 class Point(NamedTuple):
@@ -74,27 +74,27 @@ TREES: list[tuple[Any, list[Any], list[str]]] = [
 
 @pytest.mark.parametrize(("tree", "leaves", "paths"), TREES, ids=lambda v: None)
 def test_flatten_and_back(tree: Any, leaves: list[Any], paths: list[str]) -> None:
-    found, structure = flatten(tree)
+    found, structure = tree_flatten(tree)
     assert found == leaves
     assert structure.leaves == len(leaves)
     assert structure.paths("t") == paths
     again = structure.unflatten(found)
     assert again == tree
     assert type(again) is type(tree)
-    assert flatten(again)[1] == structure
-    assert hash(flatten(again)[1]) == hash(structure)
+    assert tree_flatten(again)[1] == structure
+    assert hash(tree_flatten(again)[1]) == hash(structure)
 
 
 def test_array_and_string_are_leaves() -> None:
     a = np.ones(3)
-    leaves, structure = flatten({"a": a, "name": "w"})
+    leaves, structure = tree_flatten({"a": a, "name": "w"})
     assert leaves[0] is a
     assert leaves[1] == "w"
     assert structure.children == (LEAF, LEAF)
 
 
 def test_registered_class() -> None:
-    leaves, structure = flatten([Interval(1, [2])])
+    leaves, structure = tree_flatten([Interval(1, [2])])
     assert leaves == [1, 2]
     again = structure.unflatten([3, 4])
     assert isinstance(again[0], Interval)
@@ -104,11 +104,11 @@ def test_registered_class() -> None:
 
 def test_subclass_of_a_registered_class_is_a_leaf() -> None:
     bound = Bound(1, 2)
-    assert flatten(bound) == ([bound], LEAF)
+    assert tree_flatten(bound) == ([bound], LEAF)
 
 
 def test_dataclass_type_is_a_leaf() -> None:
-    assert flatten(Layer) == ([Layer], LEAF)
+    assert tree_flatten(Layer) == ([Layer], LEAF)
 
 
 def test_frozen_dataclass_is_rebuilt_without_its_init() -> None:
@@ -122,11 +122,11 @@ def test_default_factory_is_kept() -> None:
 
 
 def test_order_of_insertion_does_not_matter() -> None:
-    assert flatten({"a": 1, "b": 2}) == flatten({"b": 2, "a": 1})
+    assert tree_flatten({"a": 1, "b": 2}) == tree_flatten({"b": 2, "a": 1})
 
 
 def test_keys_without_an_order_keep_their_places() -> None:
-    assert flatten({np.float64(1.0): 1, (1, 2): 2, "a": 3})[0] == [1, 2, 3]
+    assert tree_flatten({np.float64(1.0): 1, (1, 2): 2, "a": 3})[0] == [1, 2, 3]
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_keys_without_an_order_keep_their_places() -> None:
 )
 def test_difference_is_named(expected: Any, found: Any, message: str) -> None:
     with pytest.raises(StructureError, match=message):
-        flatten(expected)[1].flatten_like(found, "t")
+        tree_flatten(expected)[1].flatten_like(found, "t")
 
 
 def test_tree_map_of_several_trees() -> None:
@@ -159,7 +159,7 @@ def test_arguments_in_the_wrong_order_are_told() -> None:
 
 
 def test_structure_shows_its_places() -> None:
-    assert repr(flatten({"a": [1, None]})[1]) == "dict(['a']: list([0]: *, [1]: NoneType()))"
+    assert repr(tree_flatten({"a": [1, None]})[1]) == "dict(['a']: list([0]: *, [1]: NoneType()))"
     assert repr(Structure(None, None, (), 1)) == "*"
 
 
@@ -178,12 +178,12 @@ def test_gradient_has_the_structure_of_the_argument(make: Any) -> None:
     tree = make(np.array([1.0, 2.0]), 5.0)
 
     def f(t: Any) -> Any:
-        a, b = flatten(t)[0]
+        a, b = tree_flatten(t)[0]
         return np.sum(a * a) + 3 * b
 
     gradient = functad.grad(f)(tree)
-    leaves, structure = flatten(gradient)
-    assert structure == flatten(tree)[1]
+    leaves, structure = tree_flatten(gradient)
+    assert structure == tree_flatten(tree)[1]
     assert np.array_equal(leaves[0], [2.0, 4.0])
     assert leaves[1] == 3.0
 
@@ -211,11 +211,11 @@ BUILT = [
 
 @pytest.mark.parametrize("tree", BUILT, ids=range(len(BUILT)))
 def test_trees_are_put_together_again(tree: Any) -> None:
-    leaves, structure = flatten(tree)
+    leaves, structure = tree_flatten(tree)
     made = structure.builder()(*leaves)
     assert made == tree
     assert type(made) is type(tree)
-    assert flatten(made)[1] == structure
+    assert tree_flatten(made)[1] == structure
 
 
 @pytest.mark.parametrize("backend", ["numpy", None])

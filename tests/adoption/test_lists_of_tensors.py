@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 
 import functad
+from functad import tree_flatten
 from functad.adoption.replacements import replacement
 from functad.expressions.spec import dtype_of, shape_of
 from functad.primitives.names import is_scipys
 from functad.primitives.refused import Refused
-from functad.testing.sample_calls import calls, every_entry, is_array, is_public, label, unheard
-from functad.trees.structure import flatten
+from functad.testing import calls, every_entry
+from functad.testing.sample_calls import is_array, unheard
+from tests.entries import is_public, label
 
 
 def listed(a):
@@ -26,7 +28,7 @@ def run(call, function, convert, positions, primals):
         leaves[i] = convert(primal) if i in positions else primal
     args, kwargs = call.structure.unflatten(leaves)
     with np.errstate(all="ignore"), unheard(call.entry.function):
-        return tuple([leaf for leaf in flatten(function(*args, **kwargs))[0] if is_array(leaf)])
+        return tuple([leaf for leaf in tree_flatten(function(*args, **kwargs))[0] if is_array(leaf)])
 
 
 def forms(entry):

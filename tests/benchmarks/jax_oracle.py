@@ -17,8 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import functad
+from functad import tree_flatten
 from functad.testing import Program, draw_program
-from functad.trees.structure import flatten
 
 jax.config.update("jax_enable_x64", True)
 TOLERANCE = 1e-7
@@ -63,7 +63,7 @@ def results(library: Any, f: Callable[[Any], Any], inputs: Any, directions: Any,
 def wrong(found: Any, expected: Any) -> float:
     """Return the largest difference, relative to the size of the numbers."""
     worst = 0.0
-    for a, b in zip(flatten(found)[0], flatten(expected)[0], strict=True):
+    for a, b in zip(tree_flatten(found)[0], tree_flatten(expected)[0], strict=True):
         a, b = np.asarray(a), np.asarray(b)
         scale = max(1.0, float(np.max(np.abs(b), initial=0.0)))
         worst = max(worst, float(np.max(np.abs(a - b), initial=0.0)) / scale)
@@ -86,7 +86,7 @@ def compare(program: Program, generator: np.random.Generator) -> tuple[str, list
         expected = jax.block_until_ready(compiled(inputs, directions, rows))
     except Exception as error:  # noqa: BLE001 - whatever JAX cannot do
         return f"JAX: {type(error).__name__}", []
-    if not all(np.all(np.isfinite(leaf)) for leaf in flatten(expected)[0]):
+    if not all(np.all(np.isfinite(leaf)) for leaf in tree_flatten(expected)[0]):
         return "JAX: not finite", []
     with np.errstate(all="ignore"):
         found = results(functad, total(program, weights), inputs, directions, rows)

@@ -275,7 +275,7 @@ def test_gradient_agrees_with_differences(row):
     """The slope along a random direction, of a weighted sum of the results."""
     path, args, kwargs, _ = row
     rng = np.random.default_rng(0)
-    flat, structure = functad.trees.structure.flatten((args, kwargs))
+    flat, structure = functad.tree_flatten((args, kwargs))
     places = [i for i, leaf in enumerate(flat) if is_differentiated(leaf)]
     if not places or path == "round":  # it jumps at these numbers
         return
@@ -321,7 +321,7 @@ def test_float32_stays_float32(row):
     if path in ("cast", "ones", "math.count_nonzero") or "dtype" in kwargs:
         return
     single = {np.dtype(np.float64): np.float32, np.dtype(np.complex128): np.complex64}
-    flat, structure = functad.trees.structure.flatten((args, kwargs))
+    flat, structure = functad.tree_flatten((args, kwargs))
     own = [leaf.astype(single.get(leaf.dtype, leaf.dtype)) if isinstance(leaf, np.ndarray) else leaf for leaf in flat]
     args, kwargs = structure.unflatten(own)
     for out in parts(find(path)(*args, **kwargs)):

@@ -5,7 +5,7 @@ import pytest
 
 import functad
 from functad.compat import tf, tfe
-from functad.testing.numerical import numerical_jacobian
+from tests.differences import numerical_jacobian
 
 
 def test_linear_regression_with_a_tape():

@@ -21,11 +21,12 @@ import functad
 from functad.backends.backend import find
 from functad.compilation.simplify import simplified
 from functad.errors import FunctadError, MissingPackageError
+from functad.testing import every_entry
 from functad.testing.fuzz import examined
 from functad.testing.programs.nests import draw_nest
-from functad.testing.sample_calls import every_entry, label
 from functad.testing.strategies import programs
 from tests.compilation.test_every_entry import Form, check, epsilon_of, forms, merged
+from tests.entries import label
 
 
 def installed(name: str) -> bool:

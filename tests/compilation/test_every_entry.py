@@ -18,12 +18,14 @@ import numpy as np
 import pytest
 
 import functad
+from functad import Expressions
 from functad.backends.backend import find
 from functad.compilation.forms import Forms
 from functad.compilation.simplify import simplified
 from functad.errors import FunctadError, MissingPackageError
-from functad.expressions.expressions import Constant, Equation, Expressions, evaluate
-from functad.testing.sample_calls import Call, calls, every_entry, is_constant, label
+from functad.expressions.expressions import Constant, Equation, evaluate
+from functad.testing import Call, calls, every_entry
+from tests.entries import is_constant, label
 
 
 def installed(name: str) -> bool:

@@ -12,11 +12,10 @@ import numpy as np
 import pytest
 
 import functad
-from functad import errors, optimizers
+from functad import errors, optimizers, tree_flatten
 from functad.compilation.elements import with_numbers
 from functad.control.scan import SCAN
 from functad.expressions.expressions import Equation
-from functad.trees.structure import flatten
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=5)
@@ -37,7 +36,7 @@ PARAMS = [(rng.normal(size=(5, 4)), rng.normal(size=4)), (rng.normal(size=(4, 2)
 
 
 def equal(found: Any, expected: Any) -> bool:
-    a, b = flatten(found)[0], flatten(expected)[0]
+    a, b = tree_flatten(found)[0], tree_flatten(expected)[0]
     return len(a) == len(b) and all(
         type(u) is type(v) and np.shape(u) == np.shape(v) and np.allclose(u, v, rtol=1e-12, atol=1e-12)
         for u, v in zip(a, b, strict=True)

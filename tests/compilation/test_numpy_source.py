@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 
 import functad
+from functad import Expressions
 from functad.backends.numpy_source import NumpyProgram
 from functad.backends.source import Definitions, NoTextError
 from functad.compilation.simplify import simplified
 from functad.errors import FunctadError
-from functad.expressions.expressions import Expressions, evaluate
+from functad.expressions.expressions import evaluate
 from functad.primitives.entry import INTERNAL, Primitive
-from functad.testing.sample_calls import Call, calls, every_entry, is_constant, label
+from functad.testing import Call, calls, every_entry
+from tests.entries import is_constant, label
 
 ENTRIES = [entry for entry in every_entry() if entry.samples is not None and entry.status != "refused"]
 

@@ -8,7 +8,8 @@ import pytest
 import functad
 from functad.compilation.simplify import simplified
 from functad.expressions.expressions import Constant, evaluate
-from functad.testing.sample_calls import calls, every_entry, is_constant, label
+from functad.testing import calls, every_entry
+from tests.entries import is_constant, label
 
 X = np.array([0.5, -1.0, 1.5])
 ROWS = np.linspace(-1.0, 1.0, 12).reshape(4, 3)

@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 
 import functad
-from functad import errors
-from functad.eager.custom import custom_gradient, grad_pass_through, recompute_grad
-from functad.eager.tape.tape import GradientTape
+from functad import GradientTape, custom_gradient, errors, grad_pass_through, recompute_grad
 from tests.eager.taped import floats, recorded, taped
 
 

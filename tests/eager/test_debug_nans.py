@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import functad
-from functad.eager.tape.tape import GradientTape
+from functad import GradientTape
 from functad.errors import NotFiniteError
 
 LINES = Path(__file__).read_text().splitlines()

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import functad
-from functad import errors
-from functad.eager.tape.tape import GradientTape
+from functad import GradientTape, errors
 
 
 def line(number):

@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 
 import functad
-from functad import errors
-from functad.eager.forward_accumulator import ForwardAccumulator
-from functad.eager.tape.tape import GradientTape
+from functad import ForwardAccumulator, GradientTape, errors
 from functad.testing import central_difference
 from tests.eager.taped import recorded
 

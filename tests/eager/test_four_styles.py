@@ -11,10 +11,16 @@ import numpy as np
 import pytest
 
 import functad
-from functad.eager.forward_accumulator import ForwardAccumulator
-from functad.eager.gradient_functions import gradients_function, implicit_gradients, make_vjp, value_and_gradients_function
-from functad.eager.graph import gradients, graph
-from functad.eager.tape.tape import GradientTape
+from functad import (
+    ForwardAccumulator,
+    GradientTape,
+    gradients,
+    gradients_function,
+    graph,
+    implicit_gradients,
+    make_vjp,
+    value_and_gradients_function,
+)
 
 
 def by_tape(f):

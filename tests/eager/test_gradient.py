@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import functad
-from functad.eager.tape.tape import GradientTape
+from functad import GradientTape
 from functad.testing import central_difference
 from tests.eager.taped import gradient, recorded, taped
 

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 import functad
-from functad.eager.gradient_functions import (
+from functad import (
+    GradientTape,
     gradients_function,
     implicit_gradients,
     implicit_value_and_gradients,
     make_vjp,
     value_and_gradients_function,
 )
-from functad.eager.tape.tape import GradientTape
 from tests.eager.taped import floats
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import functad
-from functad.eager.tape.tape import GradientTape
+from functad import GradientTape
 from functad.testing import central_difference, complex_step
 from tests.eager.taped import gradient
 

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 import functad
-from functad import errors
-from functad.eager.graph import AggregationMethod, gradients, graph, hessians
-from functad.testing.numerical import numerical_jacobian
+from functad import AggregationMethod, errors, gradients, graph, hessians
+from tests.differences import numerical_jacobian
 
 
 def test_nothing_has_to_be_watched():

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 import functad
-from functad.eager.tape.tape import GradientTape
+from functad import GradientTape
 from functad.testing import central_difference
-from functad.testing.numerical import numerical_jacobian
+from tests.differences import numerical_jacobian
 from tests.eager.taped import recorded
 
 

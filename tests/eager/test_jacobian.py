@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import functad
-from functad.eager.tape.tape import GradientTape
-from functad.testing.numerical import numerical_jacobian
+from functad import GradientTape
+from tests.differences import numerical_jacobian
 from tests.eager.taped import recorded, taped
 
 

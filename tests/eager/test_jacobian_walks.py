@@ -10,8 +10,7 @@ import pytest
 import functad
 from functad import ForwardAccumulator, GradientTape, constant
 from functad.errors import AbstractValueError, LoopWarning
-from functad.testing.numerical import numerical_jacobian
-from functad.transforms.calling import seeds
+from tests.differences import numerical_jacobian
 from tests.eager.taped import recorded, taped
 
 A = np.array([[1.0, -2.0, 0.5], [0.3, 1.5, -1.0]])
@@ -169,34 +168,6 @@ def test_one_walk_for_a_hessian():
         (h,) = functad.hessians(np.sum(counting(calls)(x) * x), x)
     assert np.allclose(h.numpy(), np.diag(6 * x.numpy()))
     assert len(calls) <= 3  # of the gradient, and of the rows, for which the rule is found anew
-
-
-def test_memory_bounds_the_chunks(monkeypatch):
-    monkeypatch.setattr(seeds, "MEMORY", 1000)
-    calls = []
-    square = counting(calls)
-    tape, y, (x,) = taped(square, np.ones(100))
-    assert np.array_equal(tape.jacobian(y, x).numpy(), 2 * np.eye(100))
-    assert len(calls) == 10  # of 10 rows, of 100 numbers each
-
-
-def test_examples_around_the_tape_count_for_the_chunks(monkeypatch):
-    monkeypatch.setattr(seeds, "MEMORY", 1000)
-    sizes = []
-    chunks = seeds.chunks
-    monkeypatch.setattr(
-        "functad.eager.tape.jacobian.chunks",
-        lambda *given: [sizes.append(part.stop - part.start) or part for part in chunks(*given)],
-    )
-
-    def rows(x):
-        tape, y, (t,) = taped(lambda t: np.tanh(t) * t, x)
-        return tape.jacobian(y, t)
-
-    x = np.linspace(-1.0, 1.0, 80).reshape(4, 20)
-    found = functad.vmap(rows)(x)
-    assert sizes == [12, 8]  # 1000 / (4 * 20)
-    np.testing.assert_allclose(found, np.stack([rows(constant(row)).numpy() for row in x]), rtol=1e-13)
 
 
 def test_small_chunks_take_less_memory():

@@ -9,11 +9,7 @@ import numpy as np
 import pytest
 
 import functad
-from functad.eager.active import ACTIVE
-from functad.eager.forward_accumulator import ForwardAccumulator
-from functad.eager.tape.tape import GradientTape
-from functad.primitives.entry import ENTRIES
-from functad.primitives.plan import MANY
+from functad import ForwardAccumulator, GradientTape
 
 
 class Array(np.ndarray):
@@ -363,48 +359,6 @@ def test_watching_one_tensor_by_many_tapes_builds_no_chain():
     while isinstance(value, functad.Tensor):
         depth, value = depth + 1, value.below
     assert depth == 1
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda x: GradientTape(),
-        lambda x: GradientTape(persistent=True),
-        lambda x: ForwardAccumulator(x, np.ones(1000)),
-    ],
-    ids=["tape", "persistent tape", "accumulator"],
-)
-def test_what_is_entered_and_dropped_goes_with_its_records(make):
-    """A block that is never left, as where a generator is dropped in the middle of it."""
-
-    def step():
-        x = functad.constant(np.ones(1000))
-        context = make(x)
-        context.__enter__()
-        if isinstance(context, GradientTape):
-            context.watch(x)
-        assert (np.sin(x) * x).shape == (1000,)
-
-    step()
-    tracemalloc.start()
-    before = tracemalloc.get_traced_memory()[0]
-    for _ in range(100):
-        step()
-    gc.collect()
-    after = tracemalloc.get_traced_memory()[0]
-    tracemalloc.stop()
-    assert after - before < 100_000  # the values of the records alone would be 1.6 MB
-    assert not ACTIVE.get()
-
-
-def test_sets_of_differentiated_positions_are_not_kept_for_good():
-    xs = [float(i) for i in range(10)]
-    for chosen in range(1, 1 << 10):
-        argnums = tuple(i for i in range(10) if chosen >> i & 1)
-        found = functad.grad(lambda *xs: np.sum(np.stack(xs) ** 2), argnums=argnums)(*xs)
-        assert [float(g) for g in found] == [2.0 * i for i in argnums]
-    kept = [plans for entry in ENTRIES.values() for plans in (getattr(entry, "reverse_plans", ()),)]
-    assert max(map(len, kept)) <= MANY
 
 
 # Peak

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 import functad
-from functad import RowSlices
+from functad import GradientTape, RowSlices
 from functad.compat import tf
-from functad.eager.tape.tape import GradientTape
 from functad.testing import central_difference
 
 TABLE = np.random.default_rng(0).normal(size=(6, 2))

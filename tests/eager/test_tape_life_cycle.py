@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import functad
-from functad import errors
-from functad.eager.tape.tape import GradientTape
+from functad import GradientTape, errors
 
 
 @pytest.fixture

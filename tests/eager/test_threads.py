@@ -2,7 +2,6 @@
 
 import asyncio
 import contextvars
-import functools
 import os
 import pathlib
 import signal
@@ -15,9 +14,7 @@ import numpy as np
 import pytest
 
 import functad
-from functad.eager.forward_accumulator import ForwardAccumulator
-from functad.eager.tape.tape import GradientTape
-from functad.settings import ThreadVariable, setting
+from functad import ForwardAccumulator, GradientTape
 
 
 def in_thread(f):
@@ -321,32 +318,13 @@ def test_threads_that_share_variables_functions_and_constants():
 
 
 def test_values_that_a_thread_inherits_with_its_context_are_those_of_another():
-    variable = ThreadVariable("held", default=0)
-    with setting(variable, 1):
-        here, inherited = contextvars.copy_context(), contextvars.copy_context()
-        assert here.run(variable.get) == 1
-        assert in_thread(lambda: inherited.run(variable.get)) == 0
-        assert in_thread(lambda: inherited.run(within, variable)) == (2, 0)
-        assert variable.get() == 1
-    assert variable.get() == 0
-    token = variable.set(3)
-    variable.reset(token)
-    assert variable.get() == 0
-
-
-def within(variable):
-    with setting(variable, 2):
-        held = variable.get()
-    return held, variable.get()
-
-
-def test_a_number_of_a_thread_that_ended_stands_for_no_other():
-    variable = ThreadVariable("held", default=0)
-
-    def started():
-        variable.set(1)
-        return contextvars.copy_context()
-
-    for _ in range(20):  # threads that follow one another have the same number
-        inherited = in_thread(started)
-        assert in_thread(functools.partial(inherited.run, variable.get)) == 0
+    x = functad.constant(3.0)
+    with GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        inherited = contextvars.copy_context()
+        before = tape.stats()["records"]
+        y = in_thread(lambda: inherited.run(lambda: x * x))
+        assert tape.stats()["records"] == before
+        z = y * x
+    assert tape.gradient(y, x) is None
+    assert float(tape.gradient(z, x)) == 9

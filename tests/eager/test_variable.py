@@ -7,9 +7,7 @@ import numpy as np
 import pytest
 
 import functad
-from functad import errors
-from functad.eager.models.variable import Variable
-from functad.eager.tape.tape import GradientTape
+from functad import GradientTape, Variable, errors
 
 # Construction
 

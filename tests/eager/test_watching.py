@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import functad
-from functad.eager.tape.tape import GradientTape
+from functad import GradientTape
 
 
 class Pair(NamedTuple):

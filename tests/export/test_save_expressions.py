@@ -20,7 +20,8 @@ from functad.errors import FunctadError, InputError, StateError
 from functad.export.names import name_of_primitive, primitive_of
 from functad.expressions.expressions import evaluate
 from functad.primitives.entry import INTERNAL
-from functad.testing.sample_calls import calls, every_entry, is_constant, label
+from functad.testing import calls, every_entry
+from tests.entries import is_constant, label
 
 X = np.array([0.5, 1.0, 1.5])
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import functad
-from functad.expressions.digest import digest
+from functad import digest
 from tests.expressions.test_pickling import LISTS, X
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import functad
-from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of, stand_in
+from functad import ArraySpec
+from functad.expressions.spec import dtype_of, shape_of, spec_of, stand_in
 
 FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 

@@ -51,8 +51,8 @@ def test_result_has_the_structure_of_the_function(make: Any) -> None:
     expected = f(Pair(x, y))
     found = functad.make_expressions(f)(Pair(x, y)).check()(Pair(x, y))
     assert type(found) is type(expected)
-    leaves, structure = functad.trees.structure.flatten(found)
-    wanted, same = functad.trees.structure.flatten(expected)
+    leaves, structure = functad.tree_flatten(found)
+    wanted, same = functad.tree_flatten(expected)
     assert structure == same
     assert all(np.array_equal(a, b) for a, b in zip(leaves, wanted, strict=True))
 

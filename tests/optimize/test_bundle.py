@@ -10,7 +10,7 @@ import functad
 from functad.errors import OutputError, StructureError
 from functad.optimize import scipy_bundle
 from functad.optimize.derivatives import Linearised, Objective, Residuals
-from functad.testing.numerical import numerical_jacobian
+from tests.differences import numerical_jacobian
 from tests.optimize.problems import Counted, logistic_problem, rosenbrock
 
 X = np.array([0.3, -0.7, 1.2, 0.4])

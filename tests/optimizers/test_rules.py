@@ -285,8 +285,8 @@ def test_every_reference_is_compared():
 def test_float32_stays_float32(name):
     params = functad.tree_map(lambda p: p.astype(np.float32), START)
     found, state = trained(RULES[name], params)
-    assert {leaf.dtype for leaf in functad.trees.structure.flatten(found)[0]} == {np.dtype(np.float32)}
-    assert {leaf.dtype for leaf in functad.trees.structure.flatten(state)[0]} <= {np.dtype(np.float32), np.dtype(np.int64)}
+    assert {leaf.dtype for leaf in functad.tree_flatten(found)[0]} == {np.dtype(np.float32)}
+    assert {leaf.dtype for leaf in functad.tree_flatten(state)[0]} <= {np.dtype(np.float32), np.dtype(np.int64)}
     np.testing.assert_allclose(flat(found), flat(trained(RULES[name], START)[0]), rtol=2e-4, atol=1e-5)
 
 
@@ -303,7 +303,7 @@ def test_nothing_of_the_user_is_written_to(name):
     state = RULES[name].init(params)
     gradients = functad.grad(loss)(params)
     _, state = RULES[name].update(gradients, state, params)
-    given = functad.trees.structure.flatten((params, gradients, state))[0]
+    given = functad.tree_flatten((params, gradients, state))[0]
     before = [np.array(leaf) for leaf in given]
     updates, _ = RULES[name].update(gradients, state, params)
     apply_updates(params, updates)
@@ -317,7 +317,7 @@ def test_state_is_a_tree_with_the_fields_of_optax():
     assert clipped == ()
     assert adam._fields == ("count", "mu", "nu")
     assert adam.count == rate.count == 3
-    leaves, structure = functad.trees.structure.flatten(rule.init(START))
+    leaves, structure = functad.tree_flatten(rule.init(START))
     assert structure.unflatten(leaves)[1][0].mu.keys() == START.keys()
 
 
@@ -345,7 +345,7 @@ def test_complex_parameters_go_downhill_by_the_conjugate(make):
         z = apply_updates(z, updates)
     assert z.dtype == np.complex64
     assert distance(z) < 0.1
-    assert all(leaf.dtype.kind == "f" for leaf in functad.trees.structure.flatten([s.nu for s in state if hasattr(s, "nu")])[0])
+    assert all(leaf.dtype.kind == "f" for leaf in functad.tree_flatten([s.nu for s in state if hasattr(s, "nu")])[0])
 
 
 def test_centred_rmsprop_survives_equal_gradients():

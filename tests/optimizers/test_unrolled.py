@@ -84,7 +84,7 @@ def test_step_can_be_traced_without_values(name):
     gradients = functad.grad(loss)(START)
     _, state = step(START, gradients, rule.init(START))
     listed = functad.make_expressions(step)(START, gradients, state)
-    expected = functad.trees.structure.flatten(step(START, gradients, state))[0]
-    found = functad.trees.structure.flatten(listed(START, gradients, state))[0]
+    expected = functad.tree_flatten(step(START, gradients, state))[0]
+    found = functad.tree_flatten(listed(START, gradients, state))[0]
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-13)

@@ -15,8 +15,8 @@ from functad.chunks import partition
 from functad.chunks.tasks import Combination, ListTask
 from functad.errors import AbstractValueError, UnsupportedError
 from functad.testing import calls, every_entry
-from functad.testing.numerical import random_like
-from functad.testing.sample_calls import is_constant
+from tests.differences import random_like
+from tests.entries import is_constant
 
 dask = pytest.importorskip("dask", reason="dask is in the extra `test`")
 da = pytest.importorskip("dask.array", reason="dask is in the extra `test`")

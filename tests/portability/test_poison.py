@@ -12,10 +12,10 @@ import pytest
 
 import functad
 from functad.expressions.spec import dtype_of, shape_of
-from functad.primitives.entry import ENTRIES, Entry
+from functad.primitives.entry import ENTRIES
 from functad.testing import Call, calls, draw_program, every_entry
-from functad.testing.numerical import random_like
-from functad.testing.sample_calls import is_constant
+from tests.differences import random_like
+from tests.entries import is_constant
 
 _spec = importlib.util.spec_from_file_location("poison", Path(__file__).with_name("poison.py"))
 poison = importlib.util.module_from_spec(_spec)
@@ -42,7 +42,7 @@ EXCEPTIONS: dict[str, str] = {
 Functions that only decide by comparing values are not among them: a comparison may wait for its device."""
 
 
-def _why_not(entry: Entry) -> str:
+def _why_not(entry: Any) -> str:
     """Return why the rules of an entry cannot run over foreign values; nothing if they must."""
     if is_constant(entry):
         return "it has no derivative"
@@ -85,7 +85,7 @@ def moved(call: Call) -> Call:
 
 
 @pytest.mark.parametrize("entry", dict.fromkeys(entry for entry, _ in SAMPLES), ids=lambda entry: entry.name)
-def test_rules_leave_values_alone(entry: Entry) -> None:
+def test_rules_leave_values_alone(entry: Any) -> None:
     """No rule turns a value into an array or number of NumPy; results are of the kind of the values, with the same numbers."""
     for call in [call for owner, call in SAMPLES if owner is entry]:
         if not call.smooth(*call.primals):
@@ -103,13 +103,13 @@ def _by_name(names: Any) -> list[Any]:
     return [pytest.param(entry, id=entry.name) for entry in every_entry() if names(entry)]
 
 
-def _is_needed_here(entry: Entry) -> bool:
+def _is_needed_here(entry: Any) -> bool:
     """Say whether an exception is needed with this NumPy: older ones give the rank of `lstsq` as a number of Python's."""
     return entry.name in EXCEPTIONS and (entry.name != "lstsq" or np.lib.NumpyVersion(np.__version__) >= "2.4.0")
 
 
 @pytest.mark.parametrize("entry", _by_name(_is_needed_here))
-def test_exceptions_are_needed(entry: Entry) -> None:
+def test_exceptions_are_needed(entry: Any) -> None:
     def run() -> None:
         for call in calls(entry, np.float64):
             derivatives(call, poisoned)
@@ -119,7 +119,7 @@ def test_exceptions_are_needed(entry: Entry) -> None:
 
 
 @pytest.mark.parametrize("entry", _by_name(lambda entry: entry.in_place and entry.status != "refused"))
-def test_writing_into_tensors_of_foreign_arrays_is_refused(entry: Entry) -> None:
+def test_writing_into_tensors_of_foreign_arrays_is_refused(entry: Any) -> None:
     for call in calls(entry, np.float64):
         if call.primals:
             with pytest.raises(TypeError, match="does not support item assignment"):

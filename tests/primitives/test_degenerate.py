@@ -10,7 +10,8 @@ import pytest
 
 import functad
 from functad.errors import DegenerateError
-from functad.testing.numerical import central_difference, pairing, random_like
+from functad.testing import central_difference
+from tests.differences import pairing, random_like
 
 Function = Callable[[Any], Any]
 RNG = np.random.default_rng

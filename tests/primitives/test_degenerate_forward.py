@@ -11,7 +11,8 @@ import pytest
 import functad
 from functad.errors import DegenerateError
 from functad.expressions.expressions import evaluate
-from functad.testing.numerical import central_difference, pairing, random_like
+from functad.testing import central_difference
+from tests.differences import pairing, random_like
 
 Function = Callable[[Any], Any]
 DTYPES = (np.float64, np.complex128)

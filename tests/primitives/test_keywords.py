@@ -9,7 +9,8 @@ import pytest
 
 import functad
 from functad.errors import FunctadError
-from functad.testing.sample_calls import calls, every_entry, label
+from functad.testing import calls, every_entry
+from tests.entries import label
 
 
 def _named_calls():

@@ -12,7 +12,8 @@ import functad
 from functad.errors import UnsupportedError
 from functad.primitives import vocabulary
 from functad.primitives.entry import ENTRIES
-from functad.testing.numerical import central_difference, pairing, random_like
+from functad.testing import central_difference
+from tests.differences import pairing, random_like
 
 RNG = np.random.default_rng
 

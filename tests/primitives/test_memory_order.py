@@ -18,10 +18,10 @@ from functad.errors import FunctadError
 from functad.expressions.spec import dtype_of
 from functad.primitives.entry import ENTRIES
 from functad.primitives.operands import innermost
-from functad.testing import calls, every_entry
-from functad.testing.sample_calls import Call, label
+from functad.testing import Call, calls, every_entry
 from functad.tracing.traces.base import Recorded
 from functad.tracing.views import layout_of, may_be_view, origin_of
+from tests.entries import label
 
 PUBLIC = [
     entry

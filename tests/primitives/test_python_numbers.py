@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import functad
-from functad.expressions.spec import ArraySpec, dtype_of, shape_of
+from functad import ArraySpec, tree_flatten
+from functad.expressions.spec import dtype_of, shape_of
 from functad.primitives import vocabulary
 from functad.primitives.entry import ENTRIES
 from functad.primitives.operands import innermost
-from functad.trees.structure import flatten
 
 vocabulary.complete()
 NUMBERS = {float: 0.3, complex: 0.3 + 0.2j, int: 2, bool: True}
@@ -62,7 +62,7 @@ def test_functions_of_python_numbers_give_what_numpy_gives(name):
         for text, call in CALLS.items():
             try:
                 with warnings.catch_warnings(action="ignore"):
-                    plain = flatten(call(function, x, kind(1)))[0]
+                    plain = tree_flatten(call(function, x, kind(1)))[0]
             except Exception:  # noqa: BLE001 - NumPy takes no such arguments
                 continue
             if not all(map(is_number, plain)):
@@ -71,7 +71,7 @@ def test_functions_of_python_numbers_give_what_numpy_gives(name):
             found = []
 
             def f(x):
-                found.append(list(map(described, flatten(call(function, x, kind(1)))[0])))  # noqa: B023
+                found.append(list(map(described, tree_flatten(call(function, x, kind(1)))[0])))  # noqa: B023
                 return x
 
             try:

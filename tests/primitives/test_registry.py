@@ -18,8 +18,8 @@ from functad.primitives.entry import ENTRIES, INTERNAL, Entry, Primitive, Unknow
 from functad.primitives.kinds import constant, general
 from functad.testing import InputSource, calls, check_primitive, every_entry
 from functad.testing.primitive_checks import check_linear
-from functad.testing.sample_calls import is_constant, label
 from functad.tracing.operators import BINARY, UNARY
+from tests.entries import is_constant, label
 
 ALL = every_entry()
 

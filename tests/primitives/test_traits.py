@@ -8,7 +8,7 @@ import pytest
 import functad
 from functad.primitives import vocabulary
 from functad.primitives.entry import ENTRIES, INTERNAL, Primitive
-from functad.testing.sample_calls import calls
+from functad.testing import calls
 
 vocabulary.complete()
 vocabulary.complete_scipy()

@@ -11,7 +11,7 @@ import functad
 from functad.errors import AbstractValueError
 from functad.primitives.elementwise.bessel import bessel_i
 from functad.testing import directional_derivative
-from functad.testing.numerical import error
+from tests.differences import error
 
 
 def check(f, *primals):

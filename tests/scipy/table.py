@@ -18,11 +18,10 @@ import scipy
 
 import functad
 import functad.scipy
+from functad import Tensor, tree_flatten
 from functad.errors import FunctadError, UnsupportedError
 from functad.scipy._coverage import PARTS, listed, public_names, refusals, shown_entry
 from functad.testing import check_grads
-from functad.tracing.tensor import Tensor
-from functad.trees.structure import flatten
 from tests.scipy.samples.sample import Sample
 
 FOLDER = Path(__file__).parent / "samples"
@@ -98,7 +97,7 @@ def _status(name: str, f: Callable[..., Any], sample: Sample, expected: list[Any
     inside, slopes = _forward(lambda _: f(*arguments), (1.0,))  # with plain values in a trace
     assert not any(map(np.any, slopes))
     _close(inside, expected)
-    if not any(_is_inexact(leaf) for leaf in flatten(arguments)[0]):
+    if not any(_is_inexact(leaf) for leaf in tree_flatten(arguments)[0]):
         return "constant"
     ran: list[str] = []
     try:
@@ -121,7 +120,7 @@ def _status(name: str, f: Callable[..., Any], sample: Sample, expected: list[Any
 
 def _forward(f: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[list[Any], list[Any]]:
     """Return the leaves of what a function gives for Tensors, as plain values, and tangents of those that are Tensors."""
-    flat, structure = flatten(arguments)
+    flat, structure = tree_flatten(arguments)
     places = [i for i, leaf in enumerate(flat) if _is_inexact(leaf)]
     values: list[Any] = []
 
@@ -174,7 +173,7 @@ def _is_inexact(leaf: Any) -> bool:
 
 
 def _leaves(out: Any) -> list[Any]:
-    return flatten(out)[0]
+    return tree_flatten(out)[0]
 
 
 def _same(found: list[Any], expected: list[Any]) -> None:

@@ -14,7 +14,7 @@ import scipy.linalg
 
 import functad
 from functad.errors import UnsupportedError
-from functad.primitives.entry import INTERNAL, Entry
+from functad.primitives.entry import INTERNAL
 from functad.scipy import linalg
 from functad.testing import calls as sample_calls
 from functad.testing import check_grads, check_primitive
@@ -325,7 +325,7 @@ OWN = [entry for entry in INTERNAL if getattr(entry.compute, "__module__", "").s
 
 
 @pytest.mark.parametrize("entry", OWN, ids=lambda entry: entry.name)
-def test_primitives_pass_the_checks_of_all(entry: Entry) -> None:
+def test_primitives_pass_the_checks_of_all(entry: Any) -> None:
     check_primitive(entry)
 
 

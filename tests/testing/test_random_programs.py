@@ -12,14 +12,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import functad
+from functad import tree_flatten
 from functad.errors import AbstractValueError
 from functad.primitives.entry import ENTRIES
 from functad.testing import NothingComparedError, WrongDerivativeError, check_grads
 from functad.testing.programs import lines
 from functad.testing.programs.drafts import FAMILIES, STATEMENTS, literal
 from functad.testing.programs.program import Program, draw_program
+from functad.testing import NothingComparedError, Program, WrongDerivativeError, check_grads, draw_program
+from functad.testing.programs.drafts import FAMILIES, STATEMENTS
+from functad.testing.programs.text import literal
 from functad.testing.strategies import programs
-from functad.trees.structure import flatten
 
 SUPPRESSED = [HealthCheck.too_slow, HealthCheck.large_base_example, HealthCheck.data_too_large]
 many = settings(max_examples=320, deadline=None, suppress_health_check=SUPPRESSED)
@@ -41,7 +44,7 @@ def agrees_with_numpy(program: Program) -> None:
 
 
 def same(found: Any, expected: Any, tolerance: float) -> None:
-    (left, structure), (right, wanted) = flatten(found), flatten(expected)
+    (left, structure), (right, wanted) = tree_flatten(found), tree_flatten(expected)
     assert structure == wanted
     for a, b in zip(left, right, strict=True):
         assert a.shape == b.shape
@@ -163,8 +166,8 @@ def test_programs_are_valid_numpy(mutation):
         space: dict[str, Any] = {}
         exec(str(program), space)
         with np.errstate(all="ignore"):  # of branches that are not taken
-            found = flatten(space["program"](*space["inputs"]))[0]
-        expected = flatten(program(*program.inputs))[0]
+            found = tree_flatten(space["program"](*space["inputs"]))[0]
+        expected = tree_flatten(program(*program.inputs))[0]
         assert np.all([np.array_equal(a, b) for a, b in zip(found, expected, strict=True)]), program
         assert np.all([np.all(np.isfinite(a)) for a in expected]), program
         for a, b in zip(space["inputs"], program.inputs, strict=True):
@@ -189,7 +192,7 @@ def test_programs_that_write_are_differentiable():
         program = drawn(seed, mutation=True)
         rng = np.random.default_rng(seed)
         direction = [rng.standard_normal(np.shape(x)) for x in program.inputs]
-        for m in measure(lambda *xs, p=program: flatten(p(*xs))[0], program.inputs, direction):
+        for m in measure(lambda *xs, p=program: tree_flatten(p(*xs))[0], program.inputs, direction):
             smooth, total = smooth + np.count_nonzero(m.smooth), total + np.size(m.smooth)
     assert smooth > 0.95 * total
 
@@ -243,7 +246,7 @@ def test_families_can_be_chosen():
 def test_rank_is_limited():
     for seed in range(50):
         program = drawn(seed, max_rank=2)
-        assert all(np.ndim(y) <= 2 for y in flatten(program(*program.inputs))[0])
+        assert all(np.ndim(y) <= 2 for y in tree_flatten(program(*program.inputs))[0])
         assert all(np.ndim(x) <= 2 for x in program.inputs)
 
 

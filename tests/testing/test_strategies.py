@@ -12,8 +12,8 @@ from hypothesis import find, given, settings
 from hypothesis import strategies as st
 
 import functad
+from functad import tree_flatten
 from functad.testing.strategies import SPECIAL, arrays, programs, trees
-from functad.trees.structure import flatten
 
 quick = settings(max_examples=50, deadline=None)
 
@@ -76,9 +76,9 @@ def test_bad_arguments_are_refused(arguments, message):
 @quick
 @given(trees(arrays(shape=(2,), separated=True)))
 def test_gradients_have_the_structure_of_trees(tree):
-    leaves, structure = flatten(tree)
-    gradient = functad.grad(lambda t: sum((np.sum(leaf**2) for leaf in flatten(t)[0]), 0.0))(tree) if leaves else tree
-    found, same = flatten(gradient)
+    leaves, structure = tree_flatten(tree)
+    gradient = functad.grad(lambda t: sum((np.sum(leaf**2) for leaf in tree_flatten(t)[0]), 0.0))(tree) if leaves else tree
+    found, same = tree_flatten(gradient)
     assert same == structure
     for ct, x in zip(found, leaves, strict=True):
         np.testing.assert_allclose(ct, 2 * x)

@@ -11,7 +11,8 @@ import pytest
 
 import functad
 from functad.errors import UnsupportedError
-from functad.testing.numerical import central_difference, error
+from functad.testing import central_difference
+from tests.differences import error
 
 ARITHMETIC = [
     operator.add, operator.sub, operator.mul, operator.truediv, operator.pow, operator.mod, operator.floordiv,

@@ -10,18 +10,17 @@ import pytest
 
 import functad
 from functad.errors import UnsupportedError
-from functad.primitives.entry import Entry
 from functad.testing import check_grads, every_entry
 
 X = np.array([[0.7, -1.2, 1.9], [0.4, 2.2, -0.6]])
 PLAIN = np.zeros(3)
 
 
-def _parameters(entry: Entry) -> list[inspect.Parameter]:
+def _parameters(entry: Any) -> list[inspect.Parameter]:
     return list(inspect.signature(entry.front).parameters.values())
 
 
-def _takes_out(entry: Entry) -> bool:
+def _takes_out(entry: Any) -> bool:
     front = getattr(entry, "front", None)
     return (
         callable(front)
@@ -34,7 +33,7 @@ def _takes_out(entry: Entry) -> bool:
 ENTRIES = [entry for entry in every_entry() if _takes_out(entry)]
 
 
-def _given_by_place(entry: Entry, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
+def _given_by_place(entry: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
     """Return the arguments of a call with `out` at its place, and defaults in front of it where nothing was given."""
     parameters, keywords = _parameters(entry), dict(kwargs)
     place = next(i for i, parameter in enumerate(parameters) if parameter.name == "out")
@@ -48,7 +47,7 @@ def _array(*shape: int, low: float = -2.0, high: float = 2.0) -> Any:
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
-def test_out_by_name_and_by_place(entry: Entry) -> None:
+def test_out_by_name_and_by_place(entry: Any) -> None:
     """What is written is the result, and its derivative is that of the result."""
     compared = 0
     by_place = all(p.kind is not p.VAR_POSITIONAL for p in _parameters(entry)) and any(
@@ -76,8 +75,8 @@ def test_out_by_name_and_by_place(entry: Entry) -> None:
             found, other = functad.vjp(lambda x: call(x, place), first)  # noqa: B023
             np.testing.assert_array_equal(found, expected)
             for a, b in zip(
-                functad.trees.structure.flatten(other(np.ones_like(found)))[0],
-                functad.trees.structure.flatten(pullback(np.ones_like(found)))[0],
+                functad.tree_flatten(other(np.ones_like(found)))[0],
+                functad.tree_flatten(pullback(np.ones_like(found)))[0],
                 strict=True,
             ):
                 np.testing.assert_allclose(a, b, rtol=1e-12)

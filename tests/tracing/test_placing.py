@@ -10,7 +10,7 @@ import pytest
 import functad
 import functad.numpy as fnp
 from functad.errors import AbstractValueError
-from functad.testing.numerical import numerical_jacobian
+from tests.differences import numerical_jacobian
 
 X = np.array([[0.7, -1.2, 1.9], [0.4, 1.1, -0.8]])
 PLACES = [(0, 2), (1, 0), (-1, 1)]

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import functad
+from functad import Tensor
 from functad.errors import EscapedTensorError
-from functad.tracing.tensor import Tensor
 from tests.work import Work, work
 
 N = 1000

@@ -9,10 +9,10 @@ import pytest
 
 import functad
 from functad.primitives.entry import ENTRIES
-from functad.testing import calls, every_entry
-from functad.testing.sample_calls import Call, label
+from functad.testing import Call, calls, every_entry
 from functad.tracing.traces.base import Recorded
-from functad.tracing.views import origin_of
+from functad.tracing.views import memory_of, origin_of
+from tests.entries import label
 
 PUBLIC = [
     entry
@@ -131,3 +131,26 @@ def test_views_of_read_only_views_where_values_are_not_known(look, window, known
     for found in (functad.vjp(f, x)[0], functad.make_expressions(f)(x)(x), [y[0] for y in functad.vmap(f)(x[None])]):
         for y, z in zip(found, expected, strict=True):
             np.testing.assert_array_equal(y, z)
+
+
+def test_a_loop_of_writes_into_a_batch_copies_the_array_once() -> None:
+    def program(x: Any, n: int) -> Any:
+        t = np.zeros(n, like=x)
+        for i in range(n):
+            t[i] = x * i
+        return t
+
+    def copied(n: int) -> int:
+        """Return how often the array was copied."""
+        counts: list[int] = []
+
+        def counted(x: Any) -> Any:
+            t = program(x, n)
+            counts.append(memory_of(t).copied)
+            return t
+
+        found = functad.vmap(counted)(np.ones(4))
+        np.testing.assert_array_equal(found, np.tile(np.arange(float(n)), (4, 1)))
+        return counts[0]
+
+    assert copied(50) == 1  # what was broadcast to all examples

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 import functad
-from functad.expressions.spec import ArraySpec, spec_of
+from functad import ArraySpec
+from functad.expressions.spec import spec_of
 from functad.primitives.entry import ENTRIES
-from functad.testing import calls, every_entry
-from functad.testing.sample_calls import Call, label
+from functad.testing import Call, calls, every_entry
 from tests.compilation.test_backends import BACKENDS
+from tests.entries import label
 
 X = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
 PROGRAMS: dict[str, Callable[[Any], Any]] = {}

@@ -10,7 +10,6 @@ import pytest
 
 import functad
 from functad import ArraySpec, errors
-from functad.expressions.expressions import Equation
 
 
 def test_printed_list():
@@ -120,7 +119,7 @@ def test_check_finds_faults():
     good = functad.make_expressions(lambda x: np.sin(x) * x)(np.ones(3))
     first, second = good.equations
     wrong_specs = (good.specs[0], ArraySpec((4,), np.dtype(float)), good.specs[2])
-    wrong = Equation(first.primitive, (0,), {}, (1,))
+    wrong = type(first)(first.primitive, (0,), {}, (1,))
     cases = [
         (good.replace(equations=(second, first)), "reads slot 1 before it is made"),
         (good.replace(equations=(first, first)), "makes slot 1, which is taken"),

@@ -15,7 +15,7 @@ import functad
 import functad.numpy
 from functad import grad, jacobian, jvp, value_and_grad, vjp, vmap
 from functad.errors import AbstractValueError, InputError, OutputError, StructureError
-from functad.testing.numerical import numerical_jacobian
+from tests.differences import numerical_jacobian
 
 GENERATOR = np.random.default_rng(11)
 XS = GENERATOR.normal(size=(4, 3))

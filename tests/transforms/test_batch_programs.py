@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import functad
+from functad import tree_flatten
 from functad.errors import AbstractValueError, ConversionError, FunctadError, UnsupportedError
-from functad.testing.numerical import error
-from functad.testing.programs.program import Program
+from functad.testing import Program
 from functad.testing.strategies import programs
-from functad.trees.structure import flatten
+from tests.differences import error
 
 SIZE = 3
 few = settings(
@@ -46,13 +46,13 @@ def _examples(program: Program) -> list[tuple[Any, ...]]:
 def _slopes(program: Program, *inputs: Any) -> Any:
     """Return the cotangents of the inputs; those of the results are all different."""
     out, pull = functad.vjp(program, *inputs)
-    leaves, structure = flatten(out)
+    leaves, structure = tree_flatten(out)
     return pull(structure.unflatten([(np.cos(np.arange(leaf.size)) + 0.5).reshape(leaf.shape) for leaf in leaves]))
 
 
 def _compare(found: Any, rows: list[Any]) -> None:
-    columns = zip(*[flatten(row)[0] for row in rows], strict=True)
-    for a, column in zip(flatten(found)[0], columns, strict=True):
+    columns = zip(*[tree_flatten(row)[0] for row in rows], strict=True)
+    for a, column in zip(tree_flatten(found)[0], columns, strict=True):
         b = np.stack(column)
         assert (a.shape, a.dtype) == (b.shape, b.dtype)
         kept = np.isfinite(b)

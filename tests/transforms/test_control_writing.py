@@ -9,7 +9,7 @@ import pytest
 
 import functad
 from functad.errors import ControlFlowError, FunctadError
-from functad.testing.numerical import numerical_jacobian
+from tests.differences import numerical_jacobian
 
 X = np.array([1.0, 2.0, 3.0])
 OUTER = np.array([5.0, 6.0, 7.0])

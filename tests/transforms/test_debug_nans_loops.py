@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import functad
+from functad import tree_flatten
 from functad.errors import NotFiniteError
 from functad.testing import draw_program
-from functad.trees.structure import flatten
 from tests.transforms.births import message
 from tests.work import work
 
@@ -121,7 +121,7 @@ def test_random_programs_that_write_have_the_same_derivatives() -> None:
 
             firsts, second = functad.vjp(first, *program.inputs)
             tangents = functad.jvp(program, program.inputs, program.inputs)
-            return flatten((firsts, second(tuple(program.inputs)), tangents))[0]
+            return tree_flatten((firsts, second(tuple(program.inputs)), tangents))[0]
 
         expected = derivatives()
         with functad.debug_nans():

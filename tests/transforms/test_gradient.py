@@ -9,7 +9,7 @@ import pytest
 
 import functad
 from functad import errors
-from functad.testing.numerical import numerical_jacobian
+from tests.differences import numerical_jacobian
 
 
 def bowl(x):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import functad
-from functad.testing.numerical import numerical_jacobian
+from tests.differences import numerical_jacobian
 
 
 def test_shapes_and_values():

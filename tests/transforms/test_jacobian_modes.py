@@ -7,7 +7,7 @@ import pytest
 
 import functad
 from functad.testing import check_grads
-from functad.testing.numerical import numerical_jacobian
+from tests.differences import numerical_jacobian
 
 RNG = np.random.default_rng(7)
 A = RNG.normal(size=(5, 3))

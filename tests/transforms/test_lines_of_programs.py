@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import functad
-from functad.expressions.expressions import inner_lists
 
 
 def squares(x):
@@ -223,8 +222,9 @@ def runs(expressions, indent=""):
         row = f"{indent}{e.place.phase} {e.place.text}".rstrip()
         if found[-1:] != [row]:
             found.append(row)
-        for _, inner in inner_lists(e.params):
-            found += runs(inner, indent + "  ")
+        for inner in functad.tree_leaves(list(e.params.values())):
+            if isinstance(inner, functad.Expressions):
+                found += runs(inner, indent + "  ")
     return found
 
 

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import functad
-from functad.primitives.entry import UnknownRule
 from functad.testing import calls, central_difference, every_entry
+from tests.entries import is_unknown
 
 INF = np.inf
 Function = Callable[[Any], Any]
@@ -421,7 +421,7 @@ FUNCTIONS = [
     for entry in every_entry()
     if isinstance(entry.function, np.ufunc) and entry.function.nout == 1 and getattr(entry, "kind", "elementwise") != "constant"
     # Characteristic values have no known derivative at all.
-    if not all(isinstance(rule, UnknownRule) for rule in getattr(entry, "vjps", (None,)))
+    if not all(is_unknown(rule) for rule in getattr(entry, "vjps", (None,)))
 ]
 
 
@@ -433,7 +433,7 @@ def _of_variables(entry: Any) -> tuple[Function, int]:
     rules = getattr(entry, "vjps", ())
     sample = calls(entry, np.float64)[0].leaves
     counts = [rule is None and np.asarray(leaf).dtype.kind in "iu" for rule, leaf in zip(rules, sample, strict=False)]
-    fixed = [isinstance(rule, UnknownRule) or count for rule, count in zip(rules, counts, strict=False)]
+    fixed = [is_unknown(rule) or count for rule, count in zip(rules, counts, strict=False)]
     if not any(fixed):
         return entry.function, entry.function.nin
 

@@ -8,7 +8,6 @@ import pytest
 
 import functad
 from functad.errors import ImplicitError, InputError, MissingPackageError, StructureError, UnsupportedError
-from functad.implicit.initial_value import Problem
 from functad.testing import check_grads
 
 T = np.array([0.0, 0.5, 1.5, 3.0])
@@ -223,16 +222,6 @@ def test_tolerances_that_are_refused(atol):
         functad.odeint(lambda y, t: y, {"a": 1.0}, np.array([0.0, 1.0]), atol={"b": 1e-8})
 
 
-def test_implicit_methods_get_the_exact_jacobian():
-    from functad.implicit import initial_value
-
-    problem = initial_value.Problem(
-        "f", lambda y, t, p: [lotka_volterra(y, t, p)], (functad.ArraySpec((2,), np.dtype(float)),), 2, "BDF"
-    )
-    found = problem.jacobian([P])(0.3, Y0)
-    np.testing.assert_allclose(found, functad.jacobian(lotka_volterra)(Y0, 0.3, P))
-
-
 # Higher orders
 
 
@@ -327,22 +316,6 @@ def test_lists_of_numbers_are_arrays_as_for_scipy():
     for tree in trees:  # a tuple, or a list of arrays, is a tree
         found = functad.odeint(lambda y, t: type(y)((y[1], -y[0])), tree, T)
         assert type(found) is type(tree), len(found) == 2
-
-
-def test_columns_of_a_jacobian_solve_one_problem_each(monkeypatch):
-    """`jacobian` sees after its run that columns are fewer, and transposes the way back: that needs no second derivative."""
-    solved = []
-    solve = Problem.solved
-    monkeypatch.setattr(Problem, "solved", lambda self, *args, **options: (solved.append(1), solve(self, *args, **options))[1])
-
-    def f(p):
-        return functad.odeint(lambda y, t, p: -p["rate"] * y + p["feed"], 1.0, T, p, **TIGHT)
-
-    p = {"rate": 0.7}
-    found = functad.jacobian(lambda p: f(p | {"feed": 0.2}))(p)
-    assert len(solved) == 6  # the value; the way back: the state once more, and three intervals; one column
-    above, below = [f({"rate": rate, "feed": 0.2}) for rate in (0.7 + 1e-5, 0.7 - 1e-5)]
-    np.testing.assert_allclose(found["rate"], (above - below) / 2e-5, rtol=1e-6)
 
 
 def test_captured_tensors_get_their_derivative():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import functad
-from functad.testing.numerical import numerical_jacobian
+from tests.differences import numerical_jacobian
 
 Case = Callable[[Any, Any, Any], Any]
 

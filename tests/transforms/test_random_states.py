@@ -14,7 +14,6 @@ import pytest
 
 import functad
 from functad.errors import FrozenRandomWarning, InputError
-from functad.implicit.traced_once import TracedOnce
 
 X = np.arange(1.0, 4.0)
 RNG = np.random.default_rng(5)
@@ -262,11 +261,6 @@ def test_primitive_draws_in_each_call_and_its_trial_has_no_effect():
     random.setstate(states[2])
     np.testing.assert_allclose(found, [noisy(X) * 2.0, noisy(X) * 2.0], rtol=1e-15)
     assert found[0][0] != found[1][0]
-
-
-def test_right_hand_side_that_draws_is_called_at_each_step():
-    once = TracedOnce("f", lambda x: [x * RNG.random()])
-    assert once(X)[0][0] != once(X)[0][0]
 
 
 # Generators as arguments

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import functad
-from functad.expressions.expressions import inner_lists
 from functad.expressions.observers import OBSERVERS
 
 
@@ -206,7 +205,8 @@ def test_bodies_of_loops_and_their_derivatives_know_their_lines():
         return np.sum(functad.scan(step, 0.0, xs)[1])
 
     gradient = functad.make_expressions(functad.grad(run))(0.5, np.ones(4))
-    bodies = [inner for e in gradient.equations for _, inner in inner_lists(e.params)]
+    params = functad.tree_leaves([list(e.params.values()) for e in gradient.equations])
+    bodies = [inner for inner in params if isinstance(inner, functad.Expressions)]
     found = [e for body in bodies for e in body.equations if e.place.function.endswith("step")]
     assert len(bodies) == 2
     assert {e.place.phase for e in found} == {"forward", "backward"}

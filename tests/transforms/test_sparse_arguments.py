@@ -5,7 +5,7 @@ import pytest
 
 import functad
 from functad.errors import InputError, OutputError
-from functad.testing.numerical import numerical_jacobian
+from tests.differences import numerical_jacobian
 
 pytest.importorskip("scipy.sparse", reason="these tests read SciPy's matrices")
 X, Y = np.array([0.4, 1.2, -0.3, 0.8]), np.array([1.0, 2.0, 3.0, -1.0])

@@ -7,7 +7,7 @@ import pytest
 
 import functad
 from functad import ArraySpec, hessian_sparsity, jacobian_sparsity
-from functad.testing.numerical import numerical_jacobian
+from tests.differences import numerical_jacobian
 
 RNG = np.random.default_rng(2)
 SPEC = ArraySpec((5,), np.dtype(float))

@@ -8,15 +8,17 @@ import numpy as np
 import pytest
 
 import functad
-from functad.primitives.entry import ENTRIES, Primitive, UnknownRule
-from functad.testing.sample_calls import Call, calls, every_entry, is_constant, label
+from functad.primitives.entry import ENTRIES, Primitive
+from functad.primitives.plan import MANY
+from functad.testing import Call, calls, every_entry
 from functad.tracing.traces.concrete import ReverseRecorder
+from tests.entries import is_constant, is_unknown, label
 
 
 def _has_a_rule_for_each_array(entry: Any) -> bool:
     if not isinstance(entry, Primitive) or is_constant(entry) or entry.lists or entry.multiple or entry.joint:
         return False
-    return not any(isinstance(rule, UnknownRule) for rule in entry.vjps)
+    return not any(map(is_unknown, entry.vjps))
 
 
 PRIMITIVES = [entry for entry in every_entry() if _has_a_rule_for_each_array(entry)]
@@ -68,3 +70,13 @@ def test_a_value_times_itself_is_recorded_as_its_square() -> None:
     x * x
     assert recorder.equations[-1][0].primitive is ENTRIES[np.square]
     assert functad.grad(lambda x: np.sum(x * x * x))(np.array([1.0, 3.0])).tolist() == [3.0, 27.0]
+
+
+def test_sets_of_differentiated_positions_are_not_kept_for_good():
+    xs = [float(i) for i in range(10)]
+    for chosen in range(1, 1 << 10):
+        argnums = tuple(i for i in range(10) if chosen >> i & 1)
+        found = functad.grad(lambda *xs: np.sum(np.stack(xs) ** 2), argnums=argnums)(*xs)
+        assert [float(g) for g in found] == [2.0 * i for i in argnums]
+    kept = [plans for entry in ENTRIES.values() for plans in (getattr(entry, "reverse_plans", ()),)]
+    assert max(map(len, kept)) <= MANY
