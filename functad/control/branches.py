@@ -155,10 +155,9 @@ def _primitive(name: str) -> Control:
     def choose(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> list[Any]:
         return list(_among(primitive, index, branches, operands))
 
-    def pull(gs: Any, arrays: Sequence[Any], out: Any, params: Any) -> list[Any]:
+    def pull(gs: Any, wrt: Sequence[int], arrays: Sequence[Any], out: Any, params: Any) -> list[Any]:
         index, *values = arrays
-        wrt = [i - 1 for i in params["wrt"]]
-        each = [functools.partial(pull_leaves, Closed(branch), wrt=wrt) for branch in params["branches"]]
+        each = [functools.partial(pull_leaves, Closed(branch), wrt=[i - 1 for i in wrt]) for branch in params["branches"]]
         return choose(index, each, values, list(gs))
 
     def push(ts: Sequence[Any], arrays: Sequence[Any], params: Any) -> list[Any]:

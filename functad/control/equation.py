@@ -8,7 +8,7 @@ control flow again (the derivative of a loop is a loop), so derivatives of any o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -25,96 +25,55 @@ from functad.transforms.vmap import vmap
 
 
 class Control(SolverPrimitive):
-    """A primitive that holds expression lists: `cond`, a loop, or the derivative of one.
-
-    In a reverse trace, the parameter `wrt` holds the positions of the differentiated arrays. No list shows it.
-    """
+    """A primitive that holds expression lists: `cond`, a loop, or the derivative of one."""
 
     def __init__(
         self,
         name: str,
         *,
         compute: Callable[..., Sequence[Any]],
-        spec: Callable[..., tuple[ArraySpec, ...]],
         pull: Callable[..., list[Any]],
         push: Callable[..., list[Any]],
         batch: Callable[..., Sequence[Any]],
-        doc: str,
-        lists: str = "",
+        **traits: Any,
     ) -> None:
         """Create the primitive.
 
         Args:
             name: its name in lists.
             compute: `compute(*arrays, **params)` on known values, including Tensors of concrete traces.
-            spec: the shape rule.
-            pull: `pull(gs, arrays, out, params)` returns the cotangents of the arguments at `params["wrt"]`.
+            pull: `pull(gs, wrt, arrays, out, params)` returns the cotangents of the arguments at the positions `wrt`.
             push: `push(ts, arrays, params)` returns the tangents of the results; `None` in `ts` and in the result means zero.
             batch: `batch(values, batched, size, params)` returns the results for all examples; the values are unknown.
-            doc: one line.
-            lists: the control flow of the lists among its parameters; empty if there are none.
+            traits: the shape rule `spec` and other traits of a primitive.
         """
 
-        def run(*arrays: Any, wrt: Any = None, back: Any = None, **params: Any) -> tuple[Any, ...]:
-            return tuple(compute(*arrays, **params))
-
-        def specs(*arrays: Any, wrt: Any = None, back: Any = None, **params: Any) -> tuple[ArraySpec, ...]:
-            return spec(*arrays, **params)
-
-        def pull_all(gs: Any, arrays: Any, out: Any, params: Any) -> list[Any]:
-            wrt = params.get("wrt") or ()
+        def pull_all(gs: Any, active: tuple[int, ...], arrays: Any, out: Any, params: Any) -> list[Any]:
+            wrt = [i for i in active if is_inexact(arrays[i])]
             zeros = [absent(shape_of(a), dtype_of(a)) for a in arrays]
-            return replaced(zeros, wrt, pull(gs, arrays, out, params) if wrt else [])
+            return replaced(zeros, wrt, pull(gs, wrt, arrays, out, params) if wrt else [])
 
         def push_all(ts: Any, arrays: Any, out: Any, params: Any) -> tuple[Any, ...]:
             found = push([t if is_inexact(a) else None for t, a in zip(ts, arrays, strict=True)], arrays, params)
             return tuple([absent(shape_of(o), dtype_of(o)) if t is None else t for t, o in zip(found, out, strict=True)])
 
-        def batch_all(primitive: Any, size: int, values: Any, batched: Any, params: Any) -> tuple[Any, ...]:
-            return tuple(batch(values, batched, size, params))
-
         super().__init__(
             compute,
             name=name,
-            compute=run,
+            compute=lambda *arrays, **params: tuple(compute(*arrays, **params)),
             pull=pull_all,
             push=push_all,
-            spec=specs,
-            doc=doc,
-            batch=batch_all,
-            lists=lists,
+            batch=lambda primitive, size, values, batched, params: tuple(batch(values, batched, size, params)),
+            **traits,
         )
 
     def __call__(self, *arrays: Any, **params: Any) -> Any:
         """Run the lists if values are known; record one equation if they are unknown."""
-        if not any(map(unknown, arrays)):
-            return self.compute(*arrays, **params)
-        params = {key: value for key, value in params.items() if key not in ("wrt", "back")}
-        newest = max((a for a in arrays if isinstance(a, Recorded)), key=lambda a: a.recorder.serial).recorder
-        if not newest.pulls:
-            return record(self, arrays, params)
-        own = [i for i, a in enumerate(arrays) if isinstance(a, Recorded) and a.recorder is newest]
-        return self.call_for_reverse(arrays, params, tuple([i for i in own if is_inexact(arrays[i])]))
-
-    def call_for_reverse(self, arrays: tuple[Any, ...], params: dict[str, Any], wrt: tuple[int, ...]) -> Any:
-        """Record the call in a reverse trace, for derivatives with respect to the arguments at positions `wrt`."""
-        return record(self, arrays, {**params, "wrt": wrt})
-
-
-class Derivatives(NamedTuple):
-    """Derivative rules of a deferred function that need no values.
-
-    Attributes:
-        pull, push, batch: as for `Control`.
-    """
-
-    pull: Callable[..., list[Any]]
-    push: Callable[..., list[Any]]
-    batch: Callable[..., Sequence[Any]]
+        return record(self, arrays, params) if any(map(unknown, arrays)) else self.compute(*arrays, **params)
 
 
 def deferred(
-    name: str, run: LeafFunction, specs: Sequence[ArraySpec], shown: dict[str, Any], rules: Derivatives | None = None
+    name: str, run: LeafFunction, specs: Sequence[ArraySpec], shown: dict[str, Any], **rules: Callable[..., Any]
 ) -> Control:
     """Return a primitive that evaluates a flat function once values are known, with derivatives of any order.
 
@@ -125,11 +84,11 @@ def deferred(
         run: the function.
         specs: the specs of the results.
         shown: the parameters to show in lists, from which `run` is made.
-        rules: the derivative rules. Default: differentiate `run` when it is evaluated.
+        rules: the rules `pull`, `push` and `batch` of `Control`. Default: differentiate `run` when it is evaluated.
     """
 
-    def pull(gs: Any, arrays: Sequence[Any], out: Any, params: Any) -> list[Any]:
-        return pull_later(name, run, gs, arrays, out, params["wrt"], shown)
+    def pull(gs: Any, wrt: Sequence[int], arrays: Sequence[Any], out: Any, params: Any) -> list[Any]:
+        return pull_later(name, run, gs, wrt, arrays, out, shown)
 
     def push(ts: Sequence[Any], arrays: Sequence[Any], params: Any) -> list[Any]:
         moving, count = [i for i, t in enumerate(ts) if t is not None], len(arrays)
@@ -148,12 +107,10 @@ def deferred(
 
     return Control(
         name,
-        batch=batch if rules is None else rules.batch,
         compute=lambda *arrays, **params: run(*arrays),
         spec=lambda *arrays, **params: tuple(specs),
-        pull=pull if rules is None else rules.pull,
-        push=push if rules is None else rules.push,
         doc="computed when values are known",
+        **{"pull": pull, "push": push, "batch": batch, **rules},
     )
 
 
@@ -161,11 +118,11 @@ def pull_later(
     name: str,
     run: LeafFunction,
     gs: Any,
+    wrt: Sequence[int],
     arrays: Sequence[Any],
     out: Any,
-    wrt: Sequence[int],
     shown: dict[str, Any],
-    rules: Derivatives | None = None,
+    **rules: Callable[..., Any],
 ) -> list[Any]:
     """Return the cotangents of the arguments at positions `wrt` of a flat function, evaluated again once values are known.
 
@@ -173,18 +130,18 @@ def pull_later(
         name: the name of the function in lists.
         run: the function.
         gs: the cotangents of its results.
+        wrt: positions of floating-point arguments.
         arrays: its arguments.
         out: its results.
-        wrt: positions of floating-point arguments.
         shown: the parameters to show in lists.
-        rules: the derivative rules of these cotangents, if known.
+        rules: the rules of these cotangents, as for `deferred`.
     """
     count = len(arrays)
 
     def back(*values: Any) -> list[Any]:
         return pull_leaves(run, values[:count], values[count:], wrt)
 
-    primitive = deferred(f"{name}_vjp", back, [strong_spec(arrays[i]) for i in wrt], shown, rules)
+    primitive = deferred(f"{name}_vjp", back, [strong_spec(arrays[i]) for i in wrt], shown, **rules)
     return list(primitive(*arrays, *[g for g, o in zip(gs, out, strict=True) if is_inexact(o)], **shown))
 
 

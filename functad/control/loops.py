@@ -11,7 +11,6 @@ import numpy as np
 from functad.control.agreement import BOOLS, Agreement, carry_of, in_forms, number
 from functad.control.equation import (
     Control,
-    Derivatives,
     any_example,
     close_bodies,
     is_batched,
@@ -203,15 +202,11 @@ def _compute(*arrays: Any, carries: int, cond: Any, body: Any) -> Sequence[Any]:
     return in_forms(last, leaves)
 
 
-def _pull(gs: Any, arrays: Sequence[Any], out: Any, params: Any) -> list[Any]:
+def _pull(gs: Any, wrt: Sequence[int], arrays: Sequence[Any], out: Any, params: Any) -> list[Any]:
     """Defer the backward pass until values are known, because the number of steps to keep residuals for is unknown."""
-    return _pulled(gs, arrays, out, {key: params[key] for key in ("carries", "cond", "body")}, tuple(params["wrt"]))
-
-
-def _pulled(gs: Any, arrays: Sequence[Any], out: Any, shown: dict[str, Any], by: tuple[int, ...]) -> list[Any]:
-    run = functools.partial(_compute, **shown)
-    rules = Derivatives(_pull_pulled, _push_pulled, _batch_pulled)
-    return pull_later("while_loop", run, gs, arrays, out, by, {**shown, "by": by}, rules)
+    run, shown = functools.partial(_compute, **params), {**params, "by": tuple(wrt)}
+    rules = {"pull": _pull_pulled, "push": _push_pulled, "batch": _batch_pulled}
+    return pull_later("while_loop", run, gs, wrt, arrays, out, shown, **rules)
 
 
 def _push(ts: Sequence[Any], arrays: Sequence[Any], params: Any) -> list[Any]:
@@ -274,13 +269,13 @@ def _pulled_with_tangents(
     before, first = first, first + len(carried)
     places = {i: i for i in by if i < count} | dict(zip(carried, range(before, first), strict=True))
     places |= {i: first + _places(given[first:], arrays[i])[0] for i in once}
-    wrt = tuple(sorted(places.values()))
+    wrt = sorted(places.values())
     out = WHILE(*given, **lists)
     results = lists["body"].results
     own = iter([np.zeros(shape_of(g), dtype_of(g))[()] if h is None else h for g, h in zip(gs, hs, strict=True)])
     seeds = [next(own) if is_inexact(spec) else None for spec in results[:count]]
     seeds += [*gs, *[zero_tangent(arrays[i]) for i in carried]]
-    found = dict(zip(wrt, _pulled(seeds, given, out, lists, wrt), strict=True))
+    found = dict(zip(wrt, _pull(seeds, wrt, given, out, lists), strict=True))
     cts = [found[places[i]] for i in by]
     return cts, out[count : first - len(carried)]
 
@@ -301,15 +296,15 @@ def _push_pulled(ts: Sequence[Any], arrays: Sequence[Any], params: Any) -> list[
     return _pulled_with_tangents(gs, t_gs, t_own, own, params, params["by"])[0]
 
 
-def _pull_pulled(us: Any, arrays: Sequence[Any], out: Any, params: Any) -> list[Any]:
+def _pull_pulled(us: Any, wrt: Sequence[int], arrays: Sequence[Any], out: Any, params: Any) -> list[Any]:
     """Pull cotangents `u` of the cotangents back (reverse over reverse mode): `u` is a direction for the loop."""
     count = len(params["body"].inputs)
     own, gs = part(arrays, count)
     ts = replaced([None] * count, params["by"], us)
-    by = [i for i in params["wrt"] if i < count]
+    by = [i for i in wrt if i < count]
     cts, tangents = _pulled_with_tangents(gs, [None] * len(gs), ts, own, params, by)
     found = dict(zip(by, cts, strict=True)) | dict(enumerate(tangents, count))
-    return [found[i] for i in params["wrt"]]
+    return [found[i] for i in wrt]
 
 
 def _batch(values: Sequence[Any], batched: Sequence[bool], size: int, params: Any) -> Any:
@@ -327,7 +322,7 @@ def _batch_pulled(values: Sequence[Any], batched: Sequence[bool], size: int, par
     results = lists["body"].results
     own = iter(gs)
     seeds = [next(own) if is_inexact(spec) else None for spec in results]
-    return _pulled(seeds, arrays, results, lists, by)
+    return _pull(seeds, by, arrays, results, lists)
 
 
 def _spread(values: Sequence[Any], batched: Sequence[bool], every: Sequence[bool], size: int) -> list[Any]:

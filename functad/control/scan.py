@@ -19,6 +19,7 @@ from functad.primitives.batching import spread_out
 from functad.primitives.indexing.indexable import handed
 from functad.primitives.operands import foreign_rules, is_absent
 from functad.tracing.ownership import give_state, lend, own_state
+from functad.tracing.traces.base import Recorded, record
 from functad.tracing.values import value_of
 from functad.transforms.leaves import pushed
 from functad.transforms.lists import Closed
@@ -301,7 +302,7 @@ def _batch(values: Sequence[Any], batched: Sequence[bool], size: int, params: An
     return [*leaves, *[np.moveaxis(y, 0, 1) for y in ys]]
 
 
-def _pull(gs: Any, arrays: Sequence[Any], out: Any, params: Any) -> list[Any]:
+def _pull(gs: Any, wrt: Sequence[int], arrays: Sequence[Any], out: Any, params: Any) -> list[Any]:
     """Pull cotangents back over the rows in reverse order, with the residuals of the steps.
 
     Tapes share records. If the gradient of an inner tape has read the residuals, they have cotangents in the outer tape. Then
@@ -309,7 +310,7 @@ def _pull(gs: Any, arrays: Sequence[Any], out: Any, params: Any) -> list[Any]:
     """
     split: StepDerivative = params["back"]
     if not all(g is None or is_absent(g) for g in gs[len(gs) - split.stacked :]):
-        split = StepDerivative(params["body"], params["carries"], params["rows"], params["wrt"])
+        split = StepDerivative(params["body"], params["carries"], params["rows"], wrt)
         params = {**params, "body": split.forward, "back": split}
         out = SCAN(*arrays, **params)
     carries, rows, length = params["carries"], params["rows"], params["length"]
@@ -330,7 +331,7 @@ def _pull(gs: Any, arrays: Sequence[Any], out: Any, params: Any) -> list[Any]:
 
     (g_leaves, sums), g_xs = _record(step, (g_leaves, sums), (g_ys, kept), length, not params["reverse"])
     found = dict(zip([*split.leaves, *split.by_rows, *split.outer], [*g_leaves, *g_xs, *sums], strict=True))
-    return [found[i] for i in params["wrt"]]
+    return [found[i] for i in wrt]
 
 
 def scalar(g: Any) -> Any:
@@ -344,13 +345,16 @@ def zero_tangents(values: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
 
 
 class _Scan(Control):
-    """The primitive. In a reverse trace its steps also return the residuals of their derivatives."""
+    """The primitive. In a reverse trace, its steps also return the residuals of their derivatives, which `back` holds."""
 
-    def call_for_reverse(self, arrays: tuple[Any, ...], params: dict[str, Any], wrt: tuple[int, ...]) -> Any:
-        if not wrt:
-            return super().call_for_reverse(arrays, params, wrt)
+    def __call__(self, *arrays: Any, back: StepDerivative | None = None, **params: Any) -> Any:
+        """Run the list if values are known; record one equation if they are unknown."""
+        newest = max([a.recorder for a in arrays if isinstance(a, Recorded)], key=lambda recorder: recorder.serial, default=None)
+        wrt = [i for i, a in enumerate(arrays) if isinstance(a, Recorded) and a.recorder is newest and is_inexact(a)]
+        if newest is None or not newest.pulls or not wrt or not any(unknown(a) for a in arrays):
+            return super().__call__(*arrays, **params)
         split = StepDerivative(params["body"], params["carries"], params["rows"], wrt)
-        found = super().call_for_reverse(arrays, {**params, "body": split.forward, "back": split}, wrt)
+        found = record(self, arrays, {**params, "body": split.forward, "back": split})
         return found[: len(found) - split.stacked]
 
 
