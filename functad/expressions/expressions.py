@@ -155,7 +155,7 @@ class Expressions(Immutable):
         Raises:
             StructureError: the arguments do not match; the message names the argument.
         """
-        leaves = fitting(args, kwargs, self.input_structure, self.specs, self.inputs, self._dtypes)
+        leaves = fitting(self, args, kwargs)
         constants = [source.value for source in self.outputs if isinstance(source, Constant)]
         observer = checker()
         found = evaluate(self, leaves) if observer is None else observer.called(self, leaves)

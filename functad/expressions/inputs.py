@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from functad.errors import StructureError
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, spec_or_none
 from functad.places import here
 from functad.primitives.operands import foreign_rules
-from functad.trees.structure import Structure, difference, flatten
+from functad.trees.structure import difference, flatten
 
 _RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
 """Rank of each kind of number. A Python number is accepted for dtypes of its own or a higher rank."""
@@ -20,40 +19,26 @@ _RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
 _WIDEST = frozenset(PYTHON_SCALARS.values())
 
 
-def fitting(
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    structure: Structure,
-    specs: Sequence[ArraySpec],
-    names: Sequence[str],
-    dtypes: Callable[[], set[Any]],
-) -> list[Any]:
-    """Return the leaves of the arguments of a list, converted to the expected specs.
+def fitting(expressions: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    """Return the leaves of the arguments of an expression list, converted to the expected specs.
 
     Shapes and dtypes must match the specs. A Python number is converted to an expected dtype of the same or a higher kind. A
     NumPy number is accepted for an expected Python number if the dtypes in the list stay the same.
 
-    Args:
-        args: the positional arguments.
-        kwargs: the keyword arguments.
-        structure: the expected structure of `(args, kwargs)`.
-        specs: the expected specs of the inputs.
-        names: the names of the inputs.
-        dtypes: returns the dtypes of all arrays in the list.
-
     Raises:
         StructureError: the arguments do not match.
     """
+    structure, names = expressions.input_structure, expressions.inputs
     leaves, own = flatten((args, kwargs))
     if own != structure:
         raise StructureError(
             f"an expression list was called with other arguments than it was made for ({', '.join(names) or 'none'}), at "
             f"{here()}: {difference(structure, own, '(args, kwargs)')}. Make a list for these with make_expressions."
         )
-    for i, (leaf, spec) in enumerate(zip(leaves, specs, strict=False)):
+    for i, (leaf, spec) in enumerate(zip(leaves, expressions.specs, strict=False)):
         if type(leaf) is np.ndarray and leaf.shape == spec.shape and leaf.dtype == spec.dtype and not spec.weak:
             continue  # the common case
-        if spec.weak and spec_or_none(leaf) == ArraySpec((), spec.dtype) and _WIDEST.issuperset(dtypes()):
+        if spec.weak and spec_or_none(leaf) == ArraySpec((), spec.dtype) and _WIDEST.issuperset(expressions._dtypes()):
             continue
         leaves[i] = _fitted(leaf, spec, names[i])
     return leaves
