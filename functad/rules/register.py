@@ -25,7 +25,6 @@ from functad.tracing.ownership import lend, lend_read_only
 from functad.tracing.traces.base import Recorded
 from functad.tracing.values import value_of
 from functad.transforms.calling.selection import parameters_of
-from functad.transforms.random_states import trial
 from functad.trees.structure import flatten
 
 P = ParamSpec("P")
@@ -253,8 +252,7 @@ def _spec(entry_name: str, compute: Any, shape: Any, *, multiple: bool) -> Calla
 
     def rule(*specs: Any, **params: Any) -> Any:
         if shape is None:
-            with trial():
-                found = tried(compute, specs, params, entry_name)
+            found = tried(compute, specs, params, entry_name)
             return tuple(map(spec_of, found)) if multiple else spec_of(np.asarray(found))
         found = shape(*map(spec_of, specs), **params)
         return tuple(map(as_spec, found)) if multiple else as_spec(found)
