@@ -9,7 +9,7 @@ from functad.display.amounts import counted
 from functad.display.graph_layout import Box, Edge, count_points, lay_out
 from functad.display.markup import Markup, picture, tag
 from functad.drawing.graph import CONSTANT, FOLD, INPUT, LOOP, OUTPUT, Graph, Node
-from functad.expressions.place import BACKWARD, FORWARD, TANGENT
+from functad.expressions.observers import BACKWARD, FORWARD, TANGENT
 
 _LETTER, _SMALL = 7.25, 6.05
 _LABEL = 15.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functad.drawing.graph import CONSTANT, EQUATION, FOLD, INPUT, LOOP, OUTPUT, Graph, Node
-from functad.expressions.place import BACKWARD, FORWARD, TANGENT
+from functad.expressions.observers import BACKWARD, FORWARD, TANGENT
 
 _DOT_SHAPES = {
     INPUT: 'shape=box, style="rounded,filled", fillcolor="#eeeeee"',

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from functad.errors import CheckError, StructureError
-from functad.expressions.observers import OBSERVERS, begun, checker, ended, observed_run
-from functad.expressions.place import FORWARD, Place
+from functad.expressions.observers import FORWARD, OBSERVERS, Place, begun, checker, ended, observed_run
 from functad.expressions.records import inputs_of, last_readers
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, spec_of, spec_or_none
 from functad.immutable import Immutable, assign

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functad.display.amounts import bytes_text, counted
 from functad.display.markup import Markup, code, faint, fold, heading, joined, table, tag, view, whole
 from functad.display.terminal import WIDTH, text_table
-from functad.expressions.place import FORWARD, Place
+from functad.expressions.observers import FORWARD, Place
 from functad.expressions.spec import ArraySpec
 
 MOST = 200
