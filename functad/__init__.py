@@ -13,8 +13,15 @@ from functad.transforms.abstract import eval_shape, make_expressions
 from functad.transforms.grad import grad, value_and_grad, vjp
 from functad.transforms.jvp import jvp
 from functad.transforms.stop import stop_gradient
-from functad.trees.functions import tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten
-from functad.trees.structure import register_tree, static_field
+from functad.trees.structure import (
+    register_tree,
+    static_field,
+    tree_flatten,
+    tree_leaves,
+    tree_map,
+    tree_structure,
+    tree_unflatten,
+)
 
 if _TYPE_CHECKING:
     from functad import nn, optimize, optimizers

@@ -12,8 +12,7 @@ import pytest
 
 import functad
 from functad.errors import InputError, StructureError
-from functad.trees.functions import tree_map
-from functad.trees.structure import LEAF, Structure, flatten, register_tree
+from functad.trees.structure import LEAF, Structure, flatten, register_tree, tree_map
 
 
 class Point(NamedTuple):

@@ -35,8 +35,7 @@ from functad.tracing.values import noted
 from functad.tracing.views import in_c_order
 from functad.transforms.leaves import pulled, replaced
 from functad.transforms.lists import trace
-from functad.trees.functions import tree_map
-from functad.trees.structure import flatten
+from functad.trees.structure import flatten, tree_map
 
 _ndarray = np.ndarray
 

@@ -24,8 +24,7 @@ from functad.tracing.values import operand_of, value_of
 from functad.transforms.calling.transform import transform
 from functad.transforms.leaves import pulled, pushed, replaced
 from functad.transforms.lists import Closed, close, make_list, trace
-from functad.trees.functions import tree_map
-from functad.trees.structure import Structure, flatten
+from functad.trees.structure import Structure, flatten, tree_map
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -21,8 +21,7 @@ from functad.transforms.calling.checks import as_dtype, check_result
 from functad.transforms.leaves import replaced
 from functad.transforms.walks.cotangents import zero_tangent
 from functad.transforms.walks.forward import with_zeros
-from functad.trees.functions import tree_map
-from functad.trees.structure import Structure, _split, _steps, difference, flatten
+from functad.trees.structure import Structure, _split, _steps, difference, flatten, tree_map
 
 _OF_NUMPY = frozenset({np.ndarray, np.float64, np.float32})
 _NUMBERS = frozenset({np.float64, np.float32, float})
