@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from functad.control.agreement import Agreement
+from functad.control.equation import Agreement
 from functad.errors import ControlFlowError
 from functad.expressions.spec import shape_of, spec_of
 from functad.places import here, name_of

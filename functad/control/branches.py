@@ -8,8 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from functad.control.agreement import BOOLS, Agreement, number
-from functad.control.equation import Control, close_bodies, is_batched, over_examples, selected, unknown
+from functad.control.equation import (
+    BOOLS,
+    Agreement,
+    Control,
+    close_bodies,
+    is_batched,
+    number,
+    over_examples,
+    selected,
+    unknown,
+)
 from functad.errors import ControlFlowError
 from functad.expressions.expressions import evaluate
 from functad.expressions.spec import dtype_of, spec_of

@@ -8,13 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from functad.control.agreement import BOOLS, Agreement, carry_of, in_forms, number
 from functad.control.equation import (
+    BOOLS,
+    Agreement,
     Control,
     any_example,
+    carry_of,
     close_bodies,
+    in_forms,
     is_batched,
     listing,
+    number,
     part,
     pull_later,
     selected,

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.control.agreement import Agreement, carry_of, in_forms
-from functad.control.equation import Control, close_bodies, listing, over_examples, part, unknown
+from functad.control.equation import Agreement, Control, carry_of, close_bodies, in_forms, listing, over_examples, part, unknown
 from functad.control.step_derivative import StepDerivative
 from functad.errors import AbstractValueError, ControlFlowError, ConversionError, FunctadError, UnsupportedError
 from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, is_inexact, shape_of, spec_of
@@ -349,7 +348,9 @@ class _Scan(Control):
 
     def __call__(self, *arrays: Any, back: StepDerivative | None = None, **params: Any) -> Any:
         """Run the list if values are known; record one equation if they are unknown."""
-        newest = max([a.recorder for a in arrays if isinstance(a, Recorded)], key=lambda recorder: recorder.serial, default=None)
+        newest = max(
+            [a.recorder for a in arrays if isinstance(a, Recorded)], key=lambda recorder: recorder.serial, default=None
+        )
         wrt = [i for i, a in enumerate(arrays) if isinstance(a, Recorded) and a.recorder is newest and is_inexact(a)]
         if newest is None or not newest.pulls or not wrt or not any(unknown(a) for a in arrays):
             return super().__call__(*arrays, **params)
