@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,8 +25,10 @@ from functad.control.equation import (
     unknown,
 )
 from functad.control.scan import scan, zero_tangents
-from functad.errors import ControlFlowError
-from functad.expressions.spec import ArraySpec, dtype_of, is_inexact, shape_of
+from functad.control.step_derivative import StepDerivative
+from functad.errors import ControlFlowError, FunctadError
+from functad.expressions.expressions import Expressions
+from functad.expressions.spec import ArraySpec, dtype_of, is_inexact, shape_of, strong_spec
 from functad.places import here, name_of
 from functad.primitives.batching import spread_out
 from functad.primitives.operands import innermost, is_traced
@@ -34,7 +36,7 @@ from functad.tracing.ownership import give_state, lend, lend_read_only, own_stat
 from functad.tracing.traces.base import Recorded, resolve
 from functad.tracing.traces.batch import BatchRecorder
 from functad.transforms.leaves import pushed, replaced
-from functad.transforms.lists import Closed
+from functad.transforms.lists import Closed, close, trace
 from functad.transforms.vmap import vmap
 from functad.transforms.walks.cotangents import zero_tangent
 
@@ -361,3 +363,52 @@ WHILE = Control(
     doc="the derivatives of the steps, one after the other",
     lists="loop",
 )
+
+
+# The derivative of a loop as lists, for compiled code
+
+
+class LoopDerivative(NamedTuple):
+    """The forward and backward lists of a step of a loop with an unknown number of steps.
+
+    Attributes:
+        forward: the step, with its residuals as additional results.
+        backward: maps cotangents of the carry, sums of cotangents of outer values over the later steps, residuals and outer
+            values to these cotangents and sums before the step.
+        leaves: the number of cotangents of the carry.
+        order: for each requested cotangent, its position among the results of `backward`.
+    """
+
+    forward: Expressions
+    backward: Expressions
+    leaves: int
+    order: tuple[int, ...]
+
+
+def loop_derivative(body: Expressions, carries: int, by: Sequence[int]) -> LoopDerivative | None:
+    """Return the derivative of a `while_loop`; `None` if its step has no derivative list that holds for all values.
+
+    Args:
+        body: the step.
+        carries: the number of inputs that belong to the carry.
+        by: positions of the inputs to differentiate with respect to.
+    """
+    try:
+        split = StepDerivative(body, carries, 0, by)
+    except FunctadError:  # the error is raised once values are known
+        return None
+    gs, sums = [[body.specs[i] for i in each] for each in (split.leaves, split.outer)]
+    kept = split.forward.results[carries:]
+
+    def back(*values: Any) -> list[Any]:
+        own, totals, rest = part(values, len(gs), len(sums))
+        stacked, outer = part(rest, len(kept))
+        found, more = part(Closed(split.backward)(*stacked, *outer, *own), len(gs))
+        return [*found, *[a + b for a, b in zip(totals, more, strict=True)]]
+
+    specs = [*map(strong_spec, (*gs, *sums)), *kept, *body.specs[carries : len(body.inputs)]]
+    backward, captured = close(trace("while_loop", back, specs))
+    if captured:
+        return None
+    places = [*split.leaves, *split.outer]
+    return LoopDerivative(split.forward, backward, len(gs), tuple([places.index(i) for i in by]))

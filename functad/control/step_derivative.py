@@ -8,15 +8,13 @@ that depend only on shared inputs, such as the transpose of a matrix, are recomp
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from functad.control.equation import part
-from functad.errors import FunctadError
 from functad.expressions.expressions import Equation, Expressions
 from functad.expressions.records import inputs_of, mark_needed, mark_reached, marks_at
 from functad.expressions.spec import is_inexact, strong_spec
 from functad.transforms.leaves import pulled_with_results
-from functad.transforms.lists import Closed, close, extract, trace
+from functad.transforms.lists import Closed, extract, trace
 from functad.transforms.walks.forward import with_zeros
 
 SHARED, FORWARD, BACKWARD = range(3)
@@ -61,52 +59,6 @@ class StepDerivative:
             *[f"g[{i}]" for i in range(len(gs))],
         ]
         self.backward = extract(whole, given, cotangents, names)
-
-
-class LoopDerivative(NamedTuple):
-    """The forward and backward lists of a step of a loop with an unknown number of steps.
-
-    Attributes:
-        forward: the step, with its residuals as additional results.
-        backward: maps cotangents of the carry, sums of cotangents of outer values over the later steps, residuals and outer
-            values to these cotangents and sums before the step.
-        leaves: the number of cotangents of the carry.
-        order: for each requested cotangent, its position among the results of `backward`.
-    """
-
-    forward: Expressions
-    backward: Expressions
-    leaves: int
-    order: tuple[int, ...]
-
-
-def loop_derivative(body: Expressions, carries: int, by: Sequence[int]) -> LoopDerivative | None:
-    """Return the derivative of a `while_loop`; `None` if its step has no derivative list that holds for all values.
-
-    Args:
-        body: the step.
-        carries: the number of inputs that belong to the carry.
-        by: positions of the inputs to differentiate with respect to.
-    """
-    try:
-        split = StepDerivative(body, carries, 0, by)
-    except FunctadError:  # the error is raised once values are known
-        return None
-    gs, sums = [[body.specs[i] for i in each] for each in (split.leaves, split.outer)]
-    kept = split.forward.results[carries:]
-
-    def back(*values: Any) -> list[Any]:
-        own, totals, rest = part(values, len(gs), len(sums))
-        stacked, outer = part(rest, len(kept))
-        found, more = part(Closed(split.backward)(*stacked, *outer, *own), len(gs))
-        return [*found, *[a + b for a, b in zip(totals, more, strict=True)]]
-
-    specs = [*map(strong_spec, (*gs, *sums)), *kept, *body.specs[carries : len(body.inputs)]]
-    backward, captured = close(trace("while_loop", back, specs))
-    if captured:
-        return None
-    places = [*split.leaves, *split.outer]
-    return LoopDerivative(split.forward, backward, len(gs), tuple([places.index(i) for i in by]))
 
 
 def _levels(whole: Expressions, moving: range, cotangents: range) -> list[int]:
