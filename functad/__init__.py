@@ -37,11 +37,10 @@ if _TYPE_CHECKING:
     from functad.compilation.jit import jit
     from functad.compilation.programs import clear_cache
     from functad.compilation.to_source import to_source
-    from functad.control.associative import associative_scan
     from functad.control.branches import cond, switch
     from functad.control.loops import fori_loop, while_loop
+    from functad.control.scan import associative_scan, scan
     from functad.control.scan import map as map  # noqa: A004 - not in `__all__`, where it would shadow the builtin
-    from functad.control.scan import scan
     from functad.diagnostics.explain import explain
     from functad.diagnostics.nans import debug_nans
     from functad.diagnostics.strict import strict_derivatives
@@ -110,10 +109,9 @@ _HOLDERS = {
     "compilation.jit": "jit",
     "compilation.programs": "clear_cache",
     "compilation.to_source": "to_source",
-    "control.associative": "associative_scan",
     "control.branches": "cond switch",
     "control.loops": "fori_loop while_loop",
-    "control.scan": "map scan",
+    "control.scan": "associative_scan map scan",
     "diagnostics.explain": "explain",
     "diagnostics.nans": "debug_nans",
     "diagnostics.strict": "strict_derivatives",

@@ -24,8 +24,7 @@ from functad.control.equation import (
     selected,
     unknown,
 )
-from functad.control.scan import scan, zero_tangents
-from functad.control.step_derivative import StepDerivative
+from functad.control.scan import StepDerivative, scan, zero_tangents
 from functad.errors import ControlFlowError, FunctadError
 from functad.expressions.expressions import Expressions
 from functad.expressions.spec import ArraySpec, dtype_of, is_inexact, shape_of, strong_spec
