@@ -13,7 +13,7 @@ import numpy as np
 from functad.errors import CustomRuleError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, is_array_or_number, is_inexact, shape_of, spec_of
 from functad.places import here, name_of
-from functad.rules.rules import Rules, of_all_examples
+from functad.rules.call import Rules, of_all_examples
 from functad.tracing.ownership import lend_read_only, take_back
 from functad.tracing.traces.base import Recorded
 from functad.tracing.values import operand_of, value_of

@@ -17,8 +17,7 @@ import numpy as np
 from functad.errors import AbstractValueError, ConversionError, CustomRuleError, LoopWarning, UnsupportedError
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.places import here, warn
-from functad.rules.call import apply
-from functad.rules.rules import Rules
+from functad.rules.call import Rules, apply
 from functad.tracing.traces.base import Recorded
 from functad.transforms.leaves import replaced
 from functad.transforms.random_states import trial

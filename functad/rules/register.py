@@ -19,8 +19,8 @@ from functad.primitives import vocabulary
 from functad.primitives.entry import Primitive
 from functad.primitives.operands import as_operand
 from functad.rules.array_arguments import caller, joint_rule, names_of_arrays, variadic
+from functad.rules.call import Rules, of_all_examples
 from functad.rules.numerical import Differences, as_spec, is_pair, or_approximate, tried
-from functad.rules.rules import Rules, of_all_examples
 from functad.tracing.ownership import lend, lend_read_only
 from functad.tracing.traces.base import Recorded
 from functad.tracing.values import value_of
