@@ -13,8 +13,15 @@ from functad.transforms.abstract import eval_shape, make_expressions
 from functad.transforms.grad import grad, value_and_grad, vjp
 from functad.transforms.jvp import jvp
 from functad.transforms.stop import stop_gradient
-from functad.trees.functions import tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten
-from functad.trees.structure import register_tree, static_field
+from functad.trees.structure import (
+    register_tree,
+    static_field,
+    tree_flatten,
+    tree_leaves,
+    tree_map,
+    tree_structure,
+    tree_unflatten,
+)
 
 if _TYPE_CHECKING:
     from functad import nn, optimize, optimizers
@@ -30,11 +37,10 @@ if _TYPE_CHECKING:
     from functad.compilation.jit import jit
     from functad.compilation.programs import clear_cache
     from functad.compilation.to_source import to_source
-    from functad.control.associative import associative_scan
     from functad.control.branches import cond, switch
     from functad.control.loops import fori_loop, while_loop
+    from functad.control.scan import associative_scan, scan
     from functad.control.scan import map as map  # noqa: A004 - not in `__all__`, where it would shadow the builtin
-    from functad.control.scan import scan
     from functad.diagnostics.explain import explain
     from functad.diagnostics.nans import debug_nans, strict_derivatives
     from functad.drawing.draw import draw
@@ -102,10 +108,9 @@ _HOLDERS = {
     "compilation.jit": "jit",
     "compilation.programs": "clear_cache",
     "compilation.to_source": "to_source",
-    "control.associative": "associative_scan",
     "control.branches": "cond switch",
     "control.loops": "fori_loop while_loop",
-    "control.scan": "map scan",
+    "control.scan": "associative_scan map scan",
     "diagnostics.explain": "explain",
     "diagnostics.nans": "debug_nans strict_derivatives",
     "drawing.draw": "draw",

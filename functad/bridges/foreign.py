@@ -16,8 +16,7 @@ from functad.exact_keys import exact_key
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, is_array, is_inexact, spec_of, stand_in
 from functad.importable import by_name
 from functad.places import here, name_of
-from functad.rules.call import apply
-from functad.rules.rules import Rules
+from functad.rules.call import Rules, apply
 from functad.tracing.traces.base import Recorded
 from functad.tracing.values import value_of
 from functad.transforms.leaves import replaced

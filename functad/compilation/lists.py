@@ -30,8 +30,7 @@ from functad.expressions.records import mark_reached, marks_at
 from functad.expressions.spec import PLAIN, ArraySpec, is_inexact, spec_of
 from functad.forks import cached_property
 from functad.primitives.safe import CAREFUL, ELEMENTWISE, PASS, QUICK
-from functad.rules.call import apply
-from functad.rules.rules import Rules
+from functad.rules.call import Rules, apply
 from functad.settings import setting
 from functad.tracing.traces.base import Recorded
 from functad.tracing.traces.equations import DERIVATIVES

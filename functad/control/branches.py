@@ -8,8 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from functad.control.agreement import BOOLS, Agreement, number
-from functad.control.equation import Control, close_bodies, is_batched, over_examples, selected, unknown
+from functad.control.equation import (
+    BOOLS,
+    Agreement,
+    Control,
+    close_bodies,
+    is_batched,
+    number,
+    over_examples,
+    selected,
+    unknown,
+)
 from functad.errors import ControlFlowError
 from functad.expressions.expressions import evaluate
 from functad.expressions.spec import dtype_of, spec_of
@@ -155,10 +164,9 @@ def _primitive(name: str) -> Control:
     def choose(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> list[Any]:
         return list(_among(primitive, index, branches, operands))
 
-    def pull(gs: Any, arrays: Sequence[Any], out: Any, params: Any) -> list[Any]:
+    def pull(gs: Any, wrt: Sequence[int], arrays: Sequence[Any], out: Any, params: Any) -> list[Any]:
         index, *values = arrays
-        wrt = [i - 1 for i in params["wrt"]]
-        each = [functools.partial(pull_leaves, Closed(branch), wrt=wrt) for branch in params["branches"]]
+        each = [functools.partial(pull_leaves, Closed(branch), wrt=[i - 1 for i in wrt]) for branch in params["branches"]]
         return choose(index, each, values, list(gs))
 
     def push(ts: Sequence[Any], arrays: Sequence[Any], params: Any) -> list[Any]:

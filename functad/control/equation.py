@@ -1,120 +1,100 @@
-"""Primitives for control flow, which hold expression lists as parameters.
+"""Primitives for control flow, which hold expression lists as parameters, and the agreement of carries and branches.
 
 If values are known, also in concrete traces, such a primitive runs its lists with Python's control flow, and each operation is
 recorded separately. If an abstract trace is below, the call is recorded as one equation. The derivative rules are written with
 control flow again (the derivative of a loop is a loop), so derivatives of any order exist.
+
+The carry of a loop, and the results of branches, keep their structure, shapes and dtypes. Python numbers are weak, as in NumPy:
+a carry that starts as `0` or `0.0` takes the dtype of the body's result. A number that is returned in place of an array is cast
+to the dtype of the array.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from functad.errors import ControlFlowError
 from functad.expressions.expressions import Expressions
-from functad.expressions.spec import ArraySpec, dtype_of, is_inexact, shape_of, strong_spec
-from functad.primitives.operands import absent, all_examples
+from functad.expressions.spec import (
+    PLAIN,
+    PYTHON_SCALARS,
+    ArraySpec,
+    dtype_of,
+    is_array_or_number,
+    is_inexact,
+    shape_of,
+    spec_of,
+    spec_or_none,
+    strong_spec,
+)
+from functad.places import here, name_of
+from functad.primitives.elementwise.conversion import array_of_number
+from functad.primitives.indexing.indexable import handed
+from functad.primitives.operands import absent, all_examples, foreign_rules, is_number, numpy_values
 from functad.primitives.solver_primitive import SolverPrimitive
 from functad.tracing.traces.base import OPEN, Recorded, record
 from functad.tracing.traces.equations import AbstractRecorder
+from functad.tracing.values import value_of
 from functad.tracing.views import in_c_order
 from functad.transforms.leaves import LeafFunction, pull_leaves, pushed, replaced
 from functad.transforms.lists import close, trace
 from functad.transforms.vmap import vmap
+from functad.trees.structure import Structure, difference, flatten
 
 
 class Control(SolverPrimitive):
-    """A primitive that holds expression lists: `cond`, a loop, or the derivative of one.
-
-    In a reverse trace, the parameter `wrt` holds the positions of the differentiated arrays. No list shows it.
-    """
+    """A primitive that holds expression lists: `cond`, a loop, or the derivative of one."""
 
     def __init__(
         self,
         name: str,
         *,
         compute: Callable[..., Sequence[Any]],
-        spec: Callable[..., tuple[ArraySpec, ...]],
         pull: Callable[..., list[Any]],
         push: Callable[..., list[Any]],
         batch: Callable[..., Sequence[Any]],
-        doc: str,
-        lists: str = "",
+        **traits: Any,
     ) -> None:
         """Create the primitive.
 
         Args:
             name: its name in lists.
             compute: `compute(*arrays, **params)` on known values, including Tensors of concrete traces.
-            spec: the shape rule.
-            pull: `pull(gs, arrays, out, params)` returns the cotangents of the arguments at `params["wrt"]`.
+            pull: `pull(gs, wrt, arrays, out, params)` returns the cotangents of the arguments at the positions `wrt`.
             push: `push(ts, arrays, params)` returns the tangents of the results; `None` in `ts` and in the result means zero.
             batch: `batch(values, batched, size, params)` returns the results for all examples; the values are unknown.
-            doc: one line.
-            lists: the control flow of the lists among its parameters; empty if there are none.
+            traits: the shape rule `spec` and other traits of a primitive.
         """
 
-        def run(*arrays: Any, wrt: Any = None, back: Any = None, **params: Any) -> tuple[Any, ...]:
-            return tuple(compute(*arrays, **params))
-
-        def specs(*arrays: Any, wrt: Any = None, back: Any = None, **params: Any) -> tuple[ArraySpec, ...]:
-            return spec(*arrays, **params)
-
-        def pull_all(gs: Any, arrays: Any, out: Any, params: Any) -> list[Any]:
-            wrt = params.get("wrt") or ()
+        def pull_all(gs: Any, active: tuple[int, ...], arrays: Any, out: Any, params: Any) -> list[Any]:
+            wrt = [i for i in active if is_inexact(arrays[i])]
             zeros = [absent(shape_of(a), dtype_of(a)) for a in arrays]
-            return replaced(zeros, wrt, pull(gs, arrays, out, params) if wrt else [])
+            return replaced(zeros, wrt, pull(gs, wrt, arrays, out, params) if wrt else [])
 
         def push_all(ts: Any, arrays: Any, out: Any, params: Any) -> tuple[Any, ...]:
             found = push([t if is_inexact(a) else None for t, a in zip(ts, arrays, strict=True)], arrays, params)
             return tuple([absent(shape_of(o), dtype_of(o)) if t is None else t for t, o in zip(found, out, strict=True)])
 
-        def batch_all(primitive: Any, size: int, values: Any, batched: Any, params: Any) -> tuple[Any, ...]:
-            return tuple(batch(values, batched, size, params))
-
         super().__init__(
             compute,
             name=name,
-            compute=run,
+            compute=lambda *arrays, **params: tuple(compute(*arrays, **params)),
             pull=pull_all,
             push=push_all,
-            spec=specs,
-            doc=doc,
-            batch=batch_all,
-            lists=lists,
+            batch=lambda primitive, size, values, batched, params: tuple(batch(values, batched, size, params)),
+            **traits,
         )
 
     def __call__(self, *arrays: Any, **params: Any) -> Any:
         """Run the lists if values are known; record one equation if they are unknown."""
-        if not any(map(unknown, arrays)):
-            return self.compute(*arrays, **params)
-        params = {key: value for key, value in params.items() if key not in ("wrt", "back")}
-        newest = max((a for a in arrays if isinstance(a, Recorded)), key=lambda a: a.recorder.serial).recorder
-        if not newest.pulls:
-            return record(self, arrays, params)
-        own = [i for i, a in enumerate(arrays) if isinstance(a, Recorded) and a.recorder is newest]
-        return self.call_for_reverse(arrays, params, tuple([i for i in own if is_inexact(arrays[i])]))
-
-    def call_for_reverse(self, arrays: tuple[Any, ...], params: dict[str, Any], wrt: tuple[int, ...]) -> Any:
-        """Record the call in a reverse trace, for derivatives with respect to the arguments at positions `wrt`."""
-        return record(self, arrays, {**params, "wrt": wrt})
-
-
-class Derivatives(NamedTuple):
-    """Derivative rules of a deferred function that need no values.
-
-    Attributes:
-        pull, push, batch: as for `Control`.
-    """
-
-    pull: Callable[..., list[Any]]
-    push: Callable[..., list[Any]]
-    batch: Callable[..., Sequence[Any]]
+        return record(self, arrays, params) if any(map(unknown, arrays)) else self.compute(*arrays, **params)
 
 
 def deferred(
-    name: str, run: LeafFunction, specs: Sequence[ArraySpec], shown: dict[str, Any], rules: Derivatives | None = None
+    name: str, run: LeafFunction, specs: Sequence[ArraySpec], shown: dict[str, Any], **rules: Callable[..., Any]
 ) -> Control:
     """Return a primitive that evaluates a flat function once values are known, with derivatives of any order.
 
@@ -125,11 +105,11 @@ def deferred(
         run: the function.
         specs: the specs of the results.
         shown: the parameters to show in lists, from which `run` is made.
-        rules: the derivative rules. Default: differentiate `run` when it is evaluated.
+        rules: the rules `pull`, `push` and `batch` of `Control`. Default: differentiate `run` when it is evaluated.
     """
 
-    def pull(gs: Any, arrays: Sequence[Any], out: Any, params: Any) -> list[Any]:
-        return pull_later(name, run, gs, arrays, out, params["wrt"], shown)
+    def pull(gs: Any, wrt: Sequence[int], arrays: Sequence[Any], out: Any, params: Any) -> list[Any]:
+        return pull_later(name, run, gs, wrt, arrays, out, shown)
 
     def push(ts: Sequence[Any], arrays: Sequence[Any], params: Any) -> list[Any]:
         moving, count = [i for i, t in enumerate(ts) if t is not None], len(arrays)
@@ -148,12 +128,10 @@ def deferred(
 
     return Control(
         name,
-        batch=batch if rules is None else rules.batch,
         compute=lambda *arrays, **params: run(*arrays),
         spec=lambda *arrays, **params: tuple(specs),
-        pull=pull if rules is None else rules.pull,
-        push=push if rules is None else rules.push,
         doc="computed when values are known",
+        **{"pull": pull, "push": push, "batch": batch, **rules},
     )
 
 
@@ -161,11 +139,11 @@ def pull_later(
     name: str,
     run: LeafFunction,
     gs: Any,
+    wrt: Sequence[int],
     arrays: Sequence[Any],
     out: Any,
-    wrt: Sequence[int],
     shown: dict[str, Any],
-    rules: Derivatives | None = None,
+    **rules: Callable[..., Any],
 ) -> list[Any]:
     """Return the cotangents of the arguments at positions `wrt` of a flat function, evaluated again once values are known.
 
@@ -173,18 +151,18 @@ def pull_later(
         name: the name of the function in lists.
         run: the function.
         gs: the cotangents of its results.
+        wrt: positions of floating-point arguments.
         arrays: its arguments.
         out: its results.
-        wrt: positions of floating-point arguments.
         shown: the parameters to show in lists.
-        rules: the derivative rules of these cotangents, if known.
+        rules: the rules of these cotangents, as for `deferred`.
     """
     count = len(arrays)
 
     def back(*values: Any) -> list[Any]:
         return pull_leaves(run, values[:count], values[count:], wrt)
 
-    primitive = deferred(f"{name}_vjp", back, [strong_spec(arrays[i]) for i in wrt], shown, rules)
+    primitive = deferred(f"{name}_vjp", back, [strong_spec(arrays[i]) for i in wrt], shown, **rules)
     return list(primitive(*arrays, *[g for g, o in zip(gs, out, strict=True) if is_inexact(o)], **shown))
 
 
@@ -246,3 +224,201 @@ def any_example(predicate: Any) -> bool:
 def is_batched(predicate: Any) -> bool:
     """Return `True` if a known predicate has several examples."""
     return isinstance(predicate, Recorded) and np.ndim(all_examples(predicate)) > 0
+
+
+BOOLS = frozenset({bool, np.bool_})
+_ARRAYS = frozenset({np.ndarray, np.float64, np.float32})
+
+
+def joined(before: ArraySpec, after: ArraySpec) -> ArraySpec | None:
+    """Return the common spec of two specs to which both convert without loss; `None` if there is none.
+
+    Only Python numbers change their dtype, and byte-swapped arrays their byte order.
+    """
+    if before.shape != after.shape:
+        return None
+    if before.dtype == after.dtype.newbyteorder("="):
+        return before if before.weak == after.weak else ArraySpec(before.shape, before.dtype)
+    if before.dtype.kind == "b" or after.dtype.kind == "b":
+        return None
+    if before.weak:
+        return ArraySpec(before.shape, np.result_type(_as_operand(before), _as_operand(after)), after.weak)
+    if after.weak and np.result_type(before.dtype, _as_operand(after)) == before.dtype:
+        return before
+    return None
+
+
+def _as_operand(spec: ArraySpec) -> Any:
+    return spec.dtype.type(1).item() if spec.weak else spec.dtype
+
+
+def cast(leaf: Any, spec: ArraySpec) -> Any:
+    """Return a leaf with the dtype of a spec from `joined`."""
+    own = spec_of(leaf)
+    if own == spec:
+        return leaf
+    if type(leaf) in PYTHON_SCALARS:
+        value = spec.dtype.type(leaf)
+        return value.item() if spec.weak else value
+    if spec.weak:  # a Tensor of a Python integer becomes a Tensor of a Python float
+        return leaf * _as_operand(spec)
+    return leaf.astype(spec.dtype)
+
+
+def _native(leaf: Any) -> Any:
+    """Return a leaf in native byte order, like results of operations."""
+    dtype = getattr(leaf, "dtype", None)
+    return leaf.astype(dtype.newbyteorder("=")) if isinstance(dtype, np.dtype) and not dtype.isnative else leaf
+
+
+def in_form(leaf: Any, spec: ArraySpec) -> Any:
+    """Return a leaf of shape `()` as an array or a scalar, according to a spec; unchanged if its value is unknown."""
+    if spec.shape or spec.weak or is_number(leaf) is not spec.zero_d or unknown(leaf):
+        return leaf
+    if not spec.zero_d:
+        return leaf[()]
+    return array_of_number(leaf) if isinstance(leaf, Recorded) else np.asarray(leaf)
+
+
+def in_forms(leaves: Sequence[Any], first: Sequence[Any]) -> list[Any]:
+    """Return the last carry of a loop. Each leaf of shape `()` is an array or a scalar, like its leaf of the first carry."""
+    return [in_form(leaf, spec_of(given)) for leaf, given in zip(leaves, first, strict=True)]
+
+
+class Agreement:
+    """A tree that must keep its structure, shapes and dtypes.
+
+    Attributes:
+        transform, name: the names of the transform and of the user's function, for messages.
+        root: the name of the tree in messages, such as `carry`.
+        rule: the sentence with the violated rule, for messages.
+        structure, specs: the structure and leaf specs of the tree; `structure` is `None` until the first tree is known.
+        yielded: `True` if a weak leaf has taken a dtype, so that earlier trees need a cast.
+        keeps_form: `True` for a carry: a leaf that begins as an array of shape `()` stays an array, a scalar stays a scalar. So
+            the body of a loop gets the same kind of value in all steps.
+    """
+
+    def __init__(self, transform: str, name: str, root: str, rule: str, *, keeps_form: bool = False) -> None:
+        self.transform = transform
+        self.name = name
+        self.root = root
+        self.rule = rule
+        self.structure: Structure | None = None
+        self.specs: list[ArraySpec] = []
+        self.yielded = False
+        self.keeps_form = keeps_form
+
+    def start(self, tree: Any) -> list[Any]:
+        """Set the structure and specs from a tree, and return its leaves.
+
+        Raises:
+            ControlFlowError: the tree contains leaves other than arrays and numbers.
+        """
+        given, structure = flatten(tree)
+        leaves = [value_of(leaf) for leaf in given]
+        for leaf, path in zip(leaves, structure.paths(self.root), strict=True):
+            if not is_array_or_number(leaf):
+                raise self._error(f"{path} is a {type(leaf).__name__}, not an array or a number.")
+            if type(leaf) not in PLAIN and (reason := foreign_rules(leaf)) is not None:
+                raise self._error(f"{path} is a {type(leaf).__name__}. {reason}")
+        leaves = [_native(leaf) for leaf in leaves]
+        self.structure, self.specs = structure, [spec_of(leaf) for leaf in leaves]
+        return leaves
+
+    def fit(self, tree: Any) -> list[Any]:
+        """Return the leaves of a tree, with Python numbers cast to the specs. Weak specs may take the dtype of a leaf.
+
+        Raises:
+            ControlFlowError: the tree does not agree; the message names the leaf.
+        """
+        if self.structure is None:
+            return self.start(tree)
+        leaves, structure = flatten(tree)
+        if structure != self.structure:
+            raise self._error(f"{self.rule}: {difference(self.structure, structure, self.root)}.")
+        for i, (leaf, spec) in enumerate(zip(leaves, self.specs, strict=True)):
+            value = leaf.below if isinstance(leaf, Recorded) else leaf
+            kind = type(value)
+            if kind in _ARRAYS and value.dtype is spec.dtype and value.shape == spec.shape and not spec.weak:
+                if not value.shape and self.keeps_form and (kind is np.ndarray) is not spec.zero_d:
+                    leaves[i] = in_form(leaf, spec)
+                continue  # the common case
+            if spec.weak and kind in PYTHON_SCALARS and PYTHON_SCALARS[kind] is spec.dtype:
+                continue
+            leaf = leaves[i] = value_of(leaf)
+            if type(leaf) not in PYTHON_SCALARS and not hasattr(leaf, "dtype"):
+                raise self._error(f"{self._path(i)} is a {type(leaf).__name__}, not an array or a number.")
+            if type(leaf) not in PLAIN and (reason := foreign_rules(leaf)) is not None:
+                raise self._error(f"{self._path(i)} is a {type(leaf).__name__}. {reason}")
+            own = spec_of(leaf)
+            if own != spec:
+                self.specs[i] = self._joined(spec, own, i)
+                leaves[i] = cast(leaf, self.specs[i])
+            if self.keeps_form:
+                leaves[i] = in_form(leaves[i], self.specs[i])
+        return leaves
+
+    def _joined(self, before: ArraySpec, after: ArraySpec, i: int) -> ArraySpec:
+        both = joined(before, after)
+        if both is None:
+            if before.shape != after.shape:
+                cure = f"Return an array of shape {before.shape} there, or begin with one of shape {after.shape}."
+            else:
+                cure = f"Return .astype({np.dtype(before.dtype).name!r}) of it, or begin with an array of {after.dtype}."
+            raise self._error(f"{self.rule}, but {self._path(i)} is {before} at first and {after} later. {cure}")
+        self.yielded = self.yielded or both != before
+        return both
+
+    def cast(self, leaves: Sequence[Any]) -> list[Any]:
+        """Return leaves cast to the final dtypes."""
+        return [cast(leaf, spec) for leaf, spec in zip(leaves, self.specs, strict=True)]
+
+    def build(self, leaves: Sequence[Any]) -> Any:
+        """Return the tree with the given leaves."""
+        assert self.structure is not None
+        return self.structure.unflatten(leaves)
+
+    def settled(self, trace: Callable[[Any], Any]) -> Any:
+        """Trace with the tree of specs until `trace` leaves the specs unchanged; return the last result."""
+        while True:
+            specs = list(self.specs)
+            found = trace(self.build(specs))
+            if specs == self.specs:
+                return found
+
+    def hand(self, leaves: Sequence[Any]) -> Any:
+        """Return the tree to pass to the user's function."""
+        return self.build(handed(leaves))
+
+    def _path(self, i: int) -> str:
+        assert self.structure is not None
+        return self.structure.paths(self.root)[i]
+
+    def _error(self, text: str) -> ControlFlowError:
+        return ControlFlowError(f"{self.transform} of {self.name}, called at {here()}: {text}")
+
+
+def carry_of(transform: str, function: Callable[..., Any]) -> Agreement:
+    """Return the agreement for the carry of a loop."""
+    rule = "the carry must keep its structure, shapes and dtypes from step to step"
+    return Agreement(transform, name_of(function), "carry", rule, keeps_form=True)
+
+
+def number(value: Any, kinds: str, wanted: str, cure: str) -> Any:
+    """Return a predicate, an index or a bound as one number.
+
+    Args:
+        value: the predicate, index or bound.
+        kinds: the accepted kinds of dtypes.
+        wanted: the beginning of the error message: the place and the requirement.
+        cure: the end of the error message.
+
+    Raises:
+        ControlFlowError: the value is not one number of these kinds.
+    """
+    value = numpy_values(value_of(value), "control flow")
+    spec = spec_or_none(value)
+    if spec is None or spec.shape != () or spec.dtype.kind not in kinds:
+        what = f"a {type(value).__name__}" if spec is None else repr(spec)
+        raise ControlFlowError(f"{wanted} of shape (), not {what}. {cure}".rstrip())
+    return value

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from functad.control.agreement import BOOLS, Agreement, carry_of, in_forms, number
 from functad.control.equation import (
+    BOOLS,
+    Agreement,
     Control,
-    Derivatives,
     any_example,
+    carry_of,
     close_bodies,
+    in_forms,
     is_batched,
     listing,
+    number,
     part,
     pull_later,
     selected,
     unknown,
 )
-from functad.control.scan import scan, zero_tangents
-from functad.errors import ControlFlowError
-from functad.expressions.spec import ArraySpec, dtype_of, is_inexact, shape_of
+from functad.control.scan import StepDerivative, scan, zero_tangents
+from functad.errors import ControlFlowError, FunctadError
+from functad.expressions.expressions import Expressions
+from functad.expressions.spec import ArraySpec, dtype_of, is_inexact, shape_of, strong_spec
 from functad.places import here, name_of
 from functad.primitives.batching import spread_out
 from functad.primitives.operands import innermost, is_traced
@@ -31,7 +35,7 @@ from functad.tracing.ownership import give_state, lend, lend_read_only, own_stat
 from functad.tracing.traces.base import Recorded, resolve
 from functad.tracing.traces.batch import BatchRecorder
 from functad.transforms.leaves import pushed, replaced
-from functad.transforms.lists import Closed
+from functad.transforms.lists import Closed, close, trace
 from functad.transforms.vmap import vmap
 from functad.transforms.walks.cotangents import zero_tangent
 
@@ -203,15 +207,11 @@ def _compute(*arrays: Any, carries: int, cond: Any, body: Any) -> Sequence[Any]:
     return in_forms(last, leaves)
 
 
-def _pull(gs: Any, arrays: Sequence[Any], out: Any, params: Any) -> list[Any]:
+def _pull(gs: Any, wrt: Sequence[int], arrays: Sequence[Any], out: Any, params: Any) -> list[Any]:
     """Defer the backward pass until values are known, because the number of steps to keep residuals for is unknown."""
-    return _pulled(gs, arrays, out, {key: params[key] for key in ("carries", "cond", "body")}, tuple(params["wrt"]))
-
-
-def _pulled(gs: Any, arrays: Sequence[Any], out: Any, shown: dict[str, Any], by: tuple[int, ...]) -> list[Any]:
-    run = functools.partial(_compute, **shown)
-    rules = Derivatives(_pull_pulled, _push_pulled, _batch_pulled)
-    return pull_later("while_loop", run, gs, arrays, out, by, {**shown, "by": by}, rules)
+    run, shown = functools.partial(_compute, **params), {**params, "by": tuple(wrt)}
+    rules = {"pull": _pull_pulled, "push": _push_pulled, "batch": _batch_pulled}
+    return pull_later("while_loop", run, gs, wrt, arrays, out, shown, **rules)
 
 
 def _push(ts: Sequence[Any], arrays: Sequence[Any], params: Any) -> list[Any]:
@@ -274,13 +274,13 @@ def _pulled_with_tangents(
     before, first = first, first + len(carried)
     places = {i: i for i in by if i < count} | dict(zip(carried, range(before, first), strict=True))
     places |= {i: first + _places(given[first:], arrays[i])[0] for i in once}
-    wrt = tuple(sorted(places.values()))
+    wrt = sorted(places.values())
     out = WHILE(*given, **lists)
     results = lists["body"].results
     own = iter([np.zeros(shape_of(g), dtype_of(g))[()] if h is None else h for g, h in zip(gs, hs, strict=True)])
     seeds = [next(own) if is_inexact(spec) else None for spec in results[:count]]
     seeds += [*gs, *[zero_tangent(arrays[i]) for i in carried]]
-    found = dict(zip(wrt, _pulled(seeds, given, out, lists, wrt), strict=True))
+    found = dict(zip(wrt, _pull(seeds, wrt, given, out, lists), strict=True))
     cts = [found[places[i]] for i in by]
     return cts, out[count : first - len(carried)]
 
@@ -301,15 +301,15 @@ def _push_pulled(ts: Sequence[Any], arrays: Sequence[Any], params: Any) -> list[
     return _pulled_with_tangents(gs, t_gs, t_own, own, params, params["by"])[0]
 
 
-def _pull_pulled(us: Any, arrays: Sequence[Any], out: Any, params: Any) -> list[Any]:
+def _pull_pulled(us: Any, wrt: Sequence[int], arrays: Sequence[Any], out: Any, params: Any) -> list[Any]:
     """Pull cotangents `u` of the cotangents back (reverse over reverse mode): `u` is a direction for the loop."""
     count = len(params["body"].inputs)
     own, gs = part(arrays, count)
     ts = replaced([None] * count, params["by"], us)
-    by = [i for i in params["wrt"] if i < count]
+    by = [i for i in wrt if i < count]
     cts, tangents = _pulled_with_tangents(gs, [None] * len(gs), ts, own, params, by)
     found = dict(zip(by, cts, strict=True)) | dict(enumerate(tangents, count))
-    return [found[i] for i in params["wrt"]]
+    return [found[i] for i in wrt]
 
 
 def _batch(values: Sequence[Any], batched: Sequence[bool], size: int, params: Any) -> Any:
@@ -327,7 +327,7 @@ def _batch_pulled(values: Sequence[Any], batched: Sequence[bool], size: int, par
     results = lists["body"].results
     own = iter(gs)
     seeds = [next(own) if is_inexact(spec) else None for spec in results]
-    return _pulled(seeds, arrays, results, lists, by)
+    return _pull(seeds, by, arrays, results, lists)
 
 
 def _spread(values: Sequence[Any], batched: Sequence[bool], every: Sequence[bool], size: int) -> list[Any]:
@@ -362,3 +362,52 @@ WHILE = Control(
     doc="the derivatives of the steps, one after the other",
     lists="loop",
 )
+
+
+# The derivative of a loop as lists, for compiled code
+
+
+class LoopDerivative(NamedTuple):
+    """The forward and backward lists of a step of a loop with an unknown number of steps.
+
+    Attributes:
+        forward: the step, with its residuals as additional results.
+        backward: maps cotangents of the carry, sums of cotangents of outer values over the later steps, residuals and outer
+            values to these cotangents and sums before the step.
+        leaves: the number of cotangents of the carry.
+        order: for each requested cotangent, its position among the results of `backward`.
+    """
+
+    forward: Expressions
+    backward: Expressions
+    leaves: int
+    order: tuple[int, ...]
+
+
+def loop_derivative(body: Expressions, carries: int, by: Sequence[int]) -> LoopDerivative | None:
+    """Return the derivative of a `while_loop`; `None` if its step has no derivative list that holds for all values.
+
+    Args:
+        body: the step.
+        carries: the number of inputs that belong to the carry.
+        by: positions of the inputs to differentiate with respect to.
+    """
+    try:
+        split = StepDerivative(body, carries, 0, by)
+    except FunctadError:  # the error is raised once values are known
+        return None
+    gs, sums = [[body.specs[i] for i in each] for each in (split.leaves, split.outer)]
+    kept = split.forward.results[carries:]
+
+    def back(*values: Any) -> list[Any]:
+        own, totals, rest = part(values, len(gs), len(sums))
+        stacked, outer = part(rest, len(kept))
+        found, more = part(Closed(split.backward)(*stacked, *outer, *own), len(gs))
+        return [*found, *[a + b for a, b in zip(totals, more, strict=True)]]
+
+    specs = [*map(strong_spec, (*gs, *sums)), *kept, *body.specs[carries : len(body.inputs)]]
+    backward, captured = close(trace("while_loop", back, specs))
+    if captured:
+        return None
+    places = [*split.leaves, *split.outer]
+    return LoopDerivative(split.forward, backward, len(gs), tuple([places.index(i) for i in by]))

@@ -1,4 +1,10 @@
-"""`scan`: a loop over the rows of arrays, with a carry; and `map`, without a carry."""
+"""`scan`: a loop over the rows of arrays, with a carry; `map`, without a carry; and `associative_scan`.
+
+The derivative of a step is a forward list with residuals, and a backward list that pulls cotangents back. The step and its
+backward pass are traced together once. Backward work that does not depend on a cotangent moves to the forward list, and the
+residuals are stacked with one row per step. Rows of the inputs are read again instead of being stacked. Values that depend only
+on shared inputs, such as the transpose of a matrix, are recomputed.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +14,25 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
 
-from functad.control.agreement import Agreement, carry_of, in_forms
-from functad.control.equation import Control, close_bodies, listing, over_examples, part, unknown
-from functad.control.step_derivative import StepDerivative
+from functad.control.equation import Agreement, Control, carry_of, close_bodies, in_forms, listing, over_examples, part, unknown
 from functad.errors import AbstractValueError, ControlFlowError, ConversionError, FunctadError, UnsupportedError
-from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, is_inexact, shape_of, spec_of
+from functad.expressions.expressions import Equation, Expressions
+from functad.expressions.records import inputs_of, mark_needed, mark_reached, marks_at
+from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, is_inexact, shape_of, spec_of, strong_spec
 from functad.places import here, name_of
 from functad.primitives.batching import spread_out
 from functad.primitives.indexing.indexable import handed
 from functad.primitives.operands import foreign_rules, is_absent
-from functad.tracing.ownership import give_state, lend, own_state
+from functad.tracing.ownership import give_state, lend, own_results, own_state
+from functad.tracing.traces.base import Recorded, record
 from functad.tracing.values import value_of
-from functad.transforms.leaves import pushed
-from functad.transforms.lists import Closed
+from functad.transforms.leaves import pulled_with_results, pushed
+from functad.transforms.lists import Closed, extract, trace
 from functad.transforms.random_states import trial
 from functad.transforms.walks.cotangents import zero_tangent
+from functad.transforms.walks.forward import with_zeros
 from functad.trees.structure import Structure, flatten
 
 
@@ -301,7 +310,7 @@ def _batch(values: Sequence[Any], batched: Sequence[bool], size: int, params: An
     return [*leaves, *[np.moveaxis(y, 0, 1) for y in ys]]
 
 
-def _pull(gs: Any, arrays: Sequence[Any], out: Any, params: Any) -> list[Any]:
+def _pull(gs: Any, wrt: Sequence[int], arrays: Sequence[Any], out: Any, params: Any) -> list[Any]:
     """Pull cotangents back over the rows in reverse order, with the residuals of the steps.
 
     Tapes share records. If the gradient of an inner tape has read the residuals, they have cotangents in the outer tape. Then
@@ -309,7 +318,7 @@ def _pull(gs: Any, arrays: Sequence[Any], out: Any, params: Any) -> list[Any]:
     """
     split: StepDerivative = params["back"]
     if not all(g is None or is_absent(g) for g in gs[len(gs) - split.stacked :]):
-        split = StepDerivative(params["body"], params["carries"], params["rows"], params["wrt"])
+        split = StepDerivative(params["body"], params["carries"], params["rows"], wrt)
         params = {**params, "body": split.forward, "back": split}
         out = SCAN(*arrays, **params)
     carries, rows, length = params["carries"], params["rows"], params["length"]
@@ -330,7 +339,7 @@ def _pull(gs: Any, arrays: Sequence[Any], out: Any, params: Any) -> list[Any]:
 
     (g_leaves, sums), g_xs = _record(step, (g_leaves, sums), (g_ys, kept), length, not params["reverse"])
     found = dict(zip([*split.leaves, *split.by_rows, *split.outer], [*g_leaves, *g_xs, *sums], strict=True))
-    return [found[i] for i in params["wrt"]]
+    return [found[i] for i in wrt]
 
 
 def scalar(g: Any) -> Any:
@@ -344,13 +353,18 @@ def zero_tangents(values: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
 
 
 class _Scan(Control):
-    """The primitive. In a reverse trace its steps also return the residuals of their derivatives."""
+    """The primitive. In a reverse trace, its steps also return the residuals of their derivatives, which `back` holds."""
 
-    def call_for_reverse(self, arrays: tuple[Any, ...], params: dict[str, Any], wrt: tuple[int, ...]) -> Any:
-        if not wrt:
-            return super().call_for_reverse(arrays, params, wrt)
+    def __call__(self, *arrays: Any, back: StepDerivative | None = None, **params: Any) -> Any:
+        """Run the list if values are known; record one equation if they are unknown."""
+        newest = max(
+            [a.recorder for a in arrays if isinstance(a, Recorded)], key=lambda recorder: recorder.serial, default=None
+        )
+        wrt = [i for i, a in enumerate(arrays) if isinstance(a, Recorded) and a.recorder is newest and is_inexact(a)]
+        if newest is None or not newest.pulls or not wrt or not any(unknown(a) for a in arrays):
+            return super().__call__(*arrays, **params)
         split = StepDerivative(params["body"], params["carries"], params["rows"], wrt)
-        found = super().call_for_reverse(arrays, {**params, "body": split.forward, "back": split}, wrt)
+        found = record(self, arrays, {**params, "body": split.forward, "back": split})
         return found[: len(found) - split.stacked]
 
 
@@ -364,3 +378,161 @@ SCAN = _Scan(
     doc="the derivatives of the steps, one after the other",
     lists="scan",
 )
+
+
+# The derivative of a step
+
+SHARED, FORWARD, BACKWARD = range(3)
+
+
+class StepDerivative:
+    """The forward and backward lists of a step.
+
+    Attributes:
+        forward: the step, with the residuals to stack as additional results.
+        backward: maps residuals, outer values and cotangents of the results to cotangents of carry, rows and outer values.
+        rows: the numbers of the inputs with rows that `backward` reads first.
+        stacked: the number of residuals of `forward` that `backward` reads next.
+        leaves, by_rows, outer: positions, among the arguments of the scan, of the cotangents that `backward` returns.
+    """
+
+    def __init__(self, body: Expressions, carries: int, rows: int, wrt: Sequence[int]) -> None:
+        specs = body.specs[: len(body.inputs)]
+        self.leaves = [i for i in range(carries) if is_inexact(specs[i])]
+        self.by_rows = [i for i in wrt if carries <= i < carries + rows]
+        self.outer = [i for i in wrt if i >= carries + rows]
+        moving = [*self.leaves, *self.by_rows, *self.outer]
+        results = body.results
+        gs = [strong_spec(spec) for spec in results if is_inexact(spec)]
+
+        def both(primals: Any, gs: Any) -> Any:
+            outs, found = pulled_with_results(Closed(body), primals, moving, gs)
+            return outs, with_zeros(found, [primals[i] for i in moving])
+
+        whole = trace("scan", both, (list(specs), gs))
+        count = len(specs)
+        levels = _levels(whole, range(carries + rows), range(count, len(whole.inputs)))
+        cotangents = whole.outputs[len(results) :]
+        kept = _read_backward(whole, levels, cotangents)
+        self.rows = [slot - carries for slot in kept if carries <= slot < carries + rows]
+        stacked = [slot for slot in kept if not carries <= slot < carries + rows]
+        self.stacked = len(stacked)
+        self.forward = extract(whole, range(count), [*whole.outputs[: len(results)], *stacked], body.inputs)
+        given = [*[carries + i for i in self.rows], *stacked, *range(carries + rows, len(whole.inputs))]
+        names = [f"kept[{i}]" for i in range(len(kept))] + [
+            *body.inputs[carries + rows :],
+            *[f"g[{i}]" for i in range(len(gs))],
+        ]
+        self.backward = extract(whole, given, cotangents, names)
+
+
+def _levels(whole: Expressions, moving: range, cotangents: range) -> list[int]:
+    """Return for each slot `BACKWARD` if it depends on a cotangent, else `FORWARD` for a carry or row, else `SHARED`."""
+    back, forward = (mark_reached(marks_at(slots, len(whole.specs)), whole.equations) for slots in (cotangents, moving))
+    return [BACKWARD if b else FORWARD if f else SHARED for b, f in zip(back, forward, strict=True)]
+
+
+def _read_backward(whole: Expressions, levels: Sequence[int], cotangents: Sequence[Any]) -> list[int]:
+    """Return the `FORWARD` slots that the backward pass reads.
+
+    The backward pass are the `BACKWARD` and `SHARED` equations that lead to `cotangents`.
+    """
+
+    def reads(equation: Equation, index: int) -> Sequence[int]:
+        return () if levels[equation.outputs[0]] == FORWARD else inputs_of(equation)
+
+    needed = mark_needed(marks_at(cotangents, len(whole.specs)), whole.equations, reads)
+    return [slot for slot, level in enumerate(levels) if needed[slot] and level == FORWARD]
+
+
+# All prefixes of an associative operation
+
+
+def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0) -> Any:
+    """Return all partial results `fn(...fn(fn(e[0], e[1]), e[2])..., e[i])` of an associative function.
+
+    It calls `fn` about `2 log2(n)` times, each time on many elements at once: it combines pairs, scans the combined pairs
+    recursively, and then computes the partial results between them (Blelloch, 1990).
+
+    Args:
+        fn: combines two trees of the structure of `elems`, element by element along `axis`. It must be associative, and
+            broadcast over `axis` as NumPy's functions do.
+        elems: an array or a tree of arrays, all of the same length along `axis`.
+        reverse: `True` to begin at the end.
+        axis: the axis to scan.
+
+    Returns:
+        A tree like `elems`.
+
+    Raises:
+        ControlFlowError: the lengths differ, `axis` does not exist, or `fn` changes the structure, a shape or a dtype.
+
+    Example:
+        >>> import numpy as np
+        >>> associative_scan(np.maximum, np.array([1.0, 3.0, 2.0, 5.0]))
+        array([1., 3., 3., 5.])
+        >>> affine = lambda f, g: (g[0] * f[0], g[0] * f[1] + g[1])  # x -> a x + b, first f and then g
+        >>> associative_scan(affine, (np.array([2.0, 0.5, 3.0]), np.array([1.0, 0.0, 1.0])))[1]
+        array([1. , 0.5, 2.5])
+    """
+    given, structure = flatten(elems)
+    leaves = [value_of(leaf) for leaf in given]
+    axes = [_axis_of(fn, leaf, axis, path) for leaf, path in zip(leaves, structure.paths("elems"), strict=True)]
+    lengths = {shape_of(leaf)[a] for leaf, a in zip(leaves, axes, strict=True)}
+    if len(lengths) > 1:
+        raise _error(fn, f"the arrays have different lengths along axis {axis}: {sorted(lengths)}.")
+
+    def combine(first: Sequence[Any], second: Sequence[Any]) -> list[Any]:
+        rule = "the function must return what it is given"
+        agreement = Agreement("associative_scan", name_of(fn), "result", rule)
+        agreement.start(structure.unflatten(second))
+        both = [structure.unflatten([lend(leaf) for leaf in each]) for each in (first, second)]
+        return agreement.fit(fn(*both))
+
+    if reverse:
+        leaves = [_flipped(leaf, a) for leaf, a in zip(leaves, axes, strict=True)]
+    found = _partial_results(combine, leaves, axes) if leaves else leaves
+    if reverse:
+        found = [_flipped(leaf, a) for leaf, a in zip(found, axes, strict=True)]
+    return structure.unflatten(own_results(found, given))
+
+
+def _flipped(leaf: Any, axis: int) -> Any:
+    return leaf[(slice(None),) * axis + (slice(None, None, -1),)]
+
+
+def _axis_of(fn: Callable[..., Any], leaf: Any, axis: int, path: str) -> int:
+    try:
+        return int(normalize_axis_index(axis, len(shape_of(leaf))))
+    except (AttributeError, ValueError):
+        what = repr(spec_of(leaf)) if hasattr(leaf, "shape") else f"a {type(leaf).__name__}"
+        raise _error(fn, f"{path} is {what}, which has no axis {axis}.") from None
+
+
+def _error(fn: Callable[..., Any], text: str) -> ControlFlowError:
+    return ControlFlowError(f"associative_scan of {name_of(fn)}, called at {here()}: {text}")
+
+
+def _partial_results(combine: Callable[[Any, Any], list[Any]], leaves: list[Any], axes: list[int]) -> list[Any]:
+    length = shape_of(leaves[0])[axes[0]]
+    if length < 2:
+        return leaves
+
+    def cut(given: list[Any], *bounds: int | None) -> list[Any]:
+        return [leaf[(slice(None),) * axis + (slice(*bounds),)] for leaf, axis in zip(given, axes, strict=True)]
+
+    pairs = combine(cut(leaves, 0, -1, 2), cut(leaves, 1, None, 2))
+    odd = _partial_results(combine, pairs, axes)
+    even = combine(cut(odd, 0, (length - 1) // 2), cut(leaves, 2, None, 2)) if length > 2 else cut(leaves, 0, 0)
+    even = [np.concatenate(two, axis) for *two, axis in zip(cut(leaves, 0, 1), even, axes, strict=True)]
+    return [_interleaved(a, b, axis) for a, b, axis in zip(even, odd, axes, strict=True)]
+
+
+def _interleaved(even: Any, odd: Any, axis: int) -> Any:
+    """Return the interleaved elements of two arrays; `even` may have one more."""
+    count = shape_of(odd)[axis]
+    before = (slice(None),) * axis
+    both = np.stack([even[(*before, slice(0, count))], odd], axis + 1)
+    shape = shape_of(odd)
+    both = both.reshape((*shape[:axis], 2 * count, *shape[axis + 1 :]))
+    return both if shape_of(even)[axis] == count else np.concatenate([both, even[(*before, slice(count, None))]], axis)

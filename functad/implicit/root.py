@@ -31,8 +31,7 @@ from functad.transforms.calling.transform import Transformed
 from functad.transforms.grad import gradient_function
 from functad.transforms.leaves import pull_leaves, push_leaves, replaced
 from functad.transforms.lists import Closed, close, make_list
-from functad.trees.functions import tree_map
-from functad.trees.structure import Structure, flatten
+from functad.trees.structure import Structure, flatten, tree_map
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")

@@ -15,8 +15,7 @@ from functad.places import Named, here, name_of
 from functad.primitives.entry import Primitive, names_read
 from functad.primitives.kinds import elementwise
 from functad.primitives.operands import absent, innermost
-from functad.rules.call import OneCall, apply
-from functad.rules.rules import Rules
+from functad.rules.call import OneCall, Rules, apply
 from functad.tracing.ownership import hold, lend
 from functad.tracing.traces.base import OPEN, Recorded, sees_inside
 from functad.tracing.traces.equations import NoValueError, PointRecorder
@@ -24,8 +23,7 @@ from functad.tracing.values import operand_of, value_of
 from functad.transforms.calling.transform import transform
 from functad.transforms.leaves import pulled, pushed, replaced
 from functad.transforms.lists import Closed, close, make_list, trace
-from functad.trees.functions import tree_map
-from functad.trees.structure import Structure, flatten
+from functad.trees.structure import Structure, flatten, tree_map
 
 P = ParamSpec("P")
 R = TypeVar("R")

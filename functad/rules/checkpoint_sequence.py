@@ -21,8 +21,7 @@ import numpy as np
 from functad.errors import InputError, OutputError
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, dtype_of, shape_of, spec_of
 from functad.places import here, name_of
-from functad.rules.call import apply
-from functad.rules.rules import Rules
+from functad.rules.call import Rules, apply
 from functad.tracing.ownership import lend, lend_read_only, own_results
 from functad.tracing.traces.base import Recorded, sees_inside
 from functad.tracing.values import value_of

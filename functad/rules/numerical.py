@@ -17,10 +17,10 @@ import numpy as np
 from functad.errors import AbstractValueError, ConversionError, CustomRuleError, LoopWarning, UnsupportedError
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.places import here, warn
-from functad.rules.call import apply
-from functad.rules.rules import Rules
+from functad.rules.call import Rules, apply
 from functad.tracing.traces.base import Recorded
 from functad.transforms.leaves import replaced
+from functad.transforms.random_states import trial
 from functad.transforms.stop import stop_gradient
 
 _TINY = 1e-100
@@ -177,7 +177,7 @@ def tried(compute: Callable[..., Any], specs: Sequence[Any], params: Mapping[str
         CustomRuleError: the function raises an error for these arrays.
     """
     try:
-        with np.errstate(all="ignore"):
+        with trial(), np.errstate(all="ignore"):
             return compute(*[_made_up(s) for s in specs], **params)
     except Exception as error:
         raise CustomRuleError(

@@ -13,14 +13,12 @@ import functad
 from functad.errors import CustomRuleError, WrongDerivativeError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, is_array_or_number, is_inexact, shape_of, spec_of
 from functad.places import here, name_of
-from functad.rules.custom import CustomFunction
-from functad.rules.custom_call import rule_name
+from functad.rules.custom import CustomFunction, rule_name
 from functad.rules.register import RegisteredFunction
 from functad.testing.gradients import check_grads
 from functad.testing.numerical import pairing, random_like
 from functad.transforms.leaves import replaced
-from functad.trees.functions import tree_map
-from functad.trees.structure import Structure, difference, flatten
+from functad.trees.structure import Structure, difference, flatten, tree_map
 
 TOLERANCE = 1e-3
 """Relative to the size of the results. Rules may use differences or a solver, and a wrong rule has a large error."""

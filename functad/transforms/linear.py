@@ -23,7 +23,7 @@ from functad.transforms.lists import extract
 from functad.transforms.pullbacks import Pullback, refuse_pickling
 from functad.transforms.walks.forward import transposed_seeds, with_zeros
 from functad.transforms.walks.reverse import pull_back
-from functad.trees.functions import tree_map
+from functad.trees.structure import tree_map
 
 R = TypeVar("R")
 A = TypeVar("A")

@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 from weakref import ref
 
 from functad.expressions.expressions import Equation
-from functad.expressions.observers import Observer, observing
-from functad.expressions.place import FORWARD, Place
+from functad.expressions.observers import FORWARD, Observer, Place, observing
 from functad.expressions.records import results_of
 from functad.places import Named, name_of, user_frame
 

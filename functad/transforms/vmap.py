@@ -25,8 +25,7 @@ from functad.transforms.calling.boundary import traced
 from functad.transforms.calling.checks import check_result
 from functad.transforms.calling.seeds import check_chunk_size
 from functad.transforms.calling.transform import transform
-from functad.trees.functions import prefix_leaves
-from functad.trees.structure import Structure, flatten
+from functad.trees.structure import Structure, flatten, prefix_leaves
 
 P = ParamSpec("P")
 R = TypeVar("R")

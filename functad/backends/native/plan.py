@@ -15,9 +15,9 @@ from itertools import accumulate
 from math import inf
 from typing import Any
 
+from functad.backends.integer_ranges import INT32, holds_lists, is_python_integer, large_equations
 from functad.backends.native.lowering import Lowered, Own, Pointwise, Reduction, View, is_ufunc, lowered
 from functad.expressions.expressions import Constant, Equation, Expressions
-from functad.expressions.integer_ranges import INT32, holds_lists, is_python_integer, large_equations
 from functad.expressions.records import inputs_of
 from functad.expressions.spec import ArraySpec
 

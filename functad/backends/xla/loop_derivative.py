@@ -18,7 +18,7 @@ from functad.backends.xla.engine import cast, jnp, lax
 from functad.backends.xla.replay import replay
 from functad.backends.xla.table import Call, row
 from functad.control.equation import part
-from functad.control.step_derivative import LoopDerivative, loop_derivative
+from functad.control.loops import LoopDerivative, loop_derivative
 from functad.expressions.expressions import Expressions
 from functad.expressions.spec import ArraySpec
 

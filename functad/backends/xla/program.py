@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from functad.backends.careful import Again
+from functad.backends.integer_ranges import INT64, Range, integers_of, results_fit
 from functad.backends.numpy_source import NumpyProgram
 from functad.backends.xla.engine import in_double_precision, jax, readable
 from functad.backends.xla.host import HOST, HostCalls
 from functad.backends.xla.replay import refuse_dtype, replay
 from functad.expressions.expressions import Constant, Expressions
-from functad.expressions.integer_ranges import INT64, Range, integers_of, results_fit
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, spec_of
 from functad.forks import cached_property
 from functad.settings import setting

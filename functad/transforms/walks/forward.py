@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.expressions.observers import OBSERVERS, Observer, begun, ended
-from functad.expressions.place import TANGENT
+from functad.expressions.observers import OBSERVERS, TANGENT, Observer, begun, ended
 from functad.expressions.records import inputs_of, last_readers, results_of
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
 from functad.primitives.indexing.write import ADD_TO, is_alone, put

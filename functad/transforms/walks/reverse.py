@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.expressions.observers import OBSERVERS, Observer, begun, ended
-from functad.expressions.place import BACKWARD
+from functad.expressions.observers import BACKWARD, OBSERVERS, Observer, begun, ended
 from functad.expressions.spec import PLAIN
 from functad.places import place_of, user_frame
 from functad.primitives.plan import CONTRACTION, GATHER, SEVERAL, WRITE

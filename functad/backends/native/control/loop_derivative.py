@@ -18,7 +18,7 @@ from functad.backends.native.lowering import Lowered, Own, row
 from functad.backends.native.plan import is_native
 from functad.backends.native.writer import Writer
 from functad.control.equation import part
-from functad.control.step_derivative import loop_derivative
+from functad.control.loops import loop_derivative
 from functad.expressions.expressions import Equation, Expressions
 from functad.expressions.spec import ArraySpec
 from functad.primitives.entry import Primitive

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import functad
-from functad.expressions.integer_ranges import INT64, RANGES, large_equations, results_fit
+from functad.backends.integer_ranges import INT64, RANGES, large_equations, results_fit
 
 SMALL = [(a, b) for a in range(-4, 5) for b in range(a, 5)]
 UNARY = [f for f in RANGES if getattr(f, "nin", 1) == 1]

@@ -86,13 +86,8 @@ def _followed(expressions: Expressions, given: Sequence[Range | None], carries: 
     growths: dict[int, Growth] = {i: (i, (0, 0)) for i in ranges if i < carries}
     large = []
 
-    def range_of(source: int | Constant) -> Range | None:
-        if not isinstance(source, Constant):
-            return ranges.get(source)
-        return (int(source.value), int(source.value)) if type(source.value) in (int, bool) else None
-
     for number, equation in enumerate(expressions.equations):
-        operands = [range_of(s) for s in equation.inputs]
+        operands = [_range_of(s, ranges) for s in equation.inputs]
         given_specs = [
             spec_of(0 if s.value is None else s.value) if isinstance(s, Constant) else specs[s] for s in equation.inputs
         ]
@@ -109,10 +104,16 @@ def _followed(expressions: Expressions, given: Sequence[Range | None], carries: 
         growth = _growth(equation, operands, growths)
         if growth is not None:
             growths[equation.outputs[0]] = growth
-    outs = [range_of(s) for s in expressions.outputs]
+    outs = [_range_of(s, ranges) for s in expressions.outputs]
     moved = [None if isinstance(s, Constant) else growths.get(s) for s in expressions.outputs]
     fit = all(_within(r, INT64) for r, spec in zip(outs, expressions.results, strict=True) if is_python_integer(spec))
     return _Followed(ranges, growths, large, outs, moved, fit)
+
+
+def _range_of(source: int | Constant, ranges: Slots) -> Range | None:
+    if not isinstance(source, Constant):
+        return ranges.get(source)
+    return (int(source.value), int(source.value)) if type(source.value) in (int, bool) else None
 
 
 def _within(found: Range | None, limits: Range) -> bool:
@@ -222,25 +223,16 @@ class _Loop:
     def settled(self) -> list[Range | None]:
         """Return ranges that hold in all steps; `None` for an unknown range."""
         state = [r if i in self.integers else None for i, r in enumerate(self.first)]
-        if not self.integers or not self.length:
+        if not self.integers:
             return state
         open_ = set(self.integers)
-        while open_:
-            found = self._constant_growth(state, open_)
-            if not found:
-                break
-            for i, r in found.items():
-                state[i] = r
+        while open_ and (found := self._constant_growth(state, open_)):
+            state = [found.get(i, r) for i, r in enumerate(state)]
             open_ -= set(found)
-            limits = self._limits(state, open_)  # the condition bounds a counter
-            for i in found:
-                state[i] = _narrowed(state[i], self.first[i], limits.get(i), self._step_of(state, i, open_))
         return self._step_by_step(state, open_)
 
     def entered(self, state: Sequence[Range | None], unknown: Sequence[int] | set[int] = ()) -> list[Range | None]:
         """Return the ranges at the start of a step, where the condition holds."""
-        if self.cond is None:
-            return list(state)
         limits = self._limits(state, unknown)
         return [_met(r, limits.get(i)) for i, r in enumerate(state)]
 
@@ -256,28 +248,21 @@ class _Loop:
         given = [None if i in unknown else r for i, r in enumerate(self.entered(state, unknown))]
         return _followed(self.body, [*given, *self.outer], len(state))
 
-    def _step_of(self, state: Sequence[Range | None], i: int, unknown: set[int]) -> Range | None:
-        growth = self._run(state, unknown).moved[i]
-        return growth[1] if growth is not None and growth[0] == i else None
-
     def _constant_growth(self, state: Sequence[Range | None], unknown: set[int]) -> dict[int, Range]:
         """Return the ranges of carries that change by a value of a known range in each step."""
         moved, found = self._run(state, unknown).moved, {}
+        steps = self._steps(state, unknown, moved)
         for i in unknown:
             growth, first = moved[i], self.first[i]
             if growth is None or growth[0] != i or first is None:
                 continue
             low, high = growth[1]
-            steps = self._steps(state, unknown)
             found[i] = (first[0] + min(low, 0) * steps, first[1] + max(high, 0) * steps)
         return found
 
-    def _steps(self, state: Sequence[Range | None], unknown: set[int]) -> int:
+    def _steps(self, state: Sequence[Range | None], unknown: set[int], moved: Sequence[Growth | None]) -> int:
         """Return an upper bound of the number of steps. The condition may bound a carry that grows in each step."""
         most = self.length
-        if self.cond is None:
-            return most
-        moved = self._run(state, unknown).moved
         for i, (low, high) in self._limits(state, unknown).items():
             growth, first = moved[i], self.first[i]
             if growth is None or growth[0] != i or first is None:
@@ -298,9 +283,10 @@ class _Loop:
                 return state
             state = new
             if any(not _within(state[i], INT64) for i in open_):
-                return [None if i in open_ else r for i, r in enumerate(state)]
-        if self.length <= PLAIN_STEPS:
-            return state
+                break
+        else:
+            if self.length <= PLAIN_STEPS:
+                return state
         return [None if i in open_ else r for i, r in enumerate(state)]
 
 
@@ -311,15 +297,6 @@ def _met(found: Range | None, limits: tuple[Any, Any] | None) -> Range | None:
     low = found[0] if limits[0] is None else max(found[0], limits[0])
     high = found[1] if limits[1] is None else min(found[1], limits[1])
     return (low, high) if low <= high else found
-
-
-def _narrowed(found: Range | None, first: Range | None, limits: tuple[Any, Any] | None, step: Range | None) -> Range | None:
-    """Return the range of a counter: it passes a bound of the condition by at most one step."""
-    if found is None or first is None or limits is None or step is None:
-        return found
-    low = found[0] if limits[0] is None else max(found[0], min(first[0], limits[0] + step[0]))
-    high = found[1] if limits[1] is None else min(found[1], max(first[1], limits[1] + step[1]))
-    return low, high
 
 
 def _bounds(cond: Expressions, ranges: Slots, slot: Any, carries: int) -> dict[int, tuple[Any, Any]]:
@@ -336,13 +313,7 @@ def _bounds(cond: Expressions, ranges: Slots, slot: Any, carries: int) -> dict[i
     x, y = made.inputs if function in (np.less, np.less_equal) else reversed(made.inputs)
     strict = int(function in (np.less, np.greater))
     found: dict[int, tuple[Any, Any]] = {}
-
-    def known(source: Any) -> Range | None:
-        if not isinstance(source, Constant):
-            return ranges.get(source)
-        return (source.value, source.value) if type(source.value) is int else None
-
-    below, above = known(x), known(y)
+    below, above = _range_of(x, ranges), _range_of(y, ranges)
     if not isinstance(x, Constant) and x < carries and above is not None:
         found[x] = (None, above[1] - strict)
     if not isinstance(y, Constant) and y < carries and below is not None:
