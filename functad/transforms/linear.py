@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, Literal, NoReturn, TypeVar, TypeVarTuple, cast, overload
+from typing import Any, Generic, Literal, TypeVar, TypeVarTuple, cast, overload
 
 import numpy as np
 
 from functad.errors import NotLinearError, StructureError
-from functad.expressions.expressions import Expressions
 from functad.expressions.spec import ArraySpec, inexact, shape_of
 from functad.places import here, name_of
 from functad.primitives.operands import innermost, zeros_for
@@ -20,7 +19,7 @@ from functad.transforms.calling.selection import Selection
 from functad.transforms.grad import lasting_pullback
 from functad.transforms.linearity import linear_list
 from functad.transforms.lists import extract
-from functad.transforms.pullbacks import Pullback, refuse_pickling
+from functad.transforms.pullbacks import OfTrace, Pullback
 from functad.transforms.walks.forward import transposed_seeds, with_zeros
 from functad.transforms.walks.reverse import pull_back
 from functad.trees.functions import tree_map
@@ -52,7 +51,7 @@ class Pushforward:
         return pull_back(recorder.equations, seeds, recorder.inputs, consume=False)
 
 
-class LinearFunction(Generic[R, *Args]):
+class LinearFunction(OfTrace, Generic[R, *Args]):
     """The derivative of a function at a point: `linear(*tangents)` is `J t`, and `linear.transpose(g)` is `g^T J`.
 
     `functad.linearize` returns it. Both may be called repeatedly, also with Tensors, under `vmap` and in other traces.
@@ -65,21 +64,14 @@ class LinearFunction(Generic[R, *Args]):
         (array([2., 4.]), (array([ 2., 40.]),))
     """
 
+    transform, arguments = "linearize", "*tangents"
+
     def __init__(self, pull: Pullback) -> None:
         self._pull = pull
         self._push: Pushforward | None = None
 
     def __repr__(self) -> str:
         return f"<derivative of {name_of(self._pull.function)}: {self._pull.signature()}>"
-
-    def __copy__(self) -> LinearFunction[R, *Args]:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> LinearFunction[R, *Args]:
-        return self  # immutable, like any function
-
-    def __reduce__(self) -> NoReturn:
-        refuse_pickling(self, "*tangents", "linearize")
 
     def __call__(self, *tangents: Any) -> R:
         """Return `J t`.
@@ -181,12 +173,12 @@ def linear_transpose(f: Callable[..., Any], *primals: Any) -> Callable[[Any], tu
     """
     selection = Selection("linear_transpose", f, range(len(primals)))
     at_zero = tuple([tree_map(_zeros, primal) for primal in primals])
-    # This call raises if an argument cannot be differentiated.
-    wrap_inputs(ReverseRecorder("linear_transpose", f), selection, at_zero, {})
-    expressions = _linear_list(f, at_zero)
     recorder = ReverseRecorder("linear_transpose", f)
     recorder.lasting = True
     inputs = wrap_inputs(recorder, selection, at_zero, {})
+    expressions = linear_list("linear_transpose", f, f, at_zero)
+    structures = {name: getattr(expressions, name) for name in ("input_structure", "output_structure")}
+    expressions = extract(expressions).replace(**structures)  # without dead code
     with np.errstate(all="ignore"):  # values that the derivative does not need may be infinite at zero
         out = traced(recorder, expressions, inputs.args, {})
     pull = Pullback(recorder, inputs, out, selection)
@@ -206,15 +198,3 @@ def _zeros(leaf: Any) -> Any:
     if undifferentiable(leaf) is not None:
         return leaf  # `wrap_inputs` raises for this leaf
     return zeros_for(shape_of(leaf), inexact(leaf), leaf)[()]
-
-
-def _linear_list(f: Callable[..., Any], args: tuple[Any, ...]) -> Expressions:
-    """Return the expression list of a linear function, without dead code.
-
-    Raises:
-        NotLinearError: `f` is not linear.
-    """
-    expressions = linear_list("linear_transpose", f, f, args)
-    inputs, outputs = expressions.input_structure, expressions.output_structure
-    kept = extract(expressions)
-    return kept.replace(input_structure=inputs, output_structure=outputs)

@@ -89,11 +89,12 @@ def frozen_in(transform: str, function: object, roots: Iterable[Any]) -> Iterato
     with _compared(roots, _WATCHED.get()) as states:
         yield
     if drawn := states.drawn():
-        _warn(
+        message = (
             f"{call_of(transform, function)}: the function drew random numbers from {' and '.join(drawn)} while it was traced, "
             f"and every evaluation uses these same numbers. Draw them outside of the function and pass them as an argument, or "
             f"leave {transform} out."
         )
+        warn(FrozenRandomWarning(message))
 
 
 @contextmanager
@@ -110,10 +111,11 @@ def frozen_in_bodies(transform: str, bodies: Sequence[Callable[..., Any]]) -> It
     with _compared(bodies, around) as states:
         yield
     if drawn := states.drawn():
-        _warn(
+        message = (
             f"{call_of(transform, bodies[-1])}: the function drew random numbers from {' and '.join(drawn)} while it was "
             f"traced, {_CHOICE if transform in ('cond', 'switch') else _STEPS}"
         )
+        warn(FrozenRandomWarning(message))
 
 
 _CHOICE = "as every branch is, taken or not. Draw them before the choice and pass them as operands."
@@ -145,10 +147,6 @@ def trial() -> Iterator[None]:
         for generator, state in before:
             if state is not None and _comparable(_raw_state_of(generator)) != _comparable(state):
                 _restore(generator, state)
-
-
-def _warn(message: str) -> None:
-    warn(FrozenRandomWarning(message))
 
 
 def _state_of(generator: Any) -> Any:

@@ -13,7 +13,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple, ParamSpec, TypeVar, overload
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -40,7 +40,6 @@ from functad.trees.structure import flatten
 
 P = ParamSpec("P")
 R = TypeVar("R")
-A = TypeVar("A")
 Coefficients = list[Any]
 """The coefficients of a series from order 1 on; `None` means zero."""
 
@@ -208,23 +207,6 @@ def _factors(series: Sequence[Sequence[Any]], k: int) -> list[list[Any]]:
     return found
 
 
-@overload
-def taylor(
-    f: Callable[..., R],
-    primals: Sequence[Any],
-    series: Sequence[Sequence[Any]],
-    order: int | None = None,
-    has_aux: Literal[False] = False,
-) -> list[R]: ...
-@overload
-def taylor(
-    f: Callable[..., tuple[R, A]],
-    primals: Sequence[Any],
-    series: Sequence[Sequence[Any]],
-    order: int | None = None,
-    *,
-    has_aux: Literal[True],
-) -> tuple[list[R], A]: ...
 def taylor(
     f: Callable[..., Any],
     primals: Sequence[Any],
