@@ -23,9 +23,7 @@ from functad.errors import UnsupportedError
 from functad.expressions.spec import ArraySpec, dtype_of, spec_of
 from functad.places import here
 from functad.primitives import batching
-from functad.primitives.entry import Composite, Primitive, Rule, Samples, UnknownRule, names_read
-from functad.primitives.operands import zeros_for
-from functad.primitives.plan import Plan
+from functad.primitives.entry import Composite, Primitive, Rule, Samples, UnknownRule
 
 Compute = Callable[..., Any]
 
@@ -253,53 +251,3 @@ def array_names(compute: Compute) -> list[str]:
         return [name for name in getattr(compute, "__text_signature__", "").strip("()").split(", ") if name.isidentifier()]
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return [p.name for p in inspect.signature(compute).parameters.values() if p.kind in positional]
-
-
-def forward_plan(primitive: Primitive, active: tuple[int, ...]) -> Plan | None:
-    """Return the plan for pushing forward tangents of the inputs at `active`; `None` to transpose the VJP rules."""
-    if active in primitive.forward_plans:
-        known: Plan | None = primitive.forward_plans[active]
-        return known
-    rules: list[Any]
-    wants: list[list[str]] | None = None
-    joint = False
-    if primitive.jvps is not None and primitive.joint and not primitive.names:
-        rules, joint = [primitive.jvps[0]], True
-    elif primitive.jvps is not None:
-        rules = [rule for i in active if (rule := primitive.jvps[i]) is not None]
-    elif primitive.kind == "elementwise" and not primitive.joint:
-        rules = [rule for i in active if (rule := primitive.vjps[i]) is not None]
-    elif primitive.kind == "linear" and primitive.names:
-        compute = primitive.__call__
-        rules, wants = [lambda t, params: compute(t, **params)], [["params"]]
-    elif primitive.kind == "linear":
-        rules, wants, joint = [_all_tangents(primitive, active)], [["shapes", "dtypes", "params"]], True
-    elif primitive.kind == "multilinear":
-        rules, wants = [_in_place_of(primitive, i) for i in active], [["arrays", "params"]] * len(active)
-    else:
-        return None
-    plan = Plan(primitive, active, tuple(rules), wants or [names_read(rule) for rule in rules], joint, forward=True)
-    primitive.forward_plans[active] = plan
-    return plan
-
-
-def _in_place_of(primitive: Primitive, position: int) -> Rule:
-    def push(t: Any, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        return primitive(*arrays[:position], t, *arrays[position + 1 :], **params)
-
-    return push
-
-
-def _all_tangents(primitive: Primitive, active: tuple[int, ...]) -> Rule:
-    def push(ts: Sequence[Any], shapes: tuple[tuple[int, ...], ...], dtypes: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        given = dict(zip(active, ts, strict=True))
-        first = next(t for t in ts if t is not None)
-        full = []
-        for i, (shape, dtype) in enumerate(zip(shapes, dtypes, strict=True)):
-            t = given.get(i)
-            if t is None:  # in its own dtype, because an imaginary part may be written into the array
-                t = zeros_for(shape, dtype if dtype.kind in "fc" else dtype_of(first), first)
-            full.append(t)
-        return primitive(*full, **params)
-
-    return push

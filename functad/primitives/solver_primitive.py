@@ -10,7 +10,7 @@ from typing import Any
 
 from functad.primitives.batching import Batch, one_by_one
 from functad.primitives.entry import Primitive, Rule, names_read
-from functad.primitives.plan import Plan, Plans
+from functad.primitives.plan import Plan
 
 
 class SolverPrimitive(Primitive):
@@ -48,7 +48,7 @@ class SolverPrimitive(Primitive):
             doc=doc,
             samples=None,
             registered=False,
-            forward_plans=_ForwardPlans(self, push),
+            jvps=(push,),
             batch=batch,
             **traits,
         )
@@ -65,25 +65,17 @@ class SolverPrimitive(Primitive):
         plan: Plan = self.reverse_plans[active]
         return plan
 
+    def forward_plan(self, active: tuple[int, ...]) -> Plan:
+        """Return the plan for pushing forward tangents of the arrays at the positions `active`."""
+        if active not in self.forward_plans:
+            push: Any = self.jvps[0]  # type: ignore[index] # there is a rule
+            names = names_read(push)
+            place = names.index("arrays")
 
-class _ForwardPlans(Plans):
-    """The forward plans of a primitive, created on demand."""
+            def of_all(ts: Sequence[Any], *saved: Any) -> Any:
+                given = dict(zip(active, ts, strict=True))
+                return push([given.get(i) for i in range(len(saved[place]))], *saved)
 
-    def __init__(self, primitive: Primitive, push: Rule) -> None:
-        super().__init__()
-        self.primitive = primitive
-        self.push = push
-
-    def __contains__(self, active: object) -> bool:
-        return True
-
-    def __missing__(self, active: tuple[int, ...]) -> Plan:
-        push, names = self.push, names_read(self.push)
-        place = names.index("arrays")
-
-        def by_position(ts: Sequence[Any], *saved: Any) -> Any:
-            given = dict(zip(active, ts, strict=True))
-            return push([given.get(i) for i in range(len(saved[place]))], *saved)
-
-        plan = self[active] = Plan(self.primitive, active, (by_position,), [names], joint=True, forward=True)
+            self.forward_plans[active] = Plan(self, active, (of_all,), [names], joint=True, forward=True)
+        plan: Plan = self.forward_plans[active]
         return plan

@@ -21,7 +21,6 @@ from functad.errors import InputError, StructureError
 from functad.expressions.spec import dtype_of, shape_of
 from functad.places import call_of, here, name_of
 from functad.primitives.entry import Primitive
-from functad.primitives.kinds import forward_plan
 from functad.primitives.plan import Plan
 from functad.tracing.ownership import hold_input, own_results
 from functad.tracing.tensor import Tensor
@@ -91,7 +90,7 @@ class SeriesRecorder(Recorder):
         if not active or out is NotImplemented:
             return out
         order = min(len(self.series[arrays[i].slot]) for i in active)
-        plan = forward_plan(primitive, active) or primitive.reverse_plan(active)
+        plan = primitive.forward_plan(active) or primitive.reverse_plan(active)
         call = _Call(self, primitive, arrays, values, active, params, out, plan)
         made = self.results(primitive, out, call.coefficients(order))
         if primitive.views and not primitive.multiple:
