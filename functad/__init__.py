@@ -8,12 +8,7 @@ from functad import errors
 from functad.expressions.expressions import Expressions
 from functad.expressions.spec import ArraySpec
 from functad.tracing.tensor import Tensor
-from functad.transforms import contractions as _contractions  # noqa: F401 - registers the primitive that careful passes record
-from functad.transforms.abstract import eval_shape, make_expressions
 from functad.transforms.grad import grad, value_and_grad, vjp
-from functad.transforms.jvp import jvp
-from functad.transforms.stop import stop_gradient
-from functad.trees.functions import tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten
 from functad.trees.structure import register_tree, static_field
 
 if _TYPE_CHECKING:
@@ -71,8 +66,10 @@ if _TYPE_CHECKING:
     from functad.sparse.pattern import SparsityPattern
     from functad.sparse.patterns import hessian_sparsity, jacobian_sparsity
     from functad.tracing.ownership import trust_constants
+    from functad.transforms.abstract import eval_shape, make_expressions
     from functad.transforms.elementwise_grad import elementwise_grad
     from functad.transforms.jacobian import jacfwd, jacobian, jacrev, value_and_jacobian
+    from functad.transforms.jvp import jvp
     from functad.transforms.linear import linear_transpose, linearize
     from functad.transforms.ravel import ravel
     from functad.transforms.second_order import (
@@ -84,9 +81,11 @@ if _TYPE_CHECKING:
         laplacian,
         value_grad_and_hessian,
     )
+    from functad.transforms.stop import stop_gradient
     from functad.transforms.taylor import deriv, taylor
     from functad.transforms.vmap import vmap
     from functad.transforms.walks.row_slices import RowSlices
+    from functad.trees.functions import tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten
 
 __version__ = "0.1.0"
 
@@ -138,14 +137,18 @@ _HOLDERS = {
     "sparse.pattern": "SparsityPattern",
     "sparse.patterns": "hessian_sparsity jacobian_sparsity",
     "tracing.ownership": "trust_constants",
+    "transforms.abstract": "eval_shape make_expressions",
     "transforms.elementwise_grad": "elementwise_grad",
     "transforms.jacobian": "jacfwd jacobian jacrev value_and_jacobian",
+    "transforms.jvp": "jvp",
     "transforms.linear": "linear_transpose linearize",
     "transforms.ravel": "ravel",
     "transforms.second_order": "divergence gauss_newton_product hessian hessian_diagonal hvp laplacian value_grad_and_hessian",
+    "transforms.stop": "stop_gradient",
     "transforms.taylor": "deriv taylor",
     "transforms.vmap": "vmap",
     "transforms.walks.row_slices": "RowSlices",
+    "trees.functions": "tree_flatten tree_leaves tree_map tree_structure tree_unflatten",
 }
 """By module, the names that are imported on first access, to keep `import functad` fast."""
 

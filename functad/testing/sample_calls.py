@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,8 @@ def every_entry() -> list[Entry]:
     """
     vocabulary.complete()
     vocabulary.complete_scipy()
+    for module in ("functad.transforms.contractions", "functad.transforms.stop"):  # which are imported on demand too
+        import_module(module)
     return [*ENTRIES.values(), *INTERNAL]
 
 

@@ -12,7 +12,7 @@ from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.primitives.entry import Primitive
 from functad.transforms.leaves import pull_leaves
 from functad.transforms.lists import trace
-from functad.transforms.walks.zero_wins import Contraction, record_with, without_zero_terms
+from functad.transforms.walks.zero_wins import Contraction, without_zero_terms
 
 
 def _listed(contraction: Contraction, arrays: Sequence[Any]) -> Any:
@@ -84,6 +84,3 @@ ZERO_WINS: Primitive = Primitive(
 def recorded(contraction: Contraction, arrays: Sequence[Any]) -> Any:
     """Return the contraction of Tensors, recorded as one operation, where an exact zero wins in each term."""
     return ZERO_WINS(*arrays, body=_listed(contraction, arrays))
-
-
-record_with(recorded)
