@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable
-from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def write_whole(path: Path, write: Callable[[IO[bytes]], object], *, private: bool = False) -> None:
@@ -16,6 +17,8 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], object], *, private: bo
         write: a function that writes to the file object that it receives.
         private: `True` to make the file readable by its owner only.
     """
+    import uuid  # noqa: PLC0415 - few programs write files
+
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.part")
     try:
         try:

@@ -468,6 +468,3 @@ class Composite(Entry):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the body."""
         return self.front(*args, **kwargs)
-
-
-__all__ = ["ENTRIES", "INTERNAL", "ArraySpec", "Composite", "Entry", "Primitive", "Rule", "UnknownRule"]
