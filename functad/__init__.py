@@ -14,7 +14,6 @@ from functad.trees.structure import register_tree, static_field
 if _TYPE_CHECKING:
     from functad import nn, optimize, optimizers
     from functad.adoption.adopt import adopt, adopted
-    from functad.allocation import keep_freed_memory
     from functad.backends.native.disk import compilation_cache
     from functad.backends.native.threads import get_num_threads, set_num_threads
     from functad.bridges.jax import from_jax, to_jax
@@ -57,6 +56,7 @@ if _TYPE_CHECKING:
     from functad.implicit.odeint import odeint
     from functad.implicit.root import argmin, custom_fixed_point, custom_root
     from functad.primitives.coverage import coverage
+    from functad.process import keep_freed_memory
     from functad.profiling.profile import profile
     from functad.rules.checkpoint import checkpoint, checkpoint_name
     from functad.rules.checkpoint_sequence import checkpoint_sequence
@@ -91,7 +91,6 @@ __version__ = "0.1.0"
 
 _HOLDERS = {
     "adoption.adopt": "adopt adopted",
-    "allocation": "keep_freed_memory",
     "backends.native.disk": "compilation_cache",
     "backends.native.threads": "get_num_threads set_num_threads",
     "bridges.jax": "from_jax to_jax",
@@ -128,6 +127,7 @@ _HOLDERS = {
     "implicit.odeint": "odeint",
     "implicit.root": "argmin custom_fixed_point custom_root",
     "primitives.coverage": "coverage",
+    "process": "keep_freed_memory",
     "profiling.profile": "profile",
     "rules.checkpoint": "checkpoint checkpoint_name",
     "rules.checkpoint_sequence": "checkpoint_sequence",

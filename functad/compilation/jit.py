@@ -41,7 +41,7 @@ from functad.expressions.spec import PLAIN, PYTHON_SCALARS, is_array, spec_of, t
 from functad.places import call_of, here, name_of, warn
 from functad.primitives.operands import foreign_rules, is_of_jax
 from functad.primitives.safe import CAREFUL, ELEMENTWISE, PASS, QUICK, STRICT
-from functad.settings import setting
+from functad.process import setting
 from functad.tracing.ownership import own_results
 from functad.tracing.traces.base import LIVE, Recorded
 from functad.tracing.values import value_of

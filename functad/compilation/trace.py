@@ -18,7 +18,7 @@ from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.records import mark_needed, mark_reached, marks_at
 from functad.expressions.spec import ArraySpec, is_inexact, spec_of
 from functad.primitives.operands import innermost, read
-from functad.settings import setting
+from functad.process import setting
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import Recorded, resolve
 from functad.tracing.traces.equations import DERIVATIVES, AbstractRecorder

@@ -24,7 +24,7 @@ from functad.expressions.observers import Observer, observing
 from functad.expressions.records import inputs_of, results_of
 from functad.primitives.operands import innermost
 from functad.primitives.plan import GATHER, WRITE
-from functad.settings import setting
+from functad.process import setting
 from functad.transforms.walks.cotangents import Scattered
 from functad.transforms.walks.forward import push_alone
 from functad.transforms.walks.reverse import pull_alone

@@ -18,7 +18,7 @@ from functad.expressions.spec import ArraySpec, shape_of, spec_of
 from functad.primitives.entry import Primitive
 from functad.primitives.indexing.read import GETITEM
 from functad.primitives.indexing.write import ADD_TO, Path, choosing, part, put
-from functad.settings import context_variable
+from functad.process import context_variable
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from functad.primitives.safe import STRICT
-from functad.settings import setting
+from functad.process import setting
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from functad.expressions.place import FORWARD, Place
-from functad.settings import context_variable, setting
+from functad.process import context_variable, setting
 
 OBSERVERS: ContextVar[tuple[Observer, ...]] = context_variable("observers", default=())
 """The active observers, the newest last."""

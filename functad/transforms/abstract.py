@@ -8,7 +8,7 @@ from typing import Any, ParamSpec
 
 from functad.expressions.expressions import Expressions
 from functad.primitives.safe import PASS, SINGULAR
-from functad.settings import setting
+from functad.process import setting
 from functad.transforms.calling.transform import transform
 from functad.transforms.lists import trace
 

@@ -26,7 +26,7 @@ import numpy as np
 
 from functad.errors import FrozenRandomWarning, InputError
 from functad.places import call_of, warn
-from functad.settings import context_variable, setting
+from functad.process import context_variable, setting
 from functad.transforms.outside import reachable
 
 GLOBAL: list[Callable[[], Any]] = [lambda: np.random.mtrand._rand, lambda: random.getstate.__self__]  # type: ignore[attr-defined]

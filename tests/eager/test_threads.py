@@ -17,7 +17,7 @@ import pytest
 import functad
 from functad.eager.forward_accumulator import ForwardAccumulator
 from functad.eager.tape.tape import GradientTape
-from functad.settings import ThreadVariable, setting
+from functad.process import ThreadVariable, setting
 
 
 def in_thread(f):
