@@ -34,10 +34,10 @@ from functad.compilation.programs import MAX_ENTRIES, Entry, Programs, let_go_la
 from functad.compilation.simplify import simplified
 from functad.compilation.trace import Again, Trace
 from functad.errors import InputError, RecompileWarning
-from functad.exact_keys import Exact, exact_key
 from functad.expressions.expressions import Expressions
 from functad.expressions.observers import OBSERVERS, checker
 from functad.expressions.spec import PLAIN, PYTHON_SCALARS, is_array, spec_of, type_of
+from functad.immutable import Exact, exact_key
 from functad.places import call_of, here, name_of, warn
 from functad.primitives.operands import foreign_rules, is_of_jax
 from functad.primitives.safe import CAREFUL, ELEMENTWISE, PASS, QUICK, STRICT

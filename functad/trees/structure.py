@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 import numpy as np
 
 from functad.errors import RegistrationError, StructureError
-from functad.exact_keys import exact_key
-from functad.immutable import Immutable, assign
+from functad.immutable import Immutable, assign, exact_key
 from functad.places import here
 
 if TYPE_CHECKING:
