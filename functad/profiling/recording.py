@@ -13,8 +13,8 @@ from functad.expressions.observers import Observer
 from functad.expressions.records import inputs_of
 from functad.places import line_of, name_of, user_frame
 from functad.primitives.entry import INTERNAL, Primitive
-from functad.primitives.names import shown_name
 from functad.primitives.operands import innermost
+from functad.primitives.vocabulary import shown_name
 from functad.tracing.engines import computed
 from functad.tracing.traces.base import record
 from functad.tracing.traces.concrete import ReverseRecorder

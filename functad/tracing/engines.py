@@ -11,7 +11,7 @@ from typing import Any
 from functad.errors import UnsupportedError
 from functad.places import here, running
 from functad.primitives.entry import Primitive
-from functad.primitives.names import shown_name
+from functad.primitives.vocabulary import shown_name
 from functad.process import renewed
 from functad.tracing.foreign import overrides
 

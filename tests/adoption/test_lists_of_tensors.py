@@ -8,8 +8,7 @@ import pytest
 import functad
 from functad.adoption.replacements import replacement
 from functad.expressions.spec import dtype_of, shape_of
-from functad.primitives.names import is_scipys
-from functad.primitives.refused import Refused
+from functad.primitives.vocabulary import Refused, is_scipys
 from functad.testing.sample_calls import calls, every_entry, is_array, is_public, label, unheard
 from functad.trees.structure import flatten
 

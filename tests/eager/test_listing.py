@@ -10,7 +10,7 @@ import pytest
 import functad
 from functad import errors
 from functad.eager.tape.tape import GradientTape
-from functad.primitives.refused import Refused
+from functad.primitives.vocabulary import Refused
 from functad.testing import calls, every_entry
 from functad.testing.sample_calls import is_constant, label
 from tests.eager.taped import recorded, taped

@@ -15,7 +15,7 @@ import pytest
 import functad
 from functad import errors
 from functad.primitives.entry import ENTRIES, Entry
-from functad.primitives.refused import Refused
+from functad.primitives.vocabulary import Refused
 from functad.testing import Call, calls, every_entry
 from functad.testing.numerical import central_difference, random_like
 from functad.testing.sample_calls import is_constant, is_public, label

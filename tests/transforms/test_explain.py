@@ -14,7 +14,7 @@ import pytest
 
 import functad
 from functad.errors import ConversionError, InputError, OutputError
-from functad.primitives.refused import Refused
+from functad.primitives.vocabulary import Refused
 from functad.testing import calls, every_entry
 from functad.testing.sample_calls import label
 

@@ -17,7 +17,7 @@ import pytest
 import functad
 from functad.expressions.spec import dtype_of
 from functad.primitives.entry import Entry
-from functad.primitives.refused import Refused
+from functad.primitives.vocabulary import Refused
 from functad.testing.programs.program import draw_program
 from functad.testing.sample_calls import Call, calls, every_entry, is_array, is_constant, is_public, label
 from functad.trees.structure import flatten

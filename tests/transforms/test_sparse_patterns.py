@@ -12,7 +12,7 @@ import pytest
 import functad
 from functad import ArraySpec, SparsityPattern, hessian_sparsity, jacobian_sparsity
 from functad.errors import AbstractValueError, FunctadError, InputError, NonScalarError, OutputError
-from functad.primitives.refused import Refused
+from functad.primitives.vocabulary import Refused
 from functad.sparse.trace import Dependence
 from functad.testing import calls, draw_program, every_entry
 from functad.testing.sample_calls import label
