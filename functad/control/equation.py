@@ -14,8 +14,8 @@ import numpy as np
 
 from functad.expressions.expressions import Expressions
 from functad.expressions.spec import ArraySpec, dtype_of, is_inexact, shape_of, strong_spec
+from functad.primitives.kinds import SolverPrimitive
 from functad.primitives.operands import absent, all_examples
-from functad.primitives.solver_primitive import SolverPrimitive
 from functad.tracing.traces.base import OPEN, Recorded, record
 from functad.tracing.traces.equations import AbstractRecorder
 from functad.tracing.views import in_c_order

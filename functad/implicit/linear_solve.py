@@ -19,8 +19,8 @@ from functad.implicit.linear_solvers import OPTIONS, SMALL, SOLVERS, check_regul
 from functad.places import here, name_of
 from functad.primitives.batching import one_by_one
 from functad.primitives.entry import Primitive
+from functad.primitives.kinds import SolverPrimitive
 from functad.primitives.operands import innermost, numpy_values
-from functad.primitives.solver_primitive import SolverPrimitive
 from functad.tracing.ownership import lend
 from functad.tracing.traces.base import Recorded
 from functad.tracing.values import value_of

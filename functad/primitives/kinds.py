@@ -7,6 +7,10 @@
 | `multilinear` | linear in each argument | the function with one argument replaced by its tangent |
 | `general` | anything | given, or the transpose of the VJP |
 | `constant` | zero | zero |
+
+Solvers and control flow are primitives of the kind `general` that take any number of arrays and have one joint rule for each
+mode (`SolverPrimitive`). Each is created once. For calls of functions with user rules, `functad.rules.call` creates a primitive
+per call.
 """
 
 from __future__ import annotations
@@ -23,7 +27,8 @@ from functad.errors import UnsupportedError
 from functad.expressions.spec import ArraySpec, dtype_of, spec_of
 from functad.places import here
 from functad.primitives import batching
-from functad.primitives.entry import Composite, Primitive, Rule, Samples, UnknownRule
+from functad.primitives.entry import Composite, Primitive, Rule, Samples, UnknownRule, names_read
+from functad.primitives.plan import Plan
 
 Compute = Callable[..., Any]
 
@@ -251,3 +256,71 @@ def array_names(compute: Compute) -> list[str]:
         return [name for name in getattr(compute, "__text_signature__", "").strip("()").split(", ") if name.isidentifier()]
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return [p.name for p in inspect.signature(compute).parameters.values() if p.kind in positional]
+
+
+class SolverPrimitive(Primitive):
+    """A primitive of any number of arrays that returns a tuple.
+
+    Its VJP rule `pull(gs, ...)` returns the cotangents of all arrays. A rule `pull(gs, active, ...)` may compute only the
+    cotangents at the positions `active`, to save work such as a differential equation. Its JVP rule `push(ts, ..., arrays,
+    ...)` receives the tangents of all arrays, with `None` for zero. Without a batching rule, each example is computed
+    separately, because solvers choose their own steps for each example.
+    """
+
+    def __init__(
+        self,
+        function: Any,
+        *,
+        name: str,
+        compute: Callable[..., Any],
+        pull: Rule,
+        push: Rule,
+        spec: Callable[..., Any],
+        doc: str,
+        batch: batching.Batch = batching.one_by_one,
+        **traits: Any,
+    ) -> None:
+        super().__init__(
+            function,
+            name=name,
+            kind="general",
+            names=(),
+            compute=compute,
+            vjps=(pull,),
+            joint=True,
+            spec=spec,
+            multiple=True,
+            doc=doc,
+            samples=None,
+            registered=False,
+            jvps=(push,),
+            batch=batch,
+            **traits,
+        )
+
+    def reverse_plan(self, active: tuple[int, ...]) -> Plan:
+        """Return the plan for pulling cotangents back to the arrays at the positions `active`."""
+        rule: Any = self.vjps[0]
+        names = names_read(rule)
+        if "active" not in names:
+            return super().reverse_plan(active)
+        if active not in self.reverse_plans:
+            of_these = lambda gs, *saved: rule(gs, active, *saved)  # noqa: E731
+            self.reverse_plans[active] = Plan(self, active, (of_these,), [names[1:]], joint=True)
+        plan: Plan = self.reverse_plans[active]
+        return plan
+
+    def forward_plan(self, active: tuple[int, ...]) -> Plan:
+        """Return the plan for pushing forward tangents of the arrays at the positions `active`."""
+        if active not in self.forward_plans:
+            push: Any = self.jvps[0]  # type: ignore[index] # there is a rule
+            names = names_read(push)
+            place = names.index("arrays")
+
+            def of_all(ts: Sequence[Any], *saved: Any) -> Any:
+                given = dict(zip(active, ts, strict=True))
+                return push([given.get(i) for i in range(len(saved[place]))], *saved)
+
+            self.forward_plans[active] = Plan(self, active, (of_all,), [names], joint=True, forward=True)
+        plan: Plan = self.forward_plans[active]
+        return plan
