@@ -66,11 +66,11 @@ if _TYPE_CHECKING:
     from functad.sparse.pattern import SparsityPattern
     from functad.sparse.patterns import hessian_sparsity, jacobian_sparsity
     from functad.tracing.ownership import trust_constants
-    from functad.transforms.abstract import eval_shape, make_expressions
     from functad.transforms.elementwise_grad import elementwise_grad
     from functad.transforms.jacobian import jacfwd, jacobian, jacrev, value_and_jacobian
     from functad.transforms.jvp import jvp
     from functad.transforms.linear import linear_transpose, linearize
+    from functad.transforms.lists import eval_shape, make_expressions
     from functad.transforms.ravel import ravel
     from functad.transforms.second_order import (
         divergence,
@@ -137,11 +137,11 @@ _HOLDERS = {
     "sparse.pattern": "SparsityPattern",
     "sparse.patterns": "hessian_sparsity jacobian_sparsity",
     "tracing.ownership": "trust_constants",
-    "transforms.abstract": "eval_shape make_expressions",
     "transforms.elementwise_grad": "elementwise_grad",
     "transforms.jacobian": "jacfwd jacobian jacrev value_and_jacobian",
     "transforms.jvp": "jvp",
     "transforms.linear": "linear_transpose linearize",
+    "transforms.lists": "eval_shape make_expressions",
     "transforms.ravel": "ravel",
     "transforms.second_order": "divergence gauss_newton_product hessian hessian_diagonal hvp laplacian value_grad_and_hessian",
     "transforms.stop": "stop_gradient",

@@ -1,7 +1,8 @@
-"""Makers of expression lists: from a function, closed over captured Tensors, and as a part of another list.
+"""Expression lists: `make_expressions`, `eval_shape`, and makers of lists for other transforms.
 
-`trace` makes a list without values, which is valid for all values. `make_list` makes a list in any trace that keeps equations.
-Tensors of other traces are constants in these lists.
+A list is made from a function, closed over captured Tensors, or as a part of another list. `trace` makes a list without values,
+which is valid for all values. `make_list` makes a list in any trace that keeps equations. Tensors of other traces are constants
+in these lists.
 
 Equations hold sub-functions as closed lists: the body of a loop, the function of a solver, the function of a checkpoint. A
 closed list refers to no trace. The equation that holds the list takes the captured Tensors as arguments, so derivatives flow to
@@ -13,7 +14,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ParamSpec
 
 from functad.errors import InputError
 from functad.expressions.expressions import Constant, Equation, Expressions, evaluator
@@ -21,13 +22,79 @@ from functad.expressions.records import marks_at
 from functad.expressions.spec import PLAIN, ArraySpec, spec_of, spec_or_none
 from functad.places import call_of
 from functad.primitives.operands import foreign_rules
+from functad.primitives.safe import PASS, SINGULAR
+from functad.process import setting
 from functad.tracing.traces.base import Recorded
 from functad.tracing.traces.equations import DERIVATIVES, AbstractRecorder, EquationRecorder
 from functad.tracing.views import in_c_order, memory_of
 from functad.transforms.calling.boundary import traced
 from functad.transforms.calling.checks import check_result
 from functad.transforms.calling.selection import parameters_of
+from functad.transforms.calling.transform import transform
 from functad.trees.structure import Structure, flatten
+
+P = ParamSpec("P")
+
+
+@transform
+def make_expressions(f: Callable[P, Any]) -> Callable[P, Expressions]:
+    """Return a function that traces `f` and returns its expression list.
+
+    The trace is abstract: only shapes and dtypes of the arguments matter, and `f` cannot branch on values. Values that do not
+    depend on the arguments are computed during the trace and become constants of the list.
+
+    Args:
+        f: a function of NumPy code. Without `f`, the transform returns a decorator.
+
+    Returns:
+        A function with the signature of `f` that returns an `Expressions`. Its arguments may be arrays, numbers, `ArraySpec`s
+        or pytrees of them.
+
+    Raises:
+        InputError: an argument is not a pytree of arrays.
+        OutputError: the result of `f` is not a pytree of arrays.
+        AbstractValueError: `f` needs the value of a Tensor.
+
+    Example:
+        >>> import numpy as np
+        >>> make_expressions(lambda x, y: {"sum": x + y})(np.zeros((2, 3), np.float32), 1.0)
+        { lambda x:float32[2,3] y:float[].
+          a:float32[2,3] = add x y
+          return a }
+    """
+
+    @functools.wraps(f)
+    def made(*args: P.args, **kwargs: P.kwargs) -> Expressions:
+        from functad.transforms.random_states import frozen_in  # noqa: PLC0415 - only displayed lists need it
+        from functad.transforms.source_lines import noted_lines  # noqa: PLC0415 - the same
+
+        with frozen_in("make_expressions", f, [f]), noted_lines(), setting(PASS, SINGULAR):
+            return trace("make_expressions", f, args, kwargs)
+
+    return made
+
+
+def eval_shape(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Return the shapes and dtypes of `f(*args, **kwargs)` without computing the values.
+
+    Args:
+        f: a function of NumPy code.
+        args: arrays, numbers, `ArraySpec`s or pytrees of them.
+        kwargs: the same types, by name.
+
+    Returns:
+        The result of `f` with an `ArraySpec` in place of each array.
+
+    Raises:
+        InputError, OutputError, AbstractValueError: as for `make_expressions`.
+
+    Example:
+        >>> import functad, numpy as np
+        >>> eval_shape(lambda a, b: a @ b, functad.ArraySpec((1000000, 3), np.dtype(float)), np.zeros((3, 2)))
+        float64[1000000,2]
+    """
+    expressions = trace("eval_shape", f, args, kwargs)
+    return expressions.output_structure.unflatten(expressions.results)
 
 
 def trace(
