@@ -26,7 +26,7 @@ from functad.tracing.traces.base import Recorded
 from functad.tracing.values import value_of
 from functad.transforms.grad import vjp
 from functad.transforms.leaves import Linearized, pull_leaves, push_leaves
-from functad.transforms.linearity import linear_list
+from functad.transforms.linear import linear_list
 from functad.transforms.lists import Closed, close
 from functad.transforms.walks.forward import with_zeros
 from functad.trees.structure import Structure, flatten
