@@ -48,8 +48,7 @@ from functad.tracing.values import value_of
 from functad.tracing.views import in_c_order
 from functad.transforms.calling.transform import Transformed, transform
 from functad.transforms.lists import input_names
-from functad.transforms.outside import Outside
-from functad.transforms.random_states import refuse_generator
+from functad.transforms.outside import Outside, refuse_generator
 from functad.trees.structure import Structure, flatten, structure_of_call
 
 P = ParamSpec("P")

@@ -23,7 +23,7 @@ from functad.primitives.safe import PASS, SINGULAR
 from functad.process import setting
 from functad.transforms.calling.selection import parameters_of
 from functad.transforms.lists import extract, trace
-from functad.transforms.random_states import frozen_in
+from functad.transforms.outside import frozen_in
 from functad.trees.structure import MAPPINGS, Structure, _steps
 
 

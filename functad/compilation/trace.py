@@ -26,7 +26,7 @@ from functad.tracing.traces.idle import idle, is_plain
 from functad.tracing.views import in_c_order
 from functad.transforms.leaves import replaced
 from functad.transforms.lists import close, extract, make_list
-from functad.transforms.random_states import frozen_in
+from functad.transforms.outside import frozen_in
 from functad.trees.structure import Structure, flatten
 
 

@@ -230,7 +230,7 @@ def close_bodies(
         bodies: pairs of a function and its arguments or their specs.
         operands: the sources of these arguments. Unless all are in C order, the memory order of the arguments is unknown.
     """
-    from functad.transforms.random_states import frozen_in_bodies  # noqa: PLC0415 - `import functad` needs no lists
+    from functad.transforms.outside import frozen_in_bodies  # noqa: PLC0415 - `import functad` needs no lists
 
     ordered = all(map(in_c_order, operands))
     with frozen_in_bodies(transform, [f for f, _ in bodies]):

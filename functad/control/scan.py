@@ -22,7 +22,7 @@ from functad.tracing.ownership import give_state, lend, own_state
 from functad.tracing.values import value_of
 from functad.transforms.leaves import pushed
 from functad.transforms.lists import Closed
-from functad.transforms.random_states import trial
+from functad.transforms.outside import trial
 from functad.transforms.walks.cotangents import zero_tangent
 from functad.trees.structure import Structure, flatten
 

@@ -65,7 +65,7 @@ def make_expressions(f: Callable[P, Any]) -> Callable[P, Expressions]:
 
     @functools.wraps(f)
     def made(*args: P.args, **kwargs: P.kwargs) -> Expressions:
-        from functad.transforms.random_states import frozen_in  # noqa: PLC0415 - only displayed lists need it
+        from functad.transforms.outside import frozen_in  # noqa: PLC0415 - only displayed lists need it
         from functad.transforms.source_lines import noted_lines  # noqa: PLC0415 - the same
 
         with frozen_in("make_expressions", f, [f]), noted_lines(), setting(PASS, SINGULAR):
