@@ -33,7 +33,7 @@ def every_entry() -> list[Entry]:
     """
     vocabulary.complete()
     vocabulary.complete_scipy()
-    for module in ("functad.transforms.contractions", "functad.transforms.stop"):  # which are imported on demand too
+    for module in ("functad.transforms.leaves", "functad.transforms.stop"):  # which are imported on demand too
         import_module(module)
     return [*ENTRIES.values(), *INTERNAL]
 

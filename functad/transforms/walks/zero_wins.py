@@ -142,7 +142,7 @@ def _contracted(rule: Callable[..., Any], g: Any, args: tuple[Any, ...], positio
     arrays = (g, *operands)
     if all(type(a) in PLAIN for a in arrays):
         return without_zero_terms(contraction, arrays)
-    recorded: Any = import_module("functad.transforms.contractions").recorded  # late: few careful passes meet Tensors
+    recorded: Any = import_module("functad.transforms.leaves").recorded  # late: few careful passes meet Tensors
     return recorded(contraction, arrays)
 
 
