@@ -66,8 +66,7 @@ if _TYPE_CHECKING:
     from functad.sparse.pattern import SparsityPattern
     from functad.sparse.patterns import hessian_sparsity, jacobian_sparsity
     from functad.tracing.ownership import trust_constants
-    from functad.transforms.elementwise_grad import elementwise_grad
-    from functad.transforms.jacobian import jacfwd, jacobian, jacrev, value_and_jacobian
+    from functad.transforms.jacobian import elementwise_grad, jacfwd, jacobian, jacrev, value_and_jacobian
     from functad.transforms.jvp import jvp
     from functad.transforms.linear import linear_transpose, linearize
     from functad.transforms.lists import eval_shape, make_expressions
@@ -137,8 +136,7 @@ _HOLDERS = {
     "sparse.pattern": "SparsityPattern",
     "sparse.patterns": "hessian_sparsity jacobian_sparsity",
     "tracing.ownership": "trust_constants",
-    "transforms.elementwise_grad": "elementwise_grad",
-    "transforms.jacobian": "jacfwd jacobian jacrev value_and_jacobian",
+    "transforms.jacobian": "elementwise_grad jacfwd jacobian jacrev value_and_jacobian",
     "transforms.jvp": "jvp",
     "transforms.linear": "linear_transpose linearize",
     "transforms.lists": "eval_shape make_expressions",
