@@ -26,7 +26,7 @@ from functad.transforms.calling.boundary import check_tangents, traced, wrap_inp
 from functad.transforms.calling.checks import undifferentiable
 from functad.transforms.calling.selection import Selection
 from functad.transforms.grad import lasting_pullback
-from functad.transforms.lists import extract, trace
+from functad.transforms.lists import extract, noted_lines, trace
 from functad.transforms.pullbacks import OfTrace, Pullback
 from functad.transforms.walks.forward import transposed_seeds, with_zeros
 from functad.transforms.walks.reverse import pull_back
@@ -259,8 +259,6 @@ def linear_list(transform: str, function: Callable[..., Any], f: Callable[..., A
 
 def _line(transform: str, f: Callable[..., Any], args: Sequence[Any], bend: Bend) -> str:
     """Return `file:line` of an operation, from a second trace with lines."""
-    from functad.transforms.source_lines import noted_lines  # noqa: PLC0415 - only errors need it
-
     with noted_lines():
         equations = trace(transform, f, args).equations
     found = [e.place.where for e in equations if e.place is not None and bend.slot in e.outputs]
