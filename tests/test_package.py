@@ -74,7 +74,7 @@ LAYERS = (
 )
 LONGEST_FILE = 700
 LARGEST_FOLDER = 24
-IMPORTED_MODULES = 110
+IMPORTED_MODULES = 90
 IMPORT_CALLS = 38_000
 VAGUE = {"core", "utils", "util", "misc", "helpers", "helper", "common"}
 
