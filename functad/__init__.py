@@ -8,8 +8,6 @@ from functad import errors
 from functad.expressions.expressions import Expressions
 from functad.expressions.spec import ArraySpec
 from functad.tracing.tensor import Tensor
-from functad.transforms import contractions as _contractions  # noqa: F401 - registers the primitive that careful passes record
-from functad.transforms.abstract import eval_shape, make_expressions
 from functad.transforms.grad import grad, value_and_grad, vjp
 from functad.transforms.jvp import jvp
 from functad.transforms.stop import stop_gradient
@@ -22,11 +20,11 @@ from functad.trees.structure import (
     tree_structure,
     tree_unflatten,
 )
+from functad.trees.structure import register_tree, static_field
 
 if _TYPE_CHECKING:
     from functad import nn, optimize, optimizers
     from functad.adoption.adopt import adopt, adopted
-    from functad.allocation import keep_freed_memory
     from functad.backends.native.disk import compilation_cache
     from functad.backends.native.threads import get_num_threads, set_num_threads
     from functad.bridges.jax import from_jax, to_jax
@@ -67,6 +65,7 @@ if _TYPE_CHECKING:
     from functad.implicit.odeint import odeint
     from functad.implicit.root import argmin, custom_fixed_point, custom_root
     from functad.primitives.coverage import coverage
+    from functad.process import keep_freed_memory
     from functad.profiling.profile import profile
     from functad.rules.checkpoint import checkpoint, checkpoint_name
     from functad.rules.checkpoint_sequence import checkpoint_sequence
@@ -76,9 +75,10 @@ if _TYPE_CHECKING:
     from functad.sparse.pattern import SparsityPattern
     from functad.sparse.patterns import hessian_sparsity, jacobian_sparsity
     from functad.tracing.ownership import trust_constants
-    from functad.transforms.elementwise_grad import elementwise_grad
-    from functad.transforms.jacobian import jacfwd, jacobian, jacrev, value_and_jacobian
+    from functad.transforms.jacobian import elementwise_grad, jacfwd, jacobian, jacrev, value_and_jacobian
+    from functad.transforms.jvp import jvp
     from functad.transforms.linear import linear_transpose, linearize
+    from functad.transforms.lists import eval_shape, make_expressions
     from functad.transforms.ravel import ravel
     from functad.transforms.second_order import (
         divergence,
@@ -89,15 +89,16 @@ if _TYPE_CHECKING:
         laplacian,
         value_grad_and_hessian,
     )
+    from functad.transforms.stop import stop_gradient
     from functad.transforms.taylor import deriv, taylor
     from functad.transforms.vmap import vmap
     from functad.transforms.walks.row_slices import RowSlices
+    from functad.trees.functions import tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten
 
 __version__ = "0.1.0"
 
 _HOLDERS = {
     "adoption.adopt": "adopt adopted",
-    "allocation": "keep_freed_memory",
     "backends.native.disk": "compilation_cache",
     "backends.native.threads": "get_num_threads set_num_threads",
     "bridges.jax": "from_jax to_jax",
@@ -132,6 +133,7 @@ _HOLDERS = {
     "implicit.odeint": "odeint",
     "implicit.root": "argmin custom_fixed_point custom_root",
     "primitives.coverage": "coverage",
+    "process": "keep_freed_memory",
     "profiling.profile": "profile",
     "rules.checkpoint": "checkpoint checkpoint_name",
     "rules.checkpoint_sequence": "checkpoint_sequence",
@@ -141,14 +143,17 @@ _HOLDERS = {
     "sparse.pattern": "SparsityPattern",
     "sparse.patterns": "hessian_sparsity jacobian_sparsity",
     "tracing.ownership": "trust_constants",
-    "transforms.elementwise_grad": "elementwise_grad",
-    "transforms.jacobian": "jacfwd jacobian jacrev value_and_jacobian",
+    "transforms.jacobian": "elementwise_grad jacfwd jacobian jacrev value_and_jacobian",
+    "transforms.jvp": "jvp",
     "transforms.linear": "linear_transpose linearize",
+    "transforms.lists": "eval_shape make_expressions",
     "transforms.ravel": "ravel",
     "transforms.second_order": "divergence gauss_newton_product hessian hessian_diagonal hvp laplacian value_grad_and_hessian",
+    "transforms.stop": "stop_gradient",
     "transforms.taylor": "deriv taylor",
     "transforms.vmap": "vmap",
     "transforms.walks.row_slices": "RowSlices",
+    "trees.functions": "tree_flatten tree_leaves tree_map tree_structure tree_unflatten",
 }
 """By module, the names that are imported on first access, to keep `import functad` fast."""
 

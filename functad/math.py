@@ -30,7 +30,6 @@ from functad.tracing.tensor import AskedError, asks_first
 
 _NUMBERS = frozenset({float, int, np.float64, bool})
 _ASKED = _NUMBERS | {list, tuple, np.ndarray}
-_ABSENT: Any = object()
 
 Function = Callable[..., Any]
 
@@ -40,59 +39,49 @@ def _as_number(x: Any) -> Any:
     return x.reshape(()) if is_traced(x) and shape_of(x) else x
 
 
-def _differentiated(plain: Function, on_tensors: Function, args: Sequence[Any]) -> Any:
-    """Call a function of Tensors. If their values are known, call `math` first, to raise its errors."""
-    values = known_values(*args)
-    if values is not None:
-        plain(*values)
-    return on_tensors(*map(_as_number, args))
-
-
-def _entered(name: str, on_tensors: Function) -> Function:
-    """Return a function of `math` that calls `on_tensors` if an argument is a Tensor."""
+def _of_numbers(name: str, on_tensors: Function, doc: str) -> Function:
+    """Return a function of `math` that calls `on_tensors(plain, args, options)` if an argument is a Tensor."""
     plain: Function = getattr(_math, name)
 
-    def of_one(x: Any = _ABSENT, /, *others: Any) -> Any:
-        if type(x) in _NUMBERS and not others:
-            return plain(x)
-        return of_several(x, *others)
+    @functools.wraps(plain)
+    def called(*args: Any, **options: Any) -> Any:
+        for arg in args:
+            if type(arg) not in _NUMBERS:
+                break
+        else:  # the common case
+            return plain(*args, **options)
+        return on_tensors(plain, args, options) if any(map(is_traced, args)) else plain(*args, **options)
 
-    def of_two(x: Any = _ABSENT, y: Any = _ABSENT, /, *others: Any) -> Any:
-        if type(x) in _NUMBERS and type(y) in _NUMBERS and not others:
-            return plain(x, y)
-        return of_several(x, y, *others)
-
-    def of_several(*args: Any, **options: Any) -> Any:
-        args = tuple([arg for arg in args if arg is not _ABSENT])
-        if any(map(is_traced, args)) and not options:
-            return _differentiated(plain, on_tensors, args)
-        return plain(*args, **options)
-
-    called = functools.wraps(plain)(of_two if name in _OF_TWO else of_several if name in _OF_SEVERAL else of_one)
-    called.__doc__ = f"`math.{name}`; of a Tensor it is a Tensor."
+    called.__doc__ = doc
     return called
+
+
+def _differentiated(name: str, on_tensors: Function) -> Function:
+    """Return a function of `math` that calls `on_tensors` for Tensors. If their values are known, `math` raises its errors."""
+
+    def differentiated(plain: Function, args: Sequence[Any], options: dict[str, Any]) -> Any:
+        if options:
+            return plain(*args, **options)  # raises
+        values = known_values(*args)
+        if values is not None:
+            plain(*values)
+        return on_tensors(*map(_as_number, args))
+
+    return _of_numbers(name, differentiated, f"`math.{name}`; of a Tensor it is a Tensor.")
+
+
+def _by_value(name: str) -> Function:
+    """Return a function of `math` with derivative zero. It is called with the values of Tensors."""
+
+    def of_values(plain: Function, args: Sequence[Any], options: dict[str, Any]) -> Any:
+        return plain(*[concrete(arg, f"math.{name}") for arg in args], **options)
+
+    return _of_numbers(name, of_values, f"`math.{name}`; of a Tensor it is that of the value, with the derivative zero.")
 
 
 def _called(plain: Function, /, *args: Any, **options: Any) -> Any:
     """Call a function from a frame without `asks_first`, so that it raises for a Tensor."""
     return plain(*args, **options)
-
-
-def _by_value(name: str) -> Function:
-    """Return a function of `math` with derivative zero. It is called with the values of Tensors."""
-    plain: Function = getattr(_math, name)
-
-    @functools.wraps(plain)
-    def called(x: Any = _ABSENT, /, *others: Any, **options: Any) -> Any:
-        if type(x) in _NUMBERS and not others and not options:
-            return plain(x)
-        args = [arg for arg in (x, *others) if arg is not _ABSENT]
-        if any(map(is_traced, args)):
-            args = [concrete(arg, f"math.{name}") for arg in args]
-        return plain(*args, **options)
-
-    called.__doc__ = f"`math.{name}`; of a Tensor it is that of the value, with the derivative zero."
-    return called
 
 
 def _of_sequences(name: str, on_tensors: Function) -> Function:
@@ -179,8 +168,6 @@ _ON_TENSORS: dict[str, Function] = {
 }  # fmt: skip
 """Differentiable functions of numbers, as functions of Tensors."""
 
-_OF_TWO, _OF_SEVERAL = ("atan2", "copysign", "fmod", "ldexp", "pow", "remainder"), ("fma", "log", "nextafter")
-
 _ON_SEQUENCES: dict[str, Function] = {
     "dist": _dist,
     "fsum": _fsum,
@@ -196,7 +183,7 @@ _BY_VALUE = ("ceil", "floor", "isclose", "isfinite", "isinf", "isnan", "trunc", 
 __all__ = [name for name in dir(_math) if not name.startswith("_")]
 for _name in __all__:
     if _name in _ON_TENSORS:
-        globals()[_name] = _entered(_name, _ON_TENSORS[_name])
+        globals()[_name] = _differentiated(_name, _ON_TENSORS[_name])
     elif _name in _ON_SEQUENCES:
         globals()[_name] = _of_sequences(_name, _ON_SEQUENCES[_name])
     else:  # constants, and functions of integers, which raise for Tensors themselves

@@ -8,7 +8,7 @@ import warnings
 
 import pytest
 
-from functad import forks
+from functad import process
 from functad.tracing import engines
 
 pytestmark = [
@@ -126,13 +126,13 @@ def test_each_lock_of_the_package_is_free_in_a_child():
     found = locks()
     assert len(found) >= 5
     for name, lock in found.items():
-        if lock in forks._HELD:  # `os.fork` waits for these
+        if lock in process._HELD:  # `os.fork` waits for these
             continue
         assert held_in_another_thread(lock, lambda: in_child(lambda: lock.acquire(timeout=10))), name  # noqa: B023
 
 
 def test_a_lock_that_the_forking_thread_holds_is_released_in_the_child():
-    lock = forks.renewed(threading.RLock())
+    lock = process.renewed(threading.RLock())
 
     def release():
         lock.release()
@@ -143,9 +143,9 @@ def test_a_lock_that_the_forking_thread_holds_is_released_in_the_child():
 
 
 def test_a_fork_waits_for_a_lock_that_is_held(monkeypatch):
-    monkeypatch.setattr(forks, "_HELD", [])
+    monkeypatch.setattr(process, "_HELD", [])
     lock, events = threading.RLock(), []
-    forks.held(lock)
+    process.held(lock)
     taken, done = threading.Event(), threading.Event()
 
     def hold():

@@ -23,11 +23,7 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 LAYERS = (
     "functad.places",
     "functad.immutable",
-    "functad.exact_keys",
-    "functad.forks",
-    "functad.settings",
-    "functad.allocation",
-    "functad.files",
+    "functad.process",
     "functad.errors",
     "functad.importable",
     "functad.display",
@@ -77,7 +73,7 @@ LAYERS = (
 )
 LONGEST_FILE = 700
 LARGEST_FOLDER = 24
-IMPORTED_MODULES = 110
+IMPORTED_MODULES = 90
 IMPORT_CALLS = 38_000
 VAGUE = {"core", "utils", "util", "misc", "helpers", "helper", "common"}
 

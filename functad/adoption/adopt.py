@@ -20,8 +20,8 @@ from functad.adoption.modules import PACKAGES, AdoptedModule, covered, recount
 from functad.adoption.own_code import adopted_class, adopted_function
 from functad.adoption.scipy_functions import ENTERED_NOW, is_of_sparse_matrices, outside_traces
 from functad.errors import InputError
-from functad.forks import renewed
 from functad.places import here
+from functad.process import renewed
 
 F = TypeVar("F", bound=Callable[..., Any])
 

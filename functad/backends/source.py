@@ -24,8 +24,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from functad.exact_keys import exact_key
 from functad.expressions.spec import ArraySpec
+from functad.immutable import exact_key
 
 _LARGEST_LITERAL = 16
 """Arrays with more elements become named constants instead of literals."""

@@ -12,8 +12,8 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar
 
 from functad.errors import InputError
-from functad.exact_keys import exact_key
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, is_array, is_inexact, spec_of, stand_in
+from functad.immutable import exact_key
 from functad.importable import by_name
 from functad.places import here, name_of
 from functad.rules.call import Rules, apply

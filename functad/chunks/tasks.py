@@ -16,7 +16,7 @@ from functad.backends.backend import find
 from functad.chunks.rows import Template
 from functad.compilation.lists import CompiledList
 from functad.compilation.simplify import simplified
-from functad.forks import renewed
+from functad.process import renewed
 
 _PROGRAMS: OrderedDict[tuple[str, int], CompiledList] = OrderedDict()
 _MOST_KNOWN = 256

@@ -34,22 +34,21 @@ from functad.compilation.programs import MAX_ENTRIES, Entry, Programs, let_go_la
 from functad.compilation.simplify import simplified
 from functad.compilation.trace import Again, Trace
 from functad.errors import InputError, RecompileWarning
-from functad.exact_keys import Exact, exact_key
 from functad.expressions.expressions import Expressions
 from functad.expressions.observers import OBSERVERS, checker
 from functad.expressions.spec import PLAIN, PYTHON_SCALARS, is_array, spec_of, type_of
+from functad.immutable import Exact, exact_key
 from functad.places import call_of, here, name_of, warn
 from functad.primitives.operands import foreign_rules, is_of_jax
 from functad.primitives.safe import CAREFUL, ELEMENTWISE, PASS, QUICK, STRICT
-from functad.settings import setting
+from functad.process import setting
 from functad.tracing.ownership import own_results
 from functad.tracing.traces.base import LIVE, Recorded
 from functad.tracing.values import value_of
 from functad.tracing.views import in_c_order
 from functad.transforms.calling.transform import Transformed, transform
 from functad.transforms.lists import input_names
-from functad.transforms.outside import Outside
-from functad.transforms.random_states import refuse_generator
+from functad.transforms.outside import Outside, refuse_generator
 from functad.trees.structure import Structure, flatten, structure_of_call
 
 P = ParamSpec("P")

@@ -22,7 +22,7 @@ from functad.errors import UnsupportedError
 from functad.expressions.digest import digest
 from functad.expressions.expressions import Constant, Expressions
 from functad.expressions.spec import ArraySpec
-from functad.forks import renewed
+from functad.process import renewed
 from functad.rules.call import OneCall
 from functad.trees.structure import Structure
 

@@ -20,10 +20,10 @@ from functad.places import here, name_of
 from functad.primitives.elementwise.arithmetic import POSITIVE
 from functad.primitives.elementwise.conversion import COPY
 from functad.primitives.safe import PASS, SINGULAR
-from functad.settings import setting
+from functad.process import setting
 from functad.transforms.calling.selection import parameters_of
 from functad.transforms.lists import extract, trace
-from functad.transforms.random_states import frozen_in
+from functad.transforms.outside import frozen_in
 from functad.trees.structure import MAPPINGS, Structure, _steps
 
 

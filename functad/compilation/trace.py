@@ -18,7 +18,7 @@ from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.records import mark_needed, mark_reached, marks_at
 from functad.expressions.spec import ArraySpec, is_inexact, spec_of
 from functad.primitives.operands import innermost, read
-from functad.settings import setting
+from functad.process import setting
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import Recorded, resolve
 from functad.tracing.traces.equations import DERIVATIVES, AbstractRecorder
@@ -26,7 +26,7 @@ from functad.tracing.traces.idle import idle, is_plain
 from functad.tracing.views import in_c_order
 from functad.transforms.leaves import replaced
 from functad.transforms.lists import close, extract, make_list
-from functad.transforms.random_states import frozen_in
+from functad.transforms.outside import frozen_in
 from functad.trees.structure import Structure, flatten
 
 

@@ -35,6 +35,9 @@ from functad.primitives.elementwise.conversion import array_of_number
 from functad.primitives.indexing.indexable import handed
 from functad.primitives.operands import absent, all_examples, foreign_rules, is_number, numpy_values
 from functad.primitives.solver_primitive import SolverPrimitive
+from functad.expressions.spec import ArraySpec, dtype_of, is_inexact, shape_of, strong_spec
+from functad.primitives.kinds import SolverPrimitive
+from functad.primitives.operands import absent, all_examples
 from functad.tracing.traces.base import OPEN, Recorded, record
 from functad.tracing.traces.equations import AbstractRecorder
 from functad.tracing.values import value_of
@@ -208,7 +211,7 @@ def close_bodies(
         bodies: pairs of a function and its arguments or their specs.
         operands: the sources of these arguments. Unless all are in C order, the memory order of the arguments is unknown.
     """
-    from functad.transforms.random_states import frozen_in_bodies  # noqa: PLC0415 - `import functad` needs no lists
+    from functad.transforms.outside import frozen_in_bodies  # noqa: PLC0415 - `import functad` needs no lists
 
     ordered = all(map(in_c_order, operands))
     with frozen_in_bodies(transform, [f for f, _ in bodies]):

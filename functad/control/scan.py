@@ -31,6 +31,9 @@ from functad.tracing.values import value_of
 from functad.transforms.leaves import pulled_with_results, pushed
 from functad.transforms.lists import Closed, extract, trace
 from functad.transforms.random_states import trial
+from functad.transforms.leaves import pushed
+from functad.transforms.lists import Closed
+from functad.transforms.outside import trial
 from functad.transforms.walks.cotangents import zero_tangent
 from functad.transforms.walks.forward import with_zeros
 from functad.trees.structure import Structure, flatten

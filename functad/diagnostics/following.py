@@ -19,8 +19,8 @@ import numpy as np
 from functad.expressions.spec import dtype_of
 from functad.places import here
 from functad.primitives.entry import INTERNAL, Primitive
-from functad.primitives.names import shown_name
 from functad.primitives.operands import innermost
+from functad.primitives.vocabulary import shown_name
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import Recorded, Recorder
 from functad.tracing.traces.concrete import ReverseRecorder

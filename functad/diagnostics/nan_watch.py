@@ -45,7 +45,7 @@ from functad.places import here, is_own, line_of, name_of, user_frame
 from functad.primitives import vocabulary
 from functad.primitives.entry import ENTRIES, Composite, Primitive
 from functad.primitives.operands import innermost
-from functad.settings import context_variable, setting
+from functad.process import context_variable, setting
 from functad.tracing.traces.base import Recorded, Recorder
 from functad.tracing.traces.batch import Batched, BatchRecorder
 from functad.tracing.traces.concrete import ReverseRecorder

@@ -6,7 +6,7 @@ import itertools
 from contextvars import ContextVar
 from typing import Any
 
-from functad.settings import context_variable
+from functad.process import context_variable
 
 ACTIVE: ContextVar[tuple[Any, ...]] = context_variable("active", default=())
 """The recorders that record now in this thread or coroutine, in the order of their serial numbers."""

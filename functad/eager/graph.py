@@ -18,7 +18,7 @@ from functad.errors import SourceError, TapeError
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of
 from functad.places import here
 from functad.primitives.operands import read
-from functad.settings import setting
+from functad.process import setting
 from functad.tracing.traces.base import ONLOOKER, Recorded
 from functad.trees.structure import Structure
 

@@ -14,7 +14,7 @@ from functad.export.decode import DamagedError
 from functad.expressions.expressions import Constant, Equation, Expressions, inner_lists
 from functad.expressions.spec import ArraySpec, spec_or_none
 from functad.primitives.entry import Primitive
-from functad.transforms.contractions import ZERO_WINS
+from functad.transforms.leaves import ZERO_WINS
 
 _PARAMS: dict[Primitive, dict[str, type]] = {
     SCAN: {"carries": int, "rows": int, "length": int, "reverse": bool, "body": Expressions},

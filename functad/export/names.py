@@ -14,7 +14,7 @@ from functad.primitives import vocabulary
 from functad.primitives.elementwise.complex_numbers import REAL_SIGN
 from functad.primitives.entry import ENTRIES, INTERNAL, Primitive
 from functad.primitives.linalg.einsum import einsum_of
-from functad.primitives.names import shown_name
+from functad.primitives.vocabulary import shown_name
 
 _UNLISTED: tuple[Primitive, ...] = (SCAN, WHILE, COND, SWITCH, REAL_SIGN)
 """Primitives outside of all registries: control flow, and a part of another primitive."""

@@ -21,7 +21,7 @@ from functad.implicit.linear_solve import LIVE, Leaves, filled, packed, split, u
 from functad.implicit.traced_once import TracedOnce
 from functad.importable import optional
 from functad.places import here
-from functad.primitives.solver_primitive import SolverPrimitive
+from functad.primitives.kinds import SolverPrimitive
 from functad.tracing.traces.base import making_plain
 from functad.transforms.grad import pulled_back
 from functad.transforms.leaves import push_leaves, pushed, replaced

@@ -19,14 +19,14 @@ from functad.implicit.linear_solvers import OPTIONS, SMALL, SOLVERS, check_regul
 from functad.places import here, name_of
 from functad.primitives.batching import one_by_one
 from functad.primitives.entry import Primitive
+from functad.primitives.kinds import SolverPrimitive
 from functad.primitives.operands import innermost, numpy_values
-from functad.primitives.solver_primitive import SolverPrimitive
 from functad.tracing.ownership import lend
 from functad.tracing.traces.base import Recorded
 from functad.tracing.values import value_of
 from functad.transforms.grad import vjp
 from functad.transforms.leaves import Linearized, pull_leaves, push_leaves
-from functad.transforms.linearity import linear_list
+from functad.transforms.linear import linear_list
 from functad.transforms.lists import Closed, close
 from functad.transforms.walks.forward import with_zeros
 from functad.trees.structure import Structure, flatten

@@ -20,8 +20,8 @@ from functad.expressions.spec import ArraySpec, dtype_of, spec_of, strong_spec
 from functad.implicit.equation import Equation
 from functad.implicit.linear_solve import Leaves, Method, Solve, System, inexact, known
 from functad.places import here, name_of, warn
+from functad.primitives.kinds import SolverPrimitive
 from functad.primitives.operands import innermost
-from functad.primitives.solver_primitive import SolverPrimitive
 from functad.tracing.ownership import lend
 from functad.tracing.traces.base import Recorded
 from functad.tracing.traces.equations import PointRecorder

@@ -14,7 +14,7 @@ from functad.expressions.spec import ArraySpec, is_float_array, strong_spec
 from functad.tracing.traces.base import Recorded
 from functad.transforms.leaves import replaced
 from functad.transforms.lists import Closed, close, trace
-from functad.transforms.random_states import RandomStates
+from functad.transforms.outside import RandomStates
 
 
 class TracedOnce:

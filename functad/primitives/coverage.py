@@ -20,7 +20,7 @@ from functad.display.text import counted, text_table, wrapped
 from functad.primitives import vocabulary
 from functad.primitives.batching import elementwise, loop, rule_of
 from functad.primitives.entry import ENTRIES, Composite, Entry, Primitive
-from functad.primitives.refused import Refused
+from functad.primitives.vocabulary import Refused
 
 ORDER_CHECKED = 2
 """The largest order for which `functad.testing.check_primitive` compares derivatives with numerical ones."""

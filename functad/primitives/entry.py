@@ -31,12 +31,12 @@ from typing import Any
 import numpy as np
 
 from functad.errors import UnsupportedError
-from functad.expressions.spec import PLAIN, ArraySpec, spec_of, stand_in
-from functad.forks import cached_property
+from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, spec_of, stand_in
 from functad.importable import by_name
 from functad.places import here
-from functad.primitives.operands import NO_ARRAYS
+from functad.primitives.operands import NO_ARRAYS, zeros_for
 from functad.primitives.plan import Plan, Plans
+from functad.process import cached_property
 
 Rule = Callable[..., Any]
 Samples = Callable[[Any], Sequence[tuple[tuple[Any, ...], dict[str, Any]]]]
@@ -368,6 +368,32 @@ class Primitive(Entry):
             plan = self.reverse_plans[active] = Plan(self, active, tuple(named), wants, self.joint)  # type: ignore[arg-type]
         return plan
 
+    def forward_plan(self, active: tuple[int, ...]) -> Plan | None:
+        """Return the plan for pushing forward tangents of the inputs at `active`; `None` to transpose the VJP rules."""
+        plan: Plan | None = self.forward_plans.get(active)
+        if plan is not None:
+            return plan
+        rules: list[Any]
+        wants: list[list[str]] | None = None
+        joint = False
+        if self.jvps is not None and self.joint and not self.names:
+            rules, joint = [self.jvps[0]], True
+        elif self.jvps is not None:
+            rules = [rule for i in active if (rule := self.jvps[i]) is not None]
+        elif self.kind == "elementwise" and not self.joint:
+            rules = [rule for i in active if (rule := self.vjps[i]) is not None]
+        elif self.kind == "linear" and self.names:
+            rules, wants = [lambda t, params: self(t, **params)], [["params"]]
+        elif self.kind == "linear":
+            rules, wants, joint = [_all_tangents(self, active)], [["shapes", "dtypes", "params"]], True
+        elif self.kind == "multilinear":
+            rules, wants = [_in_place_of(self, i) for i in active], [["arrays", "params"]] * len(active)
+        else:
+            return None
+        plan = Plan(self, active, tuple(rules), wants or [names_read(rule) for rule in rules], joint, forward=True)
+        self.forward_plans[active] = plan
+        return plan
+
     def like_the_rules(self, given: Any, active: tuple[int, ...], wants: list[list[str]]) -> tuple[Rule, ...] | None:
         """Return the JVP rules of the active inputs if they read the names `wants`; otherwise `None`."""
         if given is None and self.kind == "elementwise" and self.jvps is None:
@@ -389,6 +415,28 @@ class Primitive(Entry):
         with np.errstate(all="ignore"):
             out = self.compute(*map(stand_in, specs), **params)
         return tuple(map(spec_of, out)) if self.multiple else spec_of(out)
+
+
+def _in_place_of(primitive: Primitive, position: int) -> Rule:
+    def push(t: Any, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        return primitive(*arrays[:position], t, *arrays[position + 1 :], **params)
+
+    return push
+
+
+def _all_tangents(primitive: Primitive, active: tuple[int, ...]) -> Rule:
+    def push(ts: Sequence[Any], shapes: tuple[tuple[int, ...], ...], dtypes: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        given = dict(zip(active, ts, strict=True))
+        first = next(t for t in ts if t is not None)
+        full = []
+        for i, (shape, dtype) in enumerate(zip(shapes, dtypes, strict=True)):
+            t = given.get(i)
+            if t is None:  # in its own dtype, because an imaginary part may be written into the array
+                t = zeros_for(shape, dtype if dtype.kind in "fc" else dtype_of(first), first)
+            full.append(t)
+        return primitive(*full, **params)
+
+    return push
 
 
 # The process that unpickles a primitive may not have imported the vocabulary.
@@ -420,6 +468,3 @@ class Composite(Entry):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the body."""
         return self.front(*args, **kwargs)
-
-
-__all__ = ["ENTRIES", "INTERNAL", "ArraySpec", "Composite", "Entry", "Primitive", "Rule", "UnknownRule"]

@@ -7,6 +7,10 @@
 | `multilinear` | linear in each argument | the function with one argument replaced by its tangent |
 | `general` | anything | given, or the transpose of the VJP |
 | `constant` | zero | zero |
+
+Solvers and control flow are primitives of the kind `general` that take any number of arrays and have one joint rule for each
+mode (`SolverPrimitive`). Each is created once. For calls of functions with user rules, `functad.rules.call` creates a primitive
+per call.
 """
 
 from __future__ import annotations
@@ -24,7 +28,6 @@ from functad.expressions.spec import ArraySpec, dtype_of, spec_of
 from functad.places import here
 from functad.primitives import batching
 from functad.primitives.entry import Composite, Primitive, Rule, Samples, UnknownRule, names_read
-from functad.primitives.operands import zeros_for
 from functad.primitives.plan import Plan
 
 Compute = Callable[..., Any]
@@ -255,51 +258,69 @@ def array_names(compute: Compute) -> list[str]:
     return [p.name for p in inspect.signature(compute).parameters.values() if p.kind in positional]
 
 
-def forward_plan(primitive: Primitive, active: tuple[int, ...]) -> Plan | None:
-    """Return the plan for pushing forward tangents of the inputs at `active`; `None` to transpose the VJP rules."""
-    if active in primitive.forward_plans:
-        known: Plan | None = primitive.forward_plans[active]
-        return known
-    rules: list[Any]
-    wants: list[list[str]] | None = None
-    joint = False
-    if primitive.jvps is not None and primitive.joint and not primitive.names:
-        rules, joint = [primitive.jvps[0]], True
-    elif primitive.jvps is not None:
-        rules = [rule for i in active if (rule := primitive.jvps[i]) is not None]
-    elif primitive.kind == "elementwise" and not primitive.joint:
-        rules = [rule for i in active if (rule := primitive.vjps[i]) is not None]
-    elif primitive.kind == "linear" and primitive.names:
-        compute = primitive.__call__
-        rules, wants = [lambda t, params: compute(t, **params)], [["params"]]
-    elif primitive.kind == "linear":
-        rules, wants, joint = [_all_tangents(primitive, active)], [["shapes", "dtypes", "params"]], True
-    elif primitive.kind == "multilinear":
-        rules, wants = [_in_place_of(primitive, i) for i in active], [["arrays", "params"]] * len(active)
-    else:
-        return None
-    plan = Plan(primitive, active, tuple(rules), wants or [names_read(rule) for rule in rules], joint, forward=True)
-    primitive.forward_plans[active] = plan
-    return plan
+class SolverPrimitive(Primitive):
+    """A primitive of any number of arrays that returns a tuple.
 
+    Its VJP rule `pull(gs, ...)` returns the cotangents of all arrays. A rule `pull(gs, active, ...)` may compute only the
+    cotangents at the positions `active`, to save work such as a differential equation. Its JVP rule `push(ts, ..., arrays,
+    ...)` receives the tangents of all arrays, with `None` for zero. Without a batching rule, each example is computed
+    separately, because solvers choose their own steps for each example.
+    """
 
-def _in_place_of(primitive: Primitive, position: int) -> Rule:
-    def push(t: Any, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        return primitive(*arrays[:position], t, *arrays[position + 1 :], **params)
+    def __init__(
+        self,
+        function: Any,
+        *,
+        name: str,
+        compute: Callable[..., Any],
+        pull: Rule,
+        push: Rule,
+        spec: Callable[..., Any],
+        doc: str,
+        batch: batching.Batch = batching.one_by_one,
+        **traits: Any,
+    ) -> None:
+        super().__init__(
+            function,
+            name=name,
+            kind="general",
+            names=(),
+            compute=compute,
+            vjps=(pull,),
+            joint=True,
+            spec=spec,
+            multiple=True,
+            doc=doc,
+            samples=None,
+            registered=False,
+            jvps=(push,),
+            batch=batch,
+            **traits,
+        )
 
-    return push
+    def reverse_plan(self, active: tuple[int, ...]) -> Plan:
+        """Return the plan for pulling cotangents back to the arrays at the positions `active`."""
+        rule: Any = self.vjps[0]
+        names = names_read(rule)
+        if "active" not in names:
+            return super().reverse_plan(active)
+        if active not in self.reverse_plans:
+            of_these = lambda gs, *saved: rule(gs, active, *saved)  # noqa: E731
+            self.reverse_plans[active] = Plan(self, active, (of_these,), [names[1:]], joint=True)
+        plan: Plan = self.reverse_plans[active]
+        return plan
 
+    def forward_plan(self, active: tuple[int, ...]) -> Plan:
+        """Return the plan for pushing forward tangents of the arrays at the positions `active`."""
+        if active not in self.forward_plans:
+            push: Any = self.jvps[0]  # type: ignore[index] # there is a rule
+            names = names_read(push)
+            place = names.index("arrays")
 
-def _all_tangents(primitive: Primitive, active: tuple[int, ...]) -> Rule:
-    def push(ts: Sequence[Any], shapes: tuple[tuple[int, ...], ...], dtypes: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        given = dict(zip(active, ts, strict=True))
-        first = next(t for t in ts if t is not None)
-        full = []
-        for i, (shape, dtype) in enumerate(zip(shapes, dtypes, strict=True)):
-            t = given.get(i)
-            if t is None:  # in its own dtype, because an imaginary part may be written into the array
-                t = zeros_for(shape, dtype if dtype.kind in "fc" else dtype_of(first), first)
-            full.append(t)
-        return primitive(*full, **params)
+            def of_all(ts: Sequence[Any], *saved: Any) -> Any:
+                given = dict(zip(active, ts, strict=True))
+                return push([given.get(i) for i in range(len(saved[place]))], *saved)
 
-    return push
+            self.forward_plans[active] = Plan(self, active, (of_all,), [names], joint=True, forward=True)
+        plan: Plan = self.forward_plans[active]
+        return plan

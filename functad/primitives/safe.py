@@ -21,7 +21,7 @@ from functad.primitives.batching import Params, Values, Which, aligned, spread_o
 from functad.primitives.entry import Primitive
 from functad.primitives.kinds import elementwise, ufunc_spec
 from functad.primitives.operands import innermost
-from functad.settings import context_variable
+from functad.process import context_variable
 
 _ndarray = np.ndarray
 _SCALARS = (np.generic, int, float, complex)

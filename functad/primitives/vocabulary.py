@@ -1,20 +1,25 @@
-"""The families of the vocabulary: the common ones are imported here, the others on demand.
+"""The vocabulary: the families of entries, the refused functions, and the names of functions in messages.
 
-Importing all of them would take a third of the 30 ms that `import functad` may cost.
+The common families are imported here, the others on demand. Importing all of them would take a third of the 30 ms that
+`import functad` may cost. Refused functions write files or need dates, so they cannot take a Tensor.
 """
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
+import numpy as np
+
+from functad.errors import UnsupportedError
+from functad.places import here
 from functad.primitives.arranging import broadcast, join, reshape, shapes  # noqa: F401
 from functad.primitives.elementwise import arithmetic, bounds, comparisons, conversion, elementary  # noqa: F401
-from functad.primitives.entry import ENTRIES, Entry
+from functad.primitives.entry import ENTRIES, Entry, Samples
 from functad.primitives.indexing import choose, positions, read  # noqa: F401
 from functad.primitives.linalg import einsum, products  # noqa: F401
-from functad.primitives.names import is_scipys
 from functad.primitives.reductions import extremes, scans, statistics, sums  # noqa: F401
 
 LATER = (
@@ -46,7 +51,6 @@ LATER = (
     "indexing.place",
     "signals.polynomials",
     "reductions.quantiles",
-    "refused",
     "arranging.sequences",
     "indexing.sets",
     "signals.convolve",
@@ -81,3 +85,131 @@ def find(function: Any) -> Entry | None:
                 if function in ENTRIES:
                     break
     return ENTRIES.get(function)
+
+
+# Names
+
+_SCIPY_MODULES = ("scipy.special", "scipy.special._ufuncs")
+_PUBLIC = {"numpy.lib._scimath_impl": "numpy.emath", "numpy.lib.scimath": "numpy.emath"}
+
+
+def is_scipys(function: Any) -> bool:
+    """Return `True` for a ufunc of `scipy.special`. SciPy is not imported."""
+    if not isinstance(function, np.ufunc) or "scipy.special" not in sys.modules:
+        return False
+    name = function.__name__
+    return any(getattr(sys.modules.get(module), name, None) is function for module in _SCIPY_MODULES)
+
+
+def shown_name(function: Any) -> str:
+    """Return the name of a function as users write it: `np.sum`, `np.linalg.solve`, `scipy.special.expit`.
+
+    Example:
+        >>> shown_name(np.linalg.norm), shown_name(np.emath.sqrt), shown_name(np.sin)
+        ('np.linalg.norm', 'np.emath.sqrt', 'np.sin')
+    """
+    name = getattr(function, "__name__", repr(function))
+    if is_scipys(function):
+        return f"scipy.special.{name.strip('_')}"
+    if getattr(np, name, None) is function:
+        return f"np.{name}"
+    module = getattr(function, "__module__", None) or ""
+    return f"{_PUBLIC.get(module, module)}.{name}".replace("numpy.", "np.", 1).lstrip(".")
+
+
+ROUTINES = {
+    "gesv": "solve", "posv": "solve", "sysv": "solve", "hesv": "solve", "gtsv": "solve_banded", "gbsv": "solve_banded",
+    "pbsv": "solveh_banded", "ptsv": "solveh_banded", "potrf": "cholesky", "potrs": "cho_solve", "getrf": "lu_factor",
+    "getrs": "lu_solve", "getri": "inv", "trtrs": "solve_triangular", "trtri": "solve_triangular", "geqrf": "qr",
+    "gees": "schur", "syev": "eigh", "syevd": "eigh", "syevr": "eigh", "heev": "eigh", "heevd": "eigh", "heevr": "eigh",
+    "sygvd": "eigh", "hegvd": "eigh", "geev": "eig", "gesdd": "svd", "gesvd": "svd", "gelsd": "lstsq", "gelss": "lstsq",
+    "gelsy": "lstsq", "trsyl": "solve_sylvester", "trsm": "solve_triangular", "trsv": "solve_triangular",
+}  # fmt: skip
+"""By the name of a LAPACK or BLAS routine without its type letter: the function of `scipy.linalg` that calls it."""
+
+_BANDED = {
+    "solve_banded": "((l, u), ab, b), with the diagonals in the rows of ab",
+    "solveh_banded": "(ab, b), with the diagonals in the rows of ab",
+}
+"""The arguments of functions with another matrix storage than the routine."""
+
+
+def lapack_cure(called: str) -> str:
+    """Return the fix for a call of a LAPACK or BLAS routine; an empty string if `called` is not such a routine.
+
+    The routines are compiled code and have no derivative rules.
+    """
+    modules = [sys.modules.get(name) for name in ("scipy.linalg.lapack", "scipy.linalg.blas")]
+    if not called or not any(type(getattr(module, called, None)).__name__ == "fortran" for module in modules):
+        return ""
+    name = ROUTINES.get(called[1:])
+    if name is None:
+        return f"{called} is compiled and has no derivative rule. Use operators and functions of NumPy."
+    form = _BANDED.get(name, "")
+    return f"{called} is compiled and has no derivative rule. Use functad.scipy.linalg.{name}{form}."
+
+
+# Refused functions
+
+_NO_DATES = "its arguments are dates or booleans, and a Tensor has numbers in it."
+_WITHOUT_HISTORY = "a file has no derivative."
+
+
+class Refused(Entry):
+    """A function that cannot take a Tensor. Calling it raises an error with the reason and the suggested fix.
+
+    Attributes:
+        why: the reason.
+        instead: the suggested fix.
+    """
+
+    status = "refused"
+    why: str
+    instead: str
+
+    def __init__(self, function: Any, *, why: str, instead: str, samples: Samples, name: str | None = None) -> None:
+        super().__init__(function, front=self.__call__, doc=f"{why} {instead}", samples=samples, name=name)
+        vars(self).update(why=why, instead=instead)
+        ENTRIES[function] = self
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Raise the error.
+
+        Raises:
+            UnsupportedError: always.
+        """
+        raise UnsupportedError(f"{shown_name(self.function)} of a Tensor, at {here()}: {self.why} {self.instead}")
+
+
+def _one(array: Any) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
+    return [((array(2),), {})]
+
+
+_function: Any
+for _function in (np.save, np.savetxt, np.savez, np.savez_compressed):
+    Refused(
+        _function,
+        why=_WITHOUT_HISTORY,
+        instead=f'Save the value: np.{_function.__name__}("file", functad.stop_gradient(t)).',
+        samples=lambda array: [(("file", array(2)), {})],
+    )
+
+Refused(
+    np.datetime_as_string,
+    why=_NO_DATES,
+    instead="Use np.array_str(t) for a text.",
+    samples=_one,
+)
+
+
+for _function, _samples in (
+    (np.busday_count, lambda array: [(("2020-01-01", "2020-02-01", array(7)), {})]),
+    (np.busday_offset, lambda array: [(("2020-01-01", array(2)), {})]),
+    (np.is_busday, _one),
+):
+    Refused(
+        _function,
+        why=_NO_DATES,
+        instead=f"Call np.{_function.__name__} with the dates, and multiply what it returns with the Tensor.",
+        samples=_samples,
+    )

@@ -18,7 +18,7 @@ from functad.errors import InputError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, is_array_or_number
 from functad.places import name_of
 from functad.primitives.operands import innermost
-from functad.settings import setting
+from functad.process import setting
 from functad.tracing.ownership import hold_input
 from functad.tracing.traces.base import Recorded, Recorder
 from functad.transforms.calling.boundary import split_aux
@@ -224,7 +224,7 @@ class _Met(dict[int, _Changing]):
 def quiet() -> Iterator[None]:
     """Return a context that silences warnings of NumPy and Python; the user's own calls give these warnings.
 
-    An interrupt during the restoration triggers a second restoration, as in `functad.settings.setting`.
+    An interrupt during the restoration triggers a second restoration, as in `functad.process.setting`.
     """
     errors, filters = np.geterr(), warnings.catch_warnings()
     filters.__enter__()

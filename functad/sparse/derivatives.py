@@ -10,8 +10,8 @@ import numpy as np
 
 from functad.errors import InputError
 from functad.expressions.spec import dtype_of, inexact, shape_of
-from functad.forks import cached_property
 from functad.places import here, name_of
+from functad.process import cached_property
 from functad.sparse.check import compare
 from functad.sparse.coloring import (
     MODES,

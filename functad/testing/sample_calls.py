@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,8 @@ def every_entry() -> list[Entry]:
     """
     vocabulary.complete()
     vocabulary.complete_scipy()
+    for module in ("functad.transforms.leaves", "functad.transforms.stop"):  # which are imported on demand too
+        import_module(module)
     return [*ENTRIES.values(), *INTERNAL]
 
 

@@ -16,8 +16,8 @@ from functad.errors import AbstractValueError, ConversionError, FunctadError, Un
 from functad.expressions.records import inputs_of, results_of
 from functad.places import WRITE_INTO, adoption_cure, assigning, here, instruction_of, line_of, running, user_frame
 from functad.primitives.entry import ENTRIES
-from functad.primitives.names import is_scipys, lapack_cure, shown_name
 from functad.primitives.operands import MASKED, NO_ARRAY, OWN_RULES
+from functad.primitives.vocabulary import is_scipys, lapack_cure, shown_name
 
 _STACK = "Use np.stack([t0, t1]), or np.concatenate, which make an array of Tensors."
 _ITSELF = "Use t itself, which is an array already, and np.stack([t0, t1]) for a list of Tensors."

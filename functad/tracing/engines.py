@@ -9,10 +9,10 @@ from threading import RLock
 from typing import Any
 
 from functad.errors import UnsupportedError
-from functad.forks import renewed
 from functad.places import here, running
 from functad.primitives.entry import Primitive
-from functad.primitives.names import shown_name
+from functad.primitives.vocabulary import shown_name
+from functad.process import renewed
 from functad.tracing.foreign import overrides
 
 _CONVERTS = ".*is not implemented by"

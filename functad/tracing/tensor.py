@@ -23,7 +23,6 @@ from functad.places import here
 from functad.primitives import vocabulary
 from functad.primitives.elementwise.comparisons import ROUND_NUMBER
 from functad.primitives.entry import ENTRIES, Composite, Primitive
-from functad.primitives.names import shown_name
 from functad.primitives.operands import (
     TensorGivenError,
     as_operand,
@@ -39,6 +38,7 @@ from functad.primitives.operands import (
     strong,
 )
 from functad.primitives.ufunc_methods import METHODS, call_with_keywords
+from functad.primitives.vocabulary import shown_name
 from functad.tracing import conversions, fast_paths  # noqa: F401 # the second registers fast paths
 from functad.tracing.foreign import OURS, answer_to_function, answer_to_ufunc
 from functad.tracing.graphs import refuse_in_token

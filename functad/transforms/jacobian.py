@@ -1,9 +1,10 @@
-"""`jacobian`, `jacrev`, `jacfwd` and `value_and_jacobian`: the Jacobian of a function that returns arrays.
+"""`jacobian`, `jacrev`, `jacfwd`, `value_and_jacobian` and `elementwise_grad`: Jacobians of functions that return arrays.
 
 The function runs once, on concrete values, so masks and branches on values work. Only cotangents or tangents are batched (see
 `functad.transforms.calling.seeds`). Reverse mode computes one row per element of the result, forward mode one column per
 element of the arguments. `mode="auto"` records a reverse trace. If rows outnumber columns, the columns come from the same
-trace by double transposition (`Pushforward`), without a second run of the function.
+trace by double transposition (`Pushforward`), without a second run of the function. `elementwise_grad` needs one backward pass,
+because the Jacobian of an elementwise function is diagonal.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any, Literal, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
-from functad.errors import InputError
+from functad.errors import InputError, OutputError
 from functad.expressions.spec import PLAIN, dtype_of, inexact, shape_of, spec_of
 from functad.places import here, name_of
 from functad.primitives.operands import zeros_for
@@ -23,10 +24,11 @@ from functad.tracing.ownership import own_results, unrecorded
 from functad.tracing.traces.base import Recorder
 from functad.tracing.traces.concrete import ForwardRecorder, ReverseRecorder
 from functad.transforms.calling.boundary import Inputs, by_argument, own_aux, split_aux, traced, wrap_inputs
-from functad.transforms.calling.checks import check_slope
+from functad.transforms.calling.checks import check_result, check_slope
 from functad.transforms.calling.seeds import check_chunk_size, of_identity, size_of, widest
 from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
 from functad.transforms.calling.transform import transform
+from functad.transforms.grad import gradient_function
 from functad.transforms.linear import Pushforward
 from functad.transforms.pullbacks import Pullback
 from functad.transforms.walks.cotangents import foreign
@@ -184,6 +186,54 @@ def value_and_jacobian(
     """
     options = Options(argnums, argnames, has_aux, holomorphic, allow_int, mode, chunk_size)
     return jacobian_function("value_and_jacobian", f, options, with_value=True)
+
+
+@transform
+def elementwise_grad(
+    f: Callable[P, Any], argnums: ArgNums = 0, argnames: ArgNames | None = None, has_aux: bool = False
+) -> Callable[P, Any]:
+    """Return a function that computes the elementwise derivative of `f`: `f'(x[i])` for each element of `x`.
+
+    The result is the gradient of `sum(f(x))`. If `f` is not elementwise, the result is the sum of the rows of its Jacobian.
+
+    Args:
+        f: a function of NumPy code that returns one array. Without `f`, the transform returns a decorator.
+        argnums, argnames, has_aux: as for `grad`.
+
+    Returns:
+        A function with the signature of `f` that returns an array with the shape and dtype of the argument, or `(array, aux)`.
+
+    Raises:
+        OutputError: the result of `f` is not one real floating-point array or number.
+        InputError: an argument cannot be differentiated.
+
+    Example:
+        >>> import numpy as np
+        >>> elementwise_grad(np.tanh)(np.array([0.0, 1.0])).round(4)
+        array([1.  , 0.42])
+        >>> elementwise_grad(elementwise_grad(lambda x: x**3))(np.array([1.0, 2.0]))
+        array([ 6., 12.])
+    """
+    selection = Selection("elementwise_grad", f, argnums, argnames)
+
+    @functools.wraps(f)
+    def total(*args: P.args, **kwargs: P.kwargs) -> Any:
+        out, aux = split_aux(f(*args, **kwargs), has_aux, selection)
+        leaves = flatten(out)[0]
+        if len(leaves) != 1 or leaves[0] is not out:
+            raise OutputError(
+                f"{selection.call}: the result is a {type(out).__name__}, and should be one array. Use jacobian or vjp."
+            )
+        check_result(out, "result", "elementwise_grad", f)
+        check_slope(out, "the result", selection)
+        if np.dtype(spec_of(out).dtype).kind == "c":
+            raise OutputError(
+                f"{selection.call}: the result is {spec_of(out)}, and should be real. Use jvp, or grad with holomorphic=True."
+            )
+        result = np.sum(out) if shape_of(out) else out
+        return (result, aux) if has_aux else result
+
+    return gradient_function(Selection("elementwise_grad", total, argnums, argnames), has_aux)
 
 
 class Options(NamedTuple):

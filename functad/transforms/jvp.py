@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeVar, overload
+from typing import Any
 
 from functad.errors import InputError, StructureError
 from functad.expressions.spec import is_inexact
@@ -17,20 +17,7 @@ from functad.transforms.calling.selection import Selection
 from functad.transforms.walks.forward import push_through, with_zeros
 from functad.trees.structure import flatten
 
-R = TypeVar("R")
-A = TypeVar("A")
 
-
-@overload
-def jvp(
-    f: Callable[..., R], primals: Sequence[Any], tangents: Sequence[Any], has_aux: Literal[False] = False
-) -> tuple[R, R]: ...
-@overload
-def jvp(
-    f: Callable[..., tuple[R, A]], primals: Sequence[Any], tangents: Sequence[Any], has_aux: Literal[True]
-) -> tuple[R, R, A]: ...
-@overload
-def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool) -> Any: ...
 def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any:
     """Return the value of `f` and its tangent: `(f(x), J(x) t)`.
 

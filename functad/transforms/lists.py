@@ -1,33 +1,110 @@
-"""Makers of expression lists: from a function, closed over captured Tensors, and as a part of another list.
+"""Expression lists: `make_expressions`, `eval_shape`, and makers of lists for other transforms.
 
-`trace` makes a list without values, which is valid for all values. `make_list` makes a list in any trace that keeps equations.
-Tensors of other traces are constants in these lists.
+A list is made from a function, closed over captured Tensors, or as a part of another list. `trace` makes a list without values,
+which is valid for all values. `make_list` makes a list in any trace that keeps equations. Tensors of other traces are constants
+in these lists.
 
 Equations hold sub-functions as closed lists: the body of a loop, the function of a solver, the function of a checkpoint. A
 closed list refers to no trace. The equation that holds the list takes the captured Tensors as arguments, so derivatives flow to
 them.
+
+The observer `SourceLines` finds the lines of user code of the equations. Only lists for display need these lines; an eager
+gradient does not pay for them. An equation has the line of the innermost user function that runs. The equations of a derivative
+have the line of the differentiated operation, and the equations of an evaluated list keep their lines, unless a user function
+is called in between, such as a custom rule.
 """
 
 from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Sequence
-from typing import Any
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, NamedTuple, ParamSpec
+from weakref import ref
 
 from functad.errors import InputError
 from functad.expressions.expressions import Constant, Equation, Expressions, evaluator
-from functad.expressions.records import marks_at
+from functad.expressions.observers import Observer, observing
+from functad.expressions.place import FORWARD, Place
+from functad.expressions.records import marks_at, results_of
 from functad.expressions.spec import PLAIN, ArraySpec, spec_of, spec_or_none
-from functad.places import call_of
+from functad.places import Named, call_of, name_of, user_frame
 from functad.primitives.operands import foreign_rules
+from functad.primitives.safe import PASS, SINGULAR
+from functad.process import setting
 from functad.tracing.traces.base import Recorded
 from functad.tracing.traces.equations import DERIVATIVES, AbstractRecorder, EquationRecorder
 from functad.tracing.views import in_c_order, memory_of
 from functad.transforms.calling.boundary import traced
 from functad.transforms.calling.checks import check_result
 from functad.transforms.calling.selection import parameters_of
+from functad.transforms.calling.transform import transform
 from functad.trees.structure import Structure, flatten
+
+P = ParamSpec("P")
+
+
+@transform
+def make_expressions(f: Callable[P, Any]) -> Callable[P, Expressions]:
+    """Return a function that traces `f` and returns its expression list.
+
+    The trace is abstract: only shapes and dtypes of the arguments matter, and `f` cannot branch on values. Values that do not
+    depend on the arguments are computed during the trace and become constants of the list.
+
+    Args:
+        f: a function of NumPy code. Without `f`, the transform returns a decorator.
+
+    Returns:
+        A function with the signature of `f` that returns an `Expressions`. Its arguments may be arrays, numbers, `ArraySpec`s
+        or pytrees of them.
+
+    Raises:
+        InputError: an argument is not a pytree of arrays.
+        OutputError: the result of `f` is not a pytree of arrays.
+        AbstractValueError: `f` needs the value of a Tensor.
+
+    Example:
+        >>> import numpy as np
+        >>> make_expressions(lambda x, y: {"sum": x + y})(np.zeros((2, 3), np.float32), 1.0)
+        { lambda x:float32[2,3] y:float[].
+          a:float32[2,3] = add x y
+          return a }
+    """
+
+    @functools.wraps(f)
+    def made(*args: P.args, **kwargs: P.kwargs) -> Expressions:
+        from functad.transforms.outside import frozen_in  # noqa: PLC0415 - other transforms make most lists
+
+        with frozen_in("make_expressions", f, [f]), noted_lines(), setting(PASS, SINGULAR):
+            return trace("make_expressions", f, args, kwargs)
+
+    return made
+
+
+def eval_shape(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Return the shapes and dtypes of `f(*args, **kwargs)` without computing the values.
+
+    Args:
+        f: a function of NumPy code.
+        args: arrays, numbers, `ArraySpec`s or pytrees of them.
+        kwargs: the same types, by name.
+
+    Returns:
+        The result of `f` with an `ArraySpec` in place of each array.
+
+    Raises:
+        InputError, OutputError, AbstractValueError: as for `make_expressions`.
+
+    Example:
+        >>> import functad, numpy as np
+        >>> eval_shape(lambda a, b: a @ b, functad.ArraySpec((1000000, 3), np.dtype(float)), np.zeros((3, 2)))
+        float64[1000000,2]
+    """
+    expressions = trace("eval_shape", f, args, kwargs)
+    return expressions.output_structure.unflatten(expressions.results)
 
 
 def trace(
@@ -242,3 +319,117 @@ def _structures(count: int) -> tuple[Structure, Structure]:
     """Return the structure of a tuple of `count` leaves, and the structure of `count` positional arguments."""
     leaves = (0.0,) * count
     return flatten(leaves)[1], flatten((leaves, {}))[1]
+
+
+# Lines of user code
+
+_NOWHERE = Place("", "", 0, 0)
+
+
+@functools.lru_cache(1024)
+def _name_of(qualname: str) -> str:
+    return name_of(Named(qualname))
+
+
+class _Now(NamedTuple):
+    """The record or equation that is being processed.
+
+    Attributes:
+        frame: the innermost frame of user code around it. An operation has the place of the record if this frame is its own
+            innermost one.
+        place: the place of the record.
+        phase: the phase of the outermost derivative pass.
+    """
+
+    frame: FrameType | None
+    place: Place
+    phase: str
+
+
+class SourceLines(Observer):
+    """The observer that finds the place of each equation.
+
+    It notes the places of the operations of each trace on values by their index in the records. A pass over the records looks
+    them up.
+
+    Args:
+        frame: the frame where the search for user code ends.
+    """
+
+    def __init__(self, frame: FrameType) -> None:
+        self._now = _Now(user_frame(frame), _NOWHERE, FORWARD)
+        self._passes: list[tuple[_Now, _Now, dict[int, Place]]] = []
+        self._open: list[ref[Any]] = []
+        self._noted: dict[int, tuple[Any, dict[int, Place]]] = {}
+        self._user: FrameType | None = None  # of the last call; kept alive, so that frame identity is unambiguous
+        self._calls = 0
+
+    def close(self) -> None:
+        """Drop all references to frames, traces and lists."""
+        self._now = _Now(None, _NOWHERE, FORWARD)
+        self._passes.clear()
+        self._open.clear()
+        self._noted.clear()
+        self._user = None
+
+    def opened(self, recorder: Any) -> None:
+        """Note the places of the operations of a new trace."""
+        self._open.append(ref(recorder))
+
+    def place(self) -> Place:
+        """Return the place of the running operation, and note it for each open trace and tape."""
+        frame, now = user_frame(sys._getframe(1)), self._now
+        phase = now.place.phase if now.phase == FORWARD else now.phase
+        if frame is None or frame is now.frame:
+            place = now.place.of_phase(phase)
+        else:
+            if frame is not self._user:
+                self._user, self._calls = frame, self._calls + 1
+            code = frame.f_code
+            place = Place(_name_of(code.co_qualname), code.co_filename, frame.f_lineno or 0, self._calls, phase)
+        self._open = [weak for weak in self._open if (recorder := weak()) is not None and not recorder.closed]
+        for weak in self._open:
+            records = weak().equations  # type: ignore[union-attr]
+            self._noted.setdefault(id(records), (records, {}))[1][len(records)] = place
+        return place
+
+    def begun(self, phase: str, records: Any) -> bool:
+        """Look up the places of the records, and set the phase."""
+        around = self._now
+        if around.phase == FORWARD:
+            self._now = around._replace(phase=phase)
+        self._passes.append((around, self._now, self._noted.get(id(records), (None, {}))[1]))
+        return True
+
+    def ended(self) -> None:
+        """Return to the record around the pass."""
+        self._now = self._passes.pop()[0]
+
+    def before(self, index: int, record: Any, given: Callable[[], Sequence[Any]]) -> None:
+        """Set the place to the place of a record or equation, if it is known."""
+        _, outside, places = self._passes[-1]
+        place = record.place if type(record) is Equation else places.get(results_of(record, index)[0])
+        self._now = outside if place is None else _Now(user_frame(sys._getframe(1)), place, outside.phase)
+
+    def after(self, index: int, record: Any, found: Sequence[Any]) -> None:
+        """Return to the record around the pass."""
+        self._now = self._passes[-1][1]
+
+    def copied(self, records: list[Any], copy: list[Any]) -> None:
+        """Use the places of the records of a trace for a copy of these records."""
+        if id(records) in self._noted:
+            self._noted[id(copy)] = copy, self._noted[id(records)][1]
+
+
+@contextmanager
+def noted_lines() -> Iterator[None]:
+    """Return a context in which traces without values record the place in user code of each equation.
+
+    Only user code called from the function that opens the context counts.
+    """
+    lines = SourceLines(sys._getframe(2))
+    try:
+        with observing(lines):
+            yield
+    finally:
+        lines.close()

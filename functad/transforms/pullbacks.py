@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
 
 from functad.errors import UnsupportedError
 from functad.expressions.spec import spec_of
@@ -15,7 +15,32 @@ from functad.transforms.calling.selection import Selection
 from functad.transforms.walks.reverse import pull_through, seeded
 
 
-class Pullback:
+class OfTrace:
+    """A function that holds a trace. Copies are the function itself, and it cannot be pickled.
+
+    Attributes:
+        transform: the name of the transform that returned the function.
+        arguments: the arguments of the function as text, for messages.
+    """
+
+    transform: str
+    arguments: str
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self  # immutable, like any function
+
+    def __reduce__(self) -> NoReturn:
+        raise UnsupportedError(
+            f"{self!r} cannot be pickled, at {here()}: it holds a trace, which belongs to this process. Pickle its expression "
+            f"list, functad.make_expressions(function)({self.arguments}), or pickle the arguments and call {self.transform} "
+            f"again."
+        )
+
+
+class Pullback(OfTrace):
     """The function from the cotangent of a traced result to the cotangents of the selected arguments.
 
     The pullback keeps the trace, so it may be called repeatedly.
@@ -28,6 +53,8 @@ class Pullback:
         recorder: the trace.
         slots: the slot of each leaf of the result in the trace, or `None` if the leaf depends on no argument.
     """
+
+    arguments = "g"
 
     def __init__(self, recorder: Recorder, inputs: Inputs, out: Any, selection: Selection) -> None:
         leaves, self.structure = checked_leaves(out, selection.transform, selection.function)
@@ -56,26 +83,3 @@ class Pullback:
 
     def __repr__(self) -> str:
         return f"<{self.transform} of {name_of(self.function)}: {self.signature()}>"
-
-    def __copy__(self) -> Pullback:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Pullback:
-        return self  # a pullback is immutable
-
-    def __reduce__(self) -> NoReturn:
-        refuse_pickling(self, "g", self.transform)
-
-
-def refuse_pickling(function: object, arguments: str, transform: str) -> NoReturn:
-    """Raise the error for pickling a function that holds a trace.
-
-    Args:
-        function: the function that `transform` returned.
-        arguments: names of its arguments.
-        transform: the name of the transform.
-    """
-    raise UnsupportedError(
-        f"{function!r} cannot be pickled, at {here()}: it holds a trace, which belongs to this process. Pickle its expression "
-        f"list, functad.make_expressions(function)({arguments}), or pickle the arguments and call {transform} again."
-    )

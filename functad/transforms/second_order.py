@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, ParamSpec, TypeVar, overload
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -31,7 +31,6 @@ from functad.trees.structure import flatten
 
 P = ParamSpec("P")
 R = TypeVar("R")
-A = TypeVar("A")
 
 
 @transform
@@ -120,14 +119,6 @@ def value_grad_and_hessian(
     return derivatives
 
 
-@overload
-def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: Literal[False] = False) -> Any: ...
-@overload
-def hvp(
-    f: Callable[..., tuple[Any, A]], primals: Sequence[Any], tangents: Sequence[Any], has_aux: Literal[True]
-) -> tuple[Any, A]: ...
-@overload
-def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool) -> Any: ...
 def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any:
     """Return the Hessian-vector product `H(x) t`, at the cost of a few evaluations of `f`.
 
@@ -167,23 +158,6 @@ def _of_arguments(products: Any, aux: Sequence[Any]) -> Any:
     return (result, *aux) if aux else result
 
 
-@overload
-def gauss_newton_product(
-    f: Callable[..., Any],
-    primals: Sequence[Any],
-    tangents: Sequence[Any],
-    loss: Callable[[Any], Any] | None = None,
-    has_aux: Literal[False] = False,
-) -> Any: ...
-@overload
-def gauss_newton_product(
-    f: Callable[..., tuple[Any, A]],
-    primals: Sequence[Any],
-    tangents: Sequence[Any],
-    loss: Callable[[Any], Any] | None = None,
-    *,
-    has_aux: Literal[True],
-) -> tuple[Any, A]: ...
 def gauss_newton_product(
     f: Callable[..., Any],
     primals: Sequence[Any],

@@ -13,7 +13,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple, ParamSpec, TypeVar, overload
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -21,7 +21,6 @@ from functad.errors import InputError, StructureError
 from functad.expressions.spec import dtype_of, shape_of
 from functad.places import call_of, here, name_of
 from functad.primitives.entry import Primitive
-from functad.primitives.kinds import forward_plan
 from functad.primitives.plan import Plan
 from functad.tracing.ownership import hold_input, own_results
 from functad.tracing.tensor import Tensor
@@ -33,14 +32,13 @@ from functad.transforms.calling.boundary import own_aux, split_aux, traced
 from functad.transforms.calling.checks import check_like, checked_leaves, described, undifferentiable
 from functad.transforms.calling.selection import Selection
 from functad.transforms.calling.transform import transform
-from functad.transforms.linearity import is_linear
+from functad.transforms.linear import is_linear
 from functad.transforms.walks.cotangents import zero_tangent
 from functad.transforms.walks.forward import fit, push_record
 from functad.trees.structure import flatten
 
 P = ParamSpec("P")
 R = TypeVar("R")
-A = TypeVar("A")
 Coefficients = list[Any]
 """The coefficients of a series from order 1 on; `None` means zero."""
 
@@ -92,7 +90,7 @@ class SeriesRecorder(Recorder):
         if not active or out is NotImplemented:
             return out
         order = min(len(self.series[arrays[i].slot]) for i in active)
-        plan = forward_plan(primitive, active) or primitive.reverse_plan(active)
+        plan = primitive.forward_plan(active) or primitive.reverse_plan(active)
         call = _Call(self, primitive, arrays, values, active, params, out, plan)
         made = self.results(primitive, out, call.coefficients(order))
         if primitive.views and not primitive.multiple:
@@ -208,23 +206,6 @@ def _factors(series: Sequence[Sequence[Any]], k: int) -> list[list[Any]]:
     return found
 
 
-@overload
-def taylor(
-    f: Callable[..., R],
-    primals: Sequence[Any],
-    series: Sequence[Sequence[Any]],
-    order: int | None = None,
-    has_aux: Literal[False] = False,
-) -> list[R]: ...
-@overload
-def taylor(
-    f: Callable[..., tuple[R, A]],
-    primals: Sequence[Any],
-    series: Sequence[Sequence[Any]],
-    order: int | None = None,
-    *,
-    has_aux: Literal[True],
-) -> tuple[list[R], A]: ...
 def taylor(
     f: Callable[..., Any],
     primals: Sequence[Any],

@@ -15,7 +15,7 @@ from functad.expressions.spec import PYTHON_SCALARS, shape_of, spec_of
 from functad.places import call_of, name_of
 from functad.primitives.indexing.indexable import WITHIN_BATCH, indexable
 from functad.primitives.operands import foreign_rules
-from functad.settings import setting
+from functad.process import setting
 from functad.tracing.ownership import hold_input, own_results, unrecorded
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import Recorded

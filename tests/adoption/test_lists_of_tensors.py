@@ -14,6 +14,9 @@ from functad.primitives.refused import Refused
 from functad.testing import calls, every_entry
 from functad.testing.sample_calls import is_array, unheard
 from tests.entries import is_public, label
+from functad.primitives.vocabulary import Refused, is_scipys
+from functad.testing.sample_calls import calls, every_entry, is_array, is_public, label, unheard
+from functad.trees.structure import flatten
 
 
 def listed(a):

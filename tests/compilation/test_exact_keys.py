@@ -13,7 +13,7 @@ import pytest
 import functad
 from functad import errors
 from functad.backends.source import _text_of
-from functad.exact_keys import Exact
+from functad.immutable import Exact
 
 NUMBERS = (1, True, 1.0, np.int64(1), np.float32(1), np.True_, 0, False, 0.0, -0.0, 1j, complex(0.0, -1.0), complex(-0.0, 1.0))
 BACKENDS = ("llvm", "numpy")

@@ -11,7 +11,7 @@ import functad
 from functad.errors import AbstractValueError, UnsupportedError
 from functad.primitives.coverage import ORDER_CHECKED, Coverage, batching, dispatching_functions, page
 from functad.primitives.entry import ENTRIES, Primitive
-from functad.primitives.refused import Refused
+from functad.primitives.vocabulary import Refused
 from functad.testing import calls, every_entry, primitive_checks
 
 ROOT = Path(__file__).parents[2]

@@ -12,9 +12,9 @@ import functad
 from functad.errors import ConversionError, UnsupportedError
 from functad.primitives import scipy_special, vocabulary
 from functad.primitives.entry import ENTRIES, Primitive
-from functad.primitives.names import is_scipys
 from functad.primitives.scipy_special.declaration import find_ufunc
 from functad.primitives.scipy_special.python_functions import FORMULAS
+from functad.primitives.vocabulary import is_scipys
 from functad.testing import check_grads
 
 ALL_NAMES = [(family, name) for family, names in scipy_special.FAMILIES.items() for name in names.split()]

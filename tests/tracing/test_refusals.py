@@ -31,8 +31,7 @@ import functad
 from functad import errors
 from functad.primitives.coverage import table_of_all
 from functad.primitives.entry import ENTRIES
-from functad.primitives.names import shown_name
-from functad.primitives.refused import Refused
+from functad.primitives.vocabulary import Refused, shown_name
 
 LINE = re.escape(Path(__file__).name) + r":\d+"
 CURE = r"\b([Uu]se|[Cc]all|Save|[Ww]rite|Draw|Make|Return|Pickle|instead of|Arrays compare|Leave)\b"

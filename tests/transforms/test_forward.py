@@ -8,7 +8,7 @@ import pytest
 import functad
 from functad import errors
 from functad.primitives.safe import CAREFUL, PASS, QUICK
-from functad.settings import setting
+from functad.process import setting
 from functad.testing import central_difference
 from functad.tracing.traces.concrete import ForwardRecorder
 from functad.transforms.walks.forward import push_forward

@@ -12,6 +12,8 @@ from functad.testing import calls, every_entry
 from functad.testing.rule_checks import is_additive
 from functad.transforms.linearity import is_linear_in
 from tests.entries import is_public
+from functad.testing.sample_calls import calls, every_entry, is_public
+from functad.transforms.linear import is_linear_in
 
 RNG = np.random.default_rng(5)
 A = RNG.normal(size=(3, 4))

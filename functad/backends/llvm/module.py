@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from functad.forks import held
 from functad.importable import optional
+from functad.process import held
 
 _LOCK = threading.RLock()
 held(_LOCK)

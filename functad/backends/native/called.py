@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 from functad.backends.llvm.elementary import called, joined
 from functad.backends.llvm.module import Library, Machine
 from functad.backends.native.disk import loaded
-from functad.forks import renewed
+from functad.process import renewed
 
 _LOCK = renewed(threading.RLock())
 _KNOWN: WeakKeyDictionary[Machine, dict[str, Library]] = WeakKeyDictionary()

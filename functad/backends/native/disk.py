@@ -22,8 +22,8 @@ from typing import Any
 
 from functad.backends.llvm.module import Library, Machine, binding
 from functad.errors import InputError
-from functad.files import write_whole
 from functad.places import here, warn
+from functad.process import write_whole
 
 _MAGIC = b"functad machine code 2\n"
 _STATE: dict[str, Path | None] = {}

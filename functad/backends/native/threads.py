@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from functad.errors import InputError
-from functad.forks import renewed
 from functad.places import here
+from functad.process import renewed
 
 MOST = 1024
 """The maximum number of threads, unless more processors are available."""

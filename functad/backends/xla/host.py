@@ -14,7 +14,7 @@ import numpy as np
 
 from functad.backends.xla.engine import jax, jnp, lax
 from functad.expressions.spec import ArraySpec
-from functad.settings import context_variable
+from functad.process import context_variable
 
 
 class HostCalls:

@@ -17,8 +17,7 @@ from functad.backends.xla.host import HOST, HostCalls
 from functad.backends.xla.replay import refuse_dtype, replay
 from functad.expressions.expressions import Constant, Expressions
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, spec_of
-from functad.forks import cached_property
-from functad.settings import setting
+from functad.process import cached_property, setting
 
 MOST_KNOWN = 256
 """Largest number of cached results of `Integers`."""

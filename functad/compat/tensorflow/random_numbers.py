@@ -11,7 +11,7 @@ from functad.compat.tensorflow.dtypes import numpy_dtype
 from functad.compat.tensorflow.names import named
 from functad.compat.tensorflow.tensors import as_tensor, operation, tensor_of
 from functad.places import here
-from functad.transforms.random_states import GLOBAL
+from functad.transforms.outside import GLOBAL
 
 
 class _State:

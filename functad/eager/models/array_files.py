@@ -17,8 +17,8 @@ from typing import IO, Any, NamedTuple, TypeVar
 import numpy as np
 
 from functad.errors import StateError
-from functad.files import write_whole
 from functad.places import here
+from functad.process import write_whole
 
 _format = np.lib.format
 _Read = TypeVar("_Read")

@@ -16,7 +16,7 @@ from typing import Any
 
 from functad.eager.models.variable import SCOPE, Variable
 from functad.places import here
-from functad.settings import setting
+from functad.process import setting
 from functad.trees.structure import _ordered as ordered_keys
 
 _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")

@@ -18,7 +18,7 @@ from functad.expressions.spec import dtype_of, shape_of
 from functad.places import here, warn
 from functad.primitives.elementwise.conversion import COPY
 from functad.primitives.operands import read
-from functad.settings import context_variable, setting
+from functad.process import context_variable, setting
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import Recorded
 from functad.tracing.traces.idle import idle

@@ -29,11 +29,11 @@ from functad.eager.tape.equations import TapeEquations
 from functad.eager.tape.inner_traces import has_value, refuse_within
 from functad.expressions.observers import checker, watch_of
 from functad.expressions.spec import is_float_array
-from functad.forks import renewed
 from functad.places import here, user_frame
 from functad.primitives.elementwise.comparisons import BOOLEAN
 from functad.primitives.elementwise.conversion import copy_alike
 from functad.primitives.entry import Primitive
+from functad.process import renewed
 from functad.tracing.conversions import depends_on_inputs
 from functad.tracing.ownership import copy_if_shared, lend
 from functad.tracing.tensor import Tensor

@@ -17,7 +17,7 @@ from functad.primitives.entry import ENTRIES
 from functad.primitives.indexing.index_parts import holds_tensors, plain_index
 from functad.primitives.indexing.read import gather
 from functad.primitives.operands import is_traced
-from functad.settings import context_variable
+from functad.process import context_variable
 from functad.trees.structure import flatten
 
 WITHIN_BATCH: ContextVar[bool] = context_variable("within_batch", default=False)

@@ -24,7 +24,7 @@ from functad.primitives.operands import innermost
 from functad.scipy.matrices.checks import over_stacks, refusal, square
 from functad.scipy.matrices.equations import solve_sylvester
 from functad.scipy.matrices.schur_parlett import SCHUR_PARLETT, centres, groups_of, terms_for
-from functad.transforms.random_states import trial
+from functad.transforms.outside import trial
 from functad.transforms.taylor import taylor
 
 

@@ -25,7 +25,7 @@ from functad.places import here, line_of, name_of, place_of, user_frame
 from functad.primitives.entry import Primitive
 from functad.primitives.indexing.indexable import as_plain
 from functad.primitives.operands import converted
-from functad.settings import context_variable, setting
+from functad.process import context_variable, setting
 
 _serials = itertools.count()
 _getframe = sys._getframe

@@ -24,7 +24,6 @@ from functad.expressions.spec import PLAIN, PYTHON_SCALARS, dtype_of, shape_of
 from functad.places import here
 from functad.primitives.entry import Primitive, UnknownRule
 from functad.primitives.indexing.write import ADD_TO, is_alone, put
-from functad.primitives.kinds import forward_plan
 from functad.primitives.plan import Plan
 from functad.tracing.conversions import depends_on_inputs
 from functad.tracing.engines import computed
@@ -282,7 +281,7 @@ def forward_record(
 ) -> tuple[Any, ...]:
     """Return the record of a call for forward mode. Arguments: as for `ConcreteRecorder.record`."""
     slots = arrays[active[0]].slot if len(active) == 1 else tuple([arrays[i].slot for i in active])
-    plan = forward_plan(primitive, active) or primitive.reverse_plan(active)
+    plan = primitive.forward_plan(active) or primitive.reverse_plan(active)
     values, params = hold_residuals(arrays, values, params, plan, recorder)
     return plan, slots, plan.save(values, out, params), forward_specs(primitive, values, active, out)
 

@@ -23,7 +23,7 @@ from functad.primitives.entry import Primitive
 from functad.primitives.operands import innermost
 from functad.primitives.safe import SINGULAR, current_pass
 from functad.primitives.zero_d import with_forms
-from functad.settings import context_variable
+from functad.process import context_variable
 from functad.tracing.conversions import abstract_cure, asked, snippet_shown
 from functad.tracing.layouts import note_result
 from functad.tracing.ownership import map_arrays

@@ -9,8 +9,8 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from functad.errors import InputError
-from functad.forks import cached_property
 from functad.places import call_of, here, name_of
+from functad.process import cached_property
 
 ArgNums = int | Sequence[int]
 ArgNames = str | Sequence[str]

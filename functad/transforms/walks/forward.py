@@ -15,7 +15,7 @@ from functad.primitives.indexing.write import ADD_TO, is_alone, put
 from functad.primitives.operands import innermost, zeros_for
 from functad.primitives.plan import Plan
 from functad.primitives.safe import CAREFUL, ELEMENTWISE, PASS, current_pass, strict
-from functad.settings import setting
+from functad.process import setting
 from functad.tracing.float_errors import in_silence
 from functad.tracing.traces.base import Recorded, Recorder
 from functad.tracing.traces.concrete import ReverseRecorder

@@ -19,7 +19,7 @@ from functad.expressions.spec import PLAIN
 from functad.places import place_of, user_frame
 from functad.primitives.plan import CONTRACTION, GATHER, SEVERAL, WRITE
 from functad.primitives.safe import CAREFUL, ELEMENTWISE, PASS, current_pass, strict
-from functad.settings import setting
+from functad.process import setting
 from functad.tracing.engines import derivative_of, lacking
 from functad.tracing.float_errors import in_silence
 from functad.tracing.traces.base import OPEN, Recorder

@@ -15,6 +15,7 @@ In expression lists without a careful pass, only elementwise primitives are hand
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -104,14 +105,6 @@ def _times(g: Any, derivative: Any) -> Any:
     return tuple([product(g, d) for d in derivative]) if type(derivative) is tuple else product(g, derivative)
 
 
-_RECORD: list[Callable[[Contraction, Sequence[Any]], Any]] = []
-
-
-def record_with(record: Callable[[Contraction, Sequence[Any]], Any]) -> None:
-    """Register the function that records a careful contraction of Tensors; this breaks the import cycle with `vmap`."""
-    _RECORD.append(record)
-
-
 MOST_ROWS = 1_000
 """Maximal number of rows of a Jacobian that the careful pass computes for one record."""
 
@@ -149,7 +142,8 @@ def _contracted(rule: Callable[..., Any], g: Any, args: tuple[Any, ...], positio
     arrays = (g, *operands)
     if all(type(a) in PLAIN for a in arrays):
         return without_zero_terms(contraction, arrays)
-    return _RECORD[-1](contraction, arrays)
+    recorded: Any = import_module("functad.transforms.leaves").recorded  # late: few careful passes meet Tensors
+    return recorded(contraction, arrays)
 
 
 def _operands(args: tuple[Any, ...], position: int) -> tuple[list[Any], list[Any]]:
