@@ -20,7 +20,6 @@ from functad.trees.structure import (
     tree_structure,
     tree_unflatten,
 )
-from functad.trees.structure import register_tree, static_field
 
 if _TYPE_CHECKING:
     from functad import nn, optimize, optimizers
@@ -93,7 +92,7 @@ if _TYPE_CHECKING:
     from functad.transforms.taylor import deriv, taylor
     from functad.transforms.vmap import vmap
     from functad.transforms.walks.row_slices import RowSlices
-    from functad.trees.functions import tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten
+    from functad.trees.structure import tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten
 
 __version__ = "0.1.0"
 

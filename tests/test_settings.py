@@ -4,7 +4,7 @@ import contextvars
 import functools
 from concurrent.futures import ThreadPoolExecutor
 
-from functad.settings import ThreadVariable, setting
+from functad.process import ThreadVariable, setting
 
 
 def in_thread(f):

@@ -14,7 +14,6 @@ import functad
 from functad import register_tree, tree_flatten, tree_map
 from functad.errors import InputError, StructureError
 from functad.trees.structure import LEAF, Structure
-from functad.trees.structure import LEAF, Structure, flatten, register_tree, tree_map
 
 
 class Point(NamedTuple):

@@ -29,8 +29,7 @@ from functad.checkup.point import (
     Rounding,
     found,
 )
-from functad.testing.differences import measure, paired
-from functad.testing.numerical import pairing
+from functad.testing.numerical import measure, paired, pairing
 
 DIRECTIONS = 2
 _BLAMED = 8

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functad.expressions.place import Place
+from functad.expressions.observers import Place
 from functad.expressions.spec import dtype_of, shape_of
 from functad.places import user_frame
 from functad.primitives.entry import Primitive

@@ -23,7 +23,7 @@ from functad.diagnostics.nan_origins import FIX
 from functad.diagnostics.nans import debug_nans
 from functad.errors import AbstractValueError, FunctadError, NotFiniteError
 from functad.expressions.expressions import Constant, Equation
-from functad.expressions.place import Place
+from functad.expressions.observers import Place
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, is_array_or_number
 from functad.places import user_frame
 from functad.profiling.call import Call

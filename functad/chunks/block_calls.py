@@ -16,11 +16,8 @@ import numpy as np
 from functad.chunks.compute import is_lazy
 from functad.expressions.spec import ArraySpec, dtype_of, is_inexact, shape_of
 from functad.primitives.safe import product
-from functad.rules.call import Rules, apply
-from functad.settings import setting
 from functad.process import setting
-from functad.rules.call import apply
-from functad.rules.rules import Rules
+from functad.rules.call import Rules, apply
 from functad.tracing.ownership import TRUST
 from functad.tracing.traces.base import Recorded
 from functad.transforms.leaves import pulled, pulled_with_results, push_leaves, replaced

@@ -29,11 +29,8 @@ from functad.expressions.expressions import Constant, Expressions, evaluate, inn
 from functad.expressions.records import mark_reached, marks_at
 from functad.expressions.spec import PLAIN, ArraySpec, is_inexact, spec_of
 from functad.primitives.safe import CAREFUL, ELEMENTWISE, PASS, QUICK
-from functad.rules.call import Rules, apply
-from functad.settings import setting
 from functad.process import cached_property, setting
-from functad.rules.call import apply
-from functad.rules.rules import Rules
+from functad.rules.call import Rules, apply
 from functad.tracing.traces.base import Recorded
 from functad.tracing.traces.equations import DERIVATIVES
 from functad.transforms.leaves import pull_leaves, pulled_with_results, pushed, replaced

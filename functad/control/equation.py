@@ -33,11 +33,8 @@ from functad.expressions.spec import (
 from functad.places import here, name_of
 from functad.primitives.elementwise.conversion import array_of_number
 from functad.primitives.indexing.indexable import handed
-from functad.primitives.operands import absent, all_examples, foreign_rules, is_number, numpy_values
-from functad.primitives.solver_primitive import SolverPrimitive
-from functad.expressions.spec import ArraySpec, dtype_of, is_inexact, shape_of, strong_spec
 from functad.primitives.kinds import SolverPrimitive
-from functad.primitives.operands import absent, all_examples
+from functad.primitives.operands import absent, all_examples, foreign_rules, is_number, numpy_values
 from functad.tracing.traces.base import OPEN, Recorded, record
 from functad.tracing.traces.equations import AbstractRecorder
 from functad.tracing.values import value_of

@@ -30,9 +30,6 @@ from functad.tracing.traces.base import Recorded, record
 from functad.tracing.values import value_of
 from functad.transforms.leaves import pulled_with_results, pushed
 from functad.transforms.lists import Closed, extract, trace
-from functad.transforms.random_states import trial
-from functad.transforms.leaves import pushed
-from functad.transforms.lists import Closed
 from functad.transforms.outside import trial
 from functad.transforms.walks.cotangents import zero_tangent
 from functad.transforms.walks.forward import with_zeros

@@ -28,7 +28,7 @@ from functad.primitives.indexing.read import GETITEM
 from functad.primitives.indexing.write import ADD_TO, Path, choosing, part, put
 from functad.primitives.operands import innermost
 from functad.primitives.plan import GATHER, WRITE
-from functad.settings import context_variable, setting
+from functad.process import context_variable, setting
 from functad.transforms.walks.cotangents import Scattered
 from functad.transforms.walks.forward import push_alone
 from functad.transforms.walks.reverse import pull_alone

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from functad.expressions.observers import observing
 from functad.primitives.safe import STRICT
-from functad.settings import setting
+from functad.process import setting
 
 
 @contextmanager

@@ -17,11 +17,9 @@ from functad.errors import InputError
 from functad.expressions.expressions import Expressions
 from functad.expressions.spec import dtype_of, shape_of
 from functad.places import here, name_of
-from functad.transforms.abstract import make_expressions
 from functad.transforms.grad import vjp
 from functad.transforms.leaves import replaced
-from functad.transforms.grad import value_and_grad, vjp
-from functad.transforms.lists import eval_shape, make_expressions
+from functad.transforms.lists import make_expressions
 from functad.trees.structure import flatten
 
 LIMIT = 40

@@ -14,8 +14,7 @@ from typing import Any
 from functad.display.text import bytes_text, counted, cut
 from functad.expressions.expressions import Constant, Equation, Expressions, call_name, inner_lists
 from functad.expressions.listing import Row, short_line
-from functad.expressions.place import BACKWARD, FORWARD, TANGENT, Place
-from functad.expressions.observers import FORWARD, Place
+from functad.expressions.observers import BACKWARD, FORWARD, TANGENT, Place
 from functad.expressions.spec import ArraySpec, spec_or_none
 
 INPUT, CONSTANT, OUTPUT, EQUATION, FOLD, LOOP = "input", "constant", "output", "equation", "fold", "loop"

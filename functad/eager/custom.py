@@ -26,11 +26,8 @@ from functad.expressions.spec import PLAIN, dtype_of, shape_of, stand_in
 from functad.places import here, name_of
 from functad.primitives.entry import Primitive
 from functad.primitives.operands import innermost, read
-from functad.rules.call import OneCall, Rules, apply
-from functad.settings import setting
 from functad.process import setting
-from functad.rules.call import OneCall, apply
-from functad.rules.rules import Rules
+from functad.rules.call import OneCall, Rules, apply
 from functad.tracing.ownership import lend
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import ONLOOKER, Recorded, making_plain, resolve

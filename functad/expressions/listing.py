@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from functad.display.markup import Markup, code, faint, fold, heading, joined, table, tag, view, whole
 from functad.display.text import WIDTH, bytes_text, counted, text_table
-from functad.expressions.place import FORWARD, Place
-from functad.display.terminal import WIDTH, text_table
 from functad.expressions.observers import FORWARD, Place
 from functad.expressions.spec import ArraySpec
 

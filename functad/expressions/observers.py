@@ -16,8 +16,6 @@ from typing import Any
 
 from functad.immutable import Immutable, assign
 from functad.places import place_text
-from functad.settings import context_variable, setting
-from functad.expressions.place import FORWARD, Place
 from functad.process import context_variable, setting
 
 FORWARD, BACKWARD, TANGENT = "forward", "backward", "tangent"

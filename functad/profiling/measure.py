@@ -22,14 +22,13 @@ import numpy as np
 from functad.compilation.jit import jit
 from functad.eager.models.variable import standing_in
 from functad.errors import FunctadError
-from functad.expressions.observers import Observer, observing
-from functad.expressions.place import Place
+from functad.expressions.observers import Observer, Place, observing
 from functad.expressions.records import inputs_of
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of
 from functad.places import name_of, user_frame
 from functad.primitives.entry import INTERNAL, Primitive
-from functad.primitives.names import shown_name
 from functad.primitives.operands import innermost
+from functad.primitives.vocabulary import shown_name
 from functad.profiling.call import Call, quiet
 from functad.tracing.engines import computed
 from functad.tracing.traces.base import record

@@ -20,7 +20,7 @@ from functad.places import here, warn
 from functad.rules.call import Rules, apply
 from functad.tracing.traces.base import Recorded
 from functad.transforms.leaves import replaced
-from functad.transforms.random_states import trial
+from functad.transforms.outside import trial
 from functad.transforms.stop import stop_gradient
 
 _TINY = 1e-100

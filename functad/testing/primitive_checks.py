@@ -35,10 +35,7 @@ import functad
 from functad.errors import AbstractValueError, ConversionError, InputError, LoopWarning, UnsupportedError
 from functad.expressions.spec import dtype_of, shape_of
 from functad.primitives.entry import Entry, Primitive
-from functad.primitives.names import shown_name
-from functad.primitives.refused import Refused
 from functad.primitives.vocabulary import Refused, shown_name
-from functad.testing.batch_checks import check_batches
 from functad.testing.numerical import (
     DIFFERENCE_TOLERANCE,
     EXACT_TOLERANCE,

@@ -27,8 +27,7 @@ from weakref import ref
 
 from functad.errors import InputError
 from functad.expressions.expressions import Constant, Equation, Expressions, evaluator
-from functad.expressions.observers import Observer, observing
-from functad.expressions.place import FORWARD, Place
+from functad.expressions.observers import FORWARD, Observer, Place, observing
 from functad.expressions.records import marks_at, results_of
 from functad.expressions.spec import PLAIN, ArraySpec, spec_of, spec_or_none
 from functad.places import Named, call_of, name_of, user_frame

@@ -16,9 +16,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 import numpy as np
 
 from functad.errors import InputError, RegistrationError, StructureError
-from functad.exact_keys import exact_key
-from functad.immutable import Immutable, assign
-from functad.errors import RegistrationError, StructureError
 from functad.immutable import Immutable, assign, exact_key
 from functad.places import here
 

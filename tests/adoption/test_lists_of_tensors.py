@@ -9,14 +9,10 @@ import functad
 from functad import tree_flatten
 from functad.adoption.replacements import replacement
 from functad.expressions.spec import dtype_of, shape_of
-from functad.primitives.names import is_scipys
-from functad.primitives.refused import Refused
+from functad.primitives.vocabulary import Refused, is_scipys
 from functad.testing import calls, every_entry
 from functad.testing.sample_calls import is_array, unheard
 from tests.entries import is_public, label
-from functad.primitives.vocabulary import Refused, is_scipys
-from functad.testing.sample_calls import calls, every_entry, is_array, is_public, label, unheard
-from functad.trees.structure import flatten
 
 
 def listed(a):

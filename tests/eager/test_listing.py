@@ -9,9 +9,6 @@ import pytest
 
 import functad
 from functad import GradientTape, errors
-from functad import errors
-from functad.eager.tape.tape import GradientTape
-from functad.primitives.vocabulary import Refused
 from functad.testing import calls, every_entry
 from tests.eager.taped import recorded, taped
 from tests.entries import is_constant, label

@@ -15,9 +15,6 @@ import pytest
 
 import functad
 from functad import ForwardAccumulator, GradientTape
-from functad.eager.forward_accumulator import ForwardAccumulator
-from functad.eager.tape.tape import GradientTape
-from functad.process import ThreadVariable, setting
 
 
 def in_thread(f):

@@ -11,18 +11,12 @@ import pytest
 
 import functad
 from functad.primitives.entry import ENTRIES
-from functad.testing import fuzz
+from functad.testing import Program, fuzz
 from functad.testing.fuzz import shrink
 from functad.testing.numerical import measure
 from functad.testing.programs import checks as program_checks
 from functad.testing.programs.checks import CHECKS
 from functad.testing.programs.nests import CONTAINERS, NEUTRAL, OUTERMOST, PRELUDE, PULLS, PUSHES, Layer, Nest, container
-from functad.testing.programs.program import Program
-from functad.testing import Program, fuzz
-from functad.testing.differences import measure
-from functad.testing.programs.layers import CONTAINERS, NEUTRAL, OUTERMOST, PRELUDE, PULLS, PUSHES, container
-from functad.testing.programs.nests import Layer, Nest
-from functad.testing.programs.shrink import shrink
 from functad.tracing.operators import UNARY
 
 SIMPLE = Program(

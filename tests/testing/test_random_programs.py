@@ -15,13 +15,9 @@ import functad
 from functad import tree_flatten
 from functad.errors import AbstractValueError
 from functad.primitives.entry import ENTRIES
-from functad.testing import NothingComparedError, WrongDerivativeError, check_grads
+from functad.testing import NothingComparedError, Program, WrongDerivativeError, check_grads, draw_program
 from functad.testing.programs import lines
 from functad.testing.programs.drafts import FAMILIES, STATEMENTS, literal
-from functad.testing.programs.program import Program, draw_program
-from functad.testing import NothingComparedError, Program, WrongDerivativeError, check_grads, draw_program
-from functad.testing.programs.drafts import FAMILIES, STATEMENTS
-from functad.testing.programs.text import literal
 from functad.testing.strategies import programs
 
 SUPPRESSED = [HealthCheck.too_slow, HealthCheck.large_base_example, HealthCheck.data_too_large]

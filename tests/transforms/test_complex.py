@@ -18,11 +18,6 @@ from functad.primitives.entry import ENTRIES
 from functad.testing import Call, calls, central_difference, every_entry
 from tests.differences import random_like
 from tests.entries import is_constant, is_public, label
-from functad.primitives.entry import ENTRIES, Entry
-from functad.primitives.vocabulary import Refused
-from functad.testing import Call, calls, every_entry
-from functad.testing.numerical import central_difference, random_like
-from functad.testing.sample_calls import is_constant, is_public, label
 
 TOLERANCE = 1e-7
 

@@ -14,7 +14,6 @@ import pytest
 
 import functad
 from functad.errors import ConversionError, InputError, OutputError
-from functad.primitives.vocabulary import Refused
 from functad.testing import calls, every_entry
 from tests.entries import label
 

@@ -10,10 +10,8 @@ from functad.primitives.entry import Primitive
 from functad.primitives.linalg.decompositions import independent
 from functad.testing import calls, every_entry
 from functad.testing.rule_checks import is_additive
-from functad.transforms.linearity import is_linear_in
-from tests.entries import is_public
-from functad.testing.sample_calls import calls, every_entry, is_public
 from functad.transforms.linear import is_linear_in
+from tests.entries import is_public
 
 RNG = np.random.default_rng(5)
 A = RNG.normal(size=(3, 4))

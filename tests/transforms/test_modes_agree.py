@@ -18,12 +18,6 @@ import functad
 from functad import tree_flatten
 from functad.testing import Call, calls, draw_program, every_entry
 from tests.entries import is_constant, is_public, label
-from functad.expressions.spec import dtype_of
-from functad.primitives.entry import Entry
-from functad.primitives.vocabulary import Refused
-from functad.testing.programs.program import draw_program
-from functad.testing.sample_calls import Call, calls, every_entry, is_array, is_constant, is_public, label
-from functad.trees.structure import flatten
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -12,7 +12,6 @@ import pytest
 import functad
 from functad import ArraySpec, SparsityPattern, hessian_sparsity, jacobian_sparsity, tree_flatten
 from functad.errors import AbstractValueError, FunctadError, InputError, NonScalarError, OutputError
-from functad.primitives.vocabulary import Refused
 from functad.sparse.trace import Dependence
 from functad.testing import calls, draw_program, every_entry
 from tests.entries import label
