@@ -26,7 +26,7 @@ def simplified(expressions: Expressions, exact: bool = False, fused: bool = Fals
     def simplify(inner: Expressions) -> Expressions:
         return simplified(inner, exact, fused)
 
-    own = rolled(expressions)
+    own = rolled(expressions, fused)
     if any(e.primitive.lists for e in own.equations):  # merge equal inputs of loops first, so that the loop passes see them
         own = extract(Rewriter(own, index(exact, fused), exact).run())
         own = with_shorter_loops(own, simplify, exact, fused)
