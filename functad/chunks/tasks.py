@@ -15,7 +15,7 @@ import numpy as np
 from functad.backends.backend import find
 from functad.chunks.rows import Template
 from functad.compilation.lists import CompiledList
-from functad.compilation.simplify import simplified
+from functad.compilation.passes import simplified
 from functad.process import renewed
 
 _PROGRAMS: OrderedDict[tuple[str, int], CompiledList] = OrderedDict()

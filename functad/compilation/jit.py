@@ -30,8 +30,8 @@ from functad.compilation.kinds import (
 )
 from functad.compilation.lists import CompiledList
 from functad.compilation.lowered import CacheInfo, CompiledFunction, Compiles, Lowered
+from functad.compilation.passes import simplified
 from functad.compilation.programs import MAX_ENTRIES, Entry, Programs, let_go_later
-from functad.compilation.simplify import simplified
 from functad.compilation.trace import Again, Trace
 from functad.errors import InputError, RecompileWarning
 from functad.expressions.expressions import Expressions

@@ -20,9 +20,9 @@ from functad.backends.backend import Backend, find
 from functad.backends.careful import Again
 from functad.compilation.collector import collector_paused
 from functad.compilation.forms import Forms, made
+from functad.compilation.passes import simplified
 from functad.compilation.residuals import worth_keeping
 from functad.compilation.shared import shared_program
-from functad.compilation.simplify import simplified
 from functad.compilation.unguarded import unguarded
 from functad.errors import EscapedTensorError
 from functad.expressions.expressions import Constant, Expressions, evaluate, inner_lists

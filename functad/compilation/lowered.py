@@ -9,6 +9,7 @@ import numpy as np
 
 from functad.compilation.lists import CompiledList
 from functad.compilation.order import peak_bytes
+from functad.compilation.passes import after_each_pass, simplified
 from functad.expressions.expressions import Constant, Expressions
 from functad.expressions.records import inputs_of
 
@@ -86,6 +87,16 @@ class Lowered:
     def source(self) -> str:
         """Return the source of the compiled program."""
         return str(self._program.compiled().source)
+
+    def dump(self) -> str:
+        """Return the text of the expression list before the first pass and after each pass that changed it.
+
+        The lists inside loops and branches take the same passes, so the text has them too.
+        """
+        program, parts = self._program, list[str]()
+        with after_each_pass(lambda name, own: parts.append(f"-- {name}\n{own}")):
+            simplified(self._traced, program.exact, fused=program.backend.fuses)
+        return "\n".join(parts)
 
     def compile(self) -> Any:
         """Return the compiled program, a function from input leaves to output leaves."""

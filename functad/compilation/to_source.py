@@ -12,7 +12,7 @@ from typing import Any
 
 from functad.backends.numpy_source import Form, module_text
 from functad.backends.source import Definitions, NoTextError, identifier
-from functad.compilation.simplify import simplified
+from functad.compilation.passes import simplified
 from functad.compilation.trace import without_idle
 from functad.errors import UnsupportedError
 from functad.expressions.expressions import Equation, Expressions

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import functad
 from functad.backends.backend import find
-from functad.compilation.simplify import simplified
+from functad.compilation.passes import simplified
 from functad.errors import FunctadError, MissingPackageError
 from functad.testing import every_entry
 from functad.testing.fuzz import examined

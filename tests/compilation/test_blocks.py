@@ -12,7 +12,7 @@ import pytest
 import functad
 from functad.backends import blocks
 from functad.backends.numpy_source import NumpyProgram
-from functad.compilation.simplify import simplified
+from functad.compilation.passes import simplified
 from functad.expressions.expressions import evaluate
 
 

@@ -9,8 +9,8 @@ import pytest
 
 import functad
 from functad.compilation.coefficients import has_factors, with_coefficients
+from functad.compilation.passes import simplified
 from functad.compilation.scans import scan_rows
-from functad.compilation.simplify import simplified
 from functad.compilation.unguarded import unguarded
 from functad.expressions.expressions import evaluate
 

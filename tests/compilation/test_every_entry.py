@@ -21,7 +21,7 @@ import functad
 from functad import Expressions
 from functad.backends.backend import find
 from functad.compilation.forms import Forms
-from functad.compilation.simplify import simplified
+from functad.compilation.passes import simplified
 from functad.errors import FunctadError, MissingPackageError
 from functad.expressions.expressions import Constant, Equation, evaluate
 from functad.testing import Call, calls, every_entry

@@ -12,7 +12,7 @@ import functad
 from functad import Expressions
 from functad.backends.numpy_source import NumpyProgram
 from functad.backends.source import Definitions, NoTextError
-from functad.compilation.simplify import simplified
+from functad.compilation.passes import simplified
 from functad.errors import FunctadError
 from functad.expressions.expressions import evaluate
 from functad.primitives.entry import INTERNAL, Primitive

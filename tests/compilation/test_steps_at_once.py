@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import functad
-from functad.compilation.simplify import simplified
+from functad.compilation.passes import simplified
 
 WIDTH = 12
 RNG = np.random.default_rng(11)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import functad
-from functad.compilation.simplify import simplified
+from functad.compilation.passes import DUMP, PASSES, after_each_pass, simplified
 from functad.expressions.expressions import Constant, evaluate
 from functad.testing import calls, every_entry
 from tests.entries import is_constant, label
@@ -312,3 +312,65 @@ def test_a_sum_with_zero_keeps_the_sign_of_a_zero(zero):
     x = np.array([-0.0, 0.0, 1.0])
     for f in (lambda x: x + zero, lambda x: zero + x, lambda x: x - zero):
         assert functad.jit(f, exact=True)(x).tobytes() == f(x).tobytes()
+
+
+def _unrolled(x):
+    y = x
+    for i in range(40):
+        y = np.sin(y) * 0.5 + x * np.cos(y) - y / (i + 2.0)
+    return np.sum(y)
+
+
+def _scanned(x):
+    def step(c, row):
+        return c * np.sum(np.sin(x)) + row * 1.0, np.exp(c)
+
+    return functad.scan(step, x, np.stack([x, x * 2.0, x * x]))
+
+
+def _filled(x):
+    y = np.zeros((2, 3), like=x)
+    y[0], y[1] = x * 2.0, np.stack([x[0], x[1] * x[2], x[2]])
+    return np.sum(y @ y.T)
+
+
+def _factor(x):
+    m = np.outer(x, x) + 3.0 * np.eye(3)
+    return np.sum(np.log(np.diagonal(np.linalg.cholesky(m)))) + x @ np.linalg.solve(m, x)
+
+
+@pytest.mark.parametrize("options", [{}, {"exact": True}, {"fused": True}], ids=["quick", "exact", "fused"])
+@pytest.mark.parametrize("f", [_unrolled, _scanned, _filled, _factor], ids=lambda f: f.__name__)
+def test_each_pass_keeps_the_results_and_a_well_formed_list(f, options):
+    def total(x):
+        return sum(np.sum(leaf) for leaf in functad.tree_leaves(f(x)))
+
+    for g in (total, functad.grad(total)):
+        before = functad.make_expressions(g)(X)
+        seen = []
+
+        def look(name, own, before=before, seen=seen):
+            seen.append(name)
+            if own.results == before.results:  # no list within a loop
+                np.testing.assert_allclose(evaluate(own.check(), [X]), evaluate(before, [X]), rtol=1e-12)
+
+        with after_each_pass(look):
+            simplified(before, **options)
+        assert seen[0] == "before all passes"
+        assert len(seen) > 1
+        assert set(seen) <= {"before all passes", *(each.name for each in PASSES)}
+
+
+def test_lists_are_printed_after_each_pass(monkeypatch, capsys):
+    f = functad.jit(lambda x: np.sum((x + x) * 0.5 - np.sin(x * 1.0)), backend="numpy")
+    monkeypatch.setenv(DUMP, "pass")
+    with after_each_pass(None):
+        f(X)
+    shown = capsys.readouterr().err
+    first, *others = shown.split("-- ")[1:]
+    assert first.startswith("before all passes\n{ lambda x:float64[3].")
+    assert any(other.startswith("rewrite: fold constants") for other in others)
+    assert f.lower(X).dump() == shown.rstrip("\n")
+    monkeypatch.setenv(DUMP, "")
+    f(ROWS)
+    assert capsys.readouterr().err == ""

@@ -1,0 +1,130 @@
+"""The passes over expression lists, in the order in which they run.
+
+Each pass is a function from a list to a list with the same results. With the environment variable `FUNCTAD_DUMP=pass`, the list
+is printed before the first pass and after each pass that changed it. The lists inside loops and branches take the same passes.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import NamedTuple
+
+from functad.compilation.elements import with_numbers
+from functad.compilation.factor_products import with_factor_products
+from functad.compilation.order import in_order
+from functad.compilation.pieces import put_together
+from functad.compilation.rewrites import index
+from functad.compilation.rewriting import Rewriter
+from functad.compilation.rolling.rolled import rolled
+from functad.compilation.scans.shorter import with_shorter_loops
+from functad.expressions.expressions import Expressions
+from functad.transforms.lists import extract
+
+DUMP = "FUNCTAD_DUMP"
+"""The environment variable that prints lists, if its value is `pass`."""
+
+
+class Options(NamedTuple):
+    """The options of a simplification.
+
+    Attributes:
+        exact: `True` if results must stay equal bit for bit.
+        fused: `True` if the backend fuses elementwise operations and schedules equations itself.
+    """
+
+    exact: bool = False
+    fused: bool = False
+
+
+class Pass(NamedTuple):
+    """One pass.
+
+    Attributes:
+        name: the name, for dumps.
+        run: the function from a list to a list with the same results.
+        needed: returns `False` for lists and options for which the pass is left out.
+    """
+
+    name: str
+    run: Callable[[Expressions, Options], Expressions]
+    needed: Callable[[Expressions, Options], bool] = lambda own, options: True
+
+
+def _rewritten(own: Expressions, options: Options) -> Expressions:
+    return extract(Rewriter(own, index(options.exact, options.fused), options.exact).run())
+
+
+def _with_shorter_loops(own: Expressions, options: Options) -> Expressions:
+    return with_shorter_loops(own, lambda inner: run_passes(inner, options), options.exact, options.fused)
+
+
+def _with_factor_products(own: Expressions, options: Options) -> Expressions:
+    found = with_factor_products(own)
+    return own if found is own else extract(found)
+
+
+def _has_loops(own: Expressions, options: Options) -> bool:
+    return any(e.primitive.lists for e in own.equations)
+
+
+def _may_round(own: Expressions, options: Options) -> bool:
+    return not options.exact
+
+
+PASSES = (
+    Pass("roll: make a scan of repeated equations", lambda own, options: rolled(own, options.fused)),
+    Pass("rewrite: merge equal inputs of loops", _rewritten, _has_loops),
+    Pass("loops: simplify their lists, hoist invariant work, drop dead results", _with_shorter_loops, _has_loops),
+    Pass("numbers: compute with numbers in place of short vectors", lambda own, options: with_numbers(own), _may_round),
+    Pass("pieces: make stacks of scatters that fill an array", lambda own, options: put_together(own), _may_round),
+    Pass("rewrite: fold constants, share equal equations, apply the table of rewrites", _rewritten),
+    Pass("factors: use the structure of cotangents of Cholesky factors", _with_factor_products, _may_round),
+    Pass("order: reduce the peak memory", lambda own, options: in_order(own), lambda own, options: not options.fused),
+)
+"""All passes, in order."""
+
+
+_AFTER: ContextVar[Callable[[str, Expressions], object] | None] = ContextVar("after each pass", default=None)
+
+
+@contextmanager
+def after_each_pass(call: Callable[[str, Expressions], object] | None) -> Iterator[None]:
+    """Call a function with the name and the result of each pass, for tests and tools; `None` for no function."""
+    token = _AFTER.set(call)
+    try:
+        yield
+    finally:
+        _AFTER.reset(token)
+
+
+def run_passes(expressions: Expressions, options: Options) -> Expressions:
+    """Return the list after all passes."""
+    after = _AFTER.get() or (_dump if os.environ.get(DUMP) == "pass" else None)
+    own = expressions
+    if after is not None:
+        after("before all passes", own)
+    for each in PASSES:
+        if each.needed(own, options):
+            before, own = own, each.run(own, options)
+            if after is not None and own is not before:
+                after(each.name, own)
+    return own
+
+
+def simplified(expressions: Expressions, exact: bool = False, fused: bool = False) -> Expressions:
+    """Return a list with the same results and fewer equations.
+
+    Args:
+        expressions: the list, after dead code elimination.
+        exact: `True` if results must stay equal bit for bit.
+        fused: `True` if the backend fuses elementwise operations and schedules equations itself.
+    """
+    return run_passes(expressions, Options(exact, fused))
+
+
+def _dump(name: str, own: Expressions) -> None:
+    sys.stderr.write(f"-- {name}\n{own}\n")
