@@ -351,7 +351,7 @@ def _within(found: Any, expected: Any, allowed: Any) -> bool:
 
 def _worst_of(*numbers: Any) -> list[Any]:
     """Return found, expected and allowed for the element with the largest excess error."""
-    found, expected, allowed = map(np.atleast_1d, numbers)
+    found, expected, allowed = (np.atleast_1d(value) for value in numbers)
     excess = np.abs(found - expected) - allowed
     worst = int(np.argmax(np.where(np.isnan(excess), np.inf, excess)))
     return [value[worst].item() for value in (found, expected, allowed)]
