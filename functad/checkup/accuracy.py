@@ -76,13 +76,12 @@ def _blamed(
         if off:
             where, wrong = f"a random direction of {path}", off
             break
-    ours, expected = wrong
+    values = f"in {where} functad gives {wrong[0]:.6g}, differences {wrong[1]:.6g}."
     if "stop_gradient" in recorder.names:
         return found(
             "note",
             "gradient",
-            f"The gradient is not that of the function, since stop_gradient takes a part away: in {where} functad gives "
-            f"{ours:.6g}, differences {expected:.6g}.",
+            f"The gradient is not that of the function, since stop_gradient takes a part away: {values}",
             "That is as it should be if the part is meant to count as a constant.",
             recorder.places[recorder.names.index("stop_gradient")],
         )
@@ -91,8 +90,7 @@ def _blamed(
         return found(
             "warning",
             "gradient",
-            f"The gradient is not that of the function: in {where} functad gives {ours:.6g}, differences {expected:.6g}. "
-            f"{name} has a derivative rule of its own.",
+            f"The gradient is not that of the function: {values} {name} has a derivative rule of its own.",
             "If the rule is meant to be another than the derivative, as that of a straight-through estimator, all is well. "
             "Otherwise mend it; functad.testing.check_grads shows by how much it is off.",
             place,
@@ -100,7 +98,7 @@ def _blamed(
     return found(
         "error",
         "gradient",
-        f"The gradient is not that of the function: in {where} functad gives {ours:.6g}, differences {expected:.6g}.",
+        f"The gradient is not that of the function: {values}",
         "Look for values kept from an earlier call, for parts that become plain numbers, and for rules that were registered. "
         "functad.testing.check_grads names the element.",
     )

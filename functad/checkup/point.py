@@ -206,9 +206,9 @@ class LookingRecorder(ReverseRecorder):
         first = values[0]
         if not _plain(first):
             return
-        if self.doubles is None and _is_double(out) and any(map(_is_single, values)) and not any(map(_is_double, values)):
-            self.doubles = at.place, at.name
-        if self.doubles is None and any(map(_is_single, values)) and any(_is_double(v) for v in values if shape_of(v)):
+        doubles = list(filter(_is_double, values))
+        widened = any(map(shape_of, doubles)) if doubles else _is_double(out)
+        if self.doubles is None and widened and any(map(_is_single, values)):
             self.doubles = at.place, at.name
         with np.errstate(all="ignore"):
             if primitive.conditioned:

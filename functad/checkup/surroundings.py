@@ -198,9 +198,8 @@ def loops(recorder: LookingRecorder) -> Iterator[Finding]:
 def compiling(call: Call) -> Iterator[Finding]:
     """Yield a finding if value and gradient cannot be compiled."""
     f, args, kwargs = gradient_of(call)
-    integers = tuple([i for i, a in enumerate(call.args) if type(a) in PYTHON_SCALARS and dtype_of(a).kind in "biu"])
     error: BaseException | None = None
-    for static in dict.fromkeys([(), integers]):
+    for static in dict.fromkeys([(), call.integers()]):
         try:
             with call.undisturbed():
                 program: Any = jit(f, backend="numpy", static_argnums=static)

@@ -60,11 +60,6 @@ _DIRECT: ContextVar[bool] = context_variable("direct", default=False)
 """Whether the function that a watched transform runs now is itself a transform, without user code in between."""
 
 
-def is_inside() -> bool:
-    """Return `True` if a watched transform runs its function now."""
-    return _INSIDE.get()
-
-
 class NanObserver(Observer):
     """The observer of `debug_nans`, which makes a watch for each trace on values.
 
@@ -83,7 +78,7 @@ class NanObserver(Observer):
 
     def called(self, expressions: Expressions, leaves: Sequence[Any]) -> list[Any]:
         """Evaluate an expression list that the user calls, and check its results."""
-        if is_inside() or any(isinstance(leaf, Recorded) for leaf in leaves):
+        if _INSIDE.get() or any(isinstance(leaf, Recorded) for leaf in leaves):
             return evaluate(expressions, leaves)  # the outer trace checks
         recorder = ReverseRecorder("a call", expressions)
         tensors = [recorder.enter(leaf) if dtype_of(leaf).kind in "fc" else leaf for leaf in leaves]
@@ -303,7 +298,7 @@ def watch_batch(recorder: BatchRecorder, inputs: Sequence[Recorded], first: int)
         first: the number, within the user's call, of the first example of this batch.
     """
     observer = checker()
-    if observer is not None and not is_inside():
+    if observer is not None and not _INSIDE.get():
         recorder.watch = BatchWatch(recorder, offence=observer.offence, first=first)
         for tensor in inputs:
             recorder.watch.number(tensor)

@@ -118,6 +118,10 @@ class Call:
         ]
         return found + [(f"the Variable {v.name!r}", v.copied()) for v in self.variables]
 
+    def integers(self) -> tuple[int, ...]:
+        """Return the positions of Python integers and truth values, which a compiled function can take as static."""
+        return tuple([i for i, a in enumerate(self.args) if type(a) in PYTHON_SCALARS and dtype_of(a).kind in "biu"])
+
     def copies(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the arguments with copies of all arrays."""
         args, kwargs, _ = self._made(None, None)

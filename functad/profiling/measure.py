@@ -24,7 +24,7 @@ from functad.eager.models.variable import standing_in
 from functad.errors import FunctadError
 from functad.expressions.observers import Observer, Place, observing
 from functad.expressions.records import inputs_of
-from functad.expressions.spec import PYTHON_SCALARS, dtype_of
+from functad.expressions.spec import dtype_of
 from functad.places import name_of, user_frame
 from functad.primitives.entry import INTERNAL, Primitive
 from functad.primitives.operands import innermost
@@ -58,23 +58,12 @@ class Operation(NamedTuple):
     bytes: int
 
 
-class Lap(NamedTuple):
-    """The time of an operation.
-
-    Attributes:
-        before: time since the end of the previous operation: the user's Python code and recording.
-        during: time in NumPy.
-    """
-
-    before: float
-    during: float
-
-
 class TimedRecorder(ReverseRecorder):
     """A reverse trace that measures its operations.
 
     Attributes:
-        laps: one per operation.
+        laps: for each operation the time since the end of the previous one (the user's Python code and recording), and the
+            time in NumPy.
         operations: the operations, or `None` unless `notes` is set. Collecting them takes as long as the operations
             themselves, so a separate run does it.
     """
@@ -84,7 +73,7 @@ class TimedRecorder(ReverseRecorder):
         self.eager = False  # fast paths would bypass `process`
         self.clock = clock
         self.outermost = outermost
-        self.laps: list[Lap] = []
+        self.laps: list[tuple[float, float]] = []
         self.operations: list[Operation] | None = [] if notes else None
         self.names: list[str] = []
         self.last = clock()
@@ -125,7 +114,7 @@ class TimedRecorder(ReverseRecorder):
 
     def lap(self, primitive: Primitive, before: float, during: float) -> None:
         """Append the time of an operation."""
-        self.laps.append(Lap(before, during))
+        self.laps.append((before, during))
         self.names.append(primitive.name)
 
     def note(self, primitive: Primitive, values: Sequence[Any], out: Any, slot: int | None) -> None:
@@ -218,20 +207,21 @@ SECONDS = 1.0
 
 
 class Timed(NamedTuple):
-    """An operation with its times, all in seconds.
+    """An operation, or the code before it, with its times in seconds.
 
     Attributes:
-        operation: the operation.
+        name, path: as in `Operation`.
         before: time since the end of the previous operation.
         forward, backward: time in the operation and in its derivative.
-        back_bytes: bytes of the arrays that the derivative created.
+        bytes: bytes of the arrays that both create.
     """
 
-    operation: Operation
+    name: str
+    path: tuple[Place, ...]
     before: float
     forward: float
     backward: float
-    back_bytes: int
+    bytes: int
 
 
 class Measured(NamedTuple):
@@ -277,7 +267,8 @@ def measured(call: Call) -> Measured:
         slot = -1 if operation.slot is None else operation.slot
         before, during = (statistics.median(column) for column in zip(*[r.laps[i] for r, _, _ in same], strict=True))
         rule = statistics.median([back.times.get(slot, 0.0) for _, back, _ in same])
-        operations.append(Timed(operation, before, during, rule, laps.bytes.get(slot, 0)))
+        made = operation.bytes + laps.bytes.get(slot, 0)
+        operations.append(Timed(operation.name, operation.path, before, during, rule, made))
     ends = [end for _, _, end in same]
     plainly, ahead, back, after = (statistics.median(column) for column in (plain, forward, backward, ends))
     return Measured(operations, plainly, ahead, back, after, plain_peak, peak, walk_time(), rounds, constant)
@@ -442,7 +433,6 @@ def compiled(call: Call, operations: int) -> Compiled:
     if operations > LARGEST:
         return Compiled(None, 0.0, 0.0, "", f"with {operations} operations, compiling it to measure that could take minutes")
     f, args, kwargs = gradient_of(call)
-    static: tuple[int, ...] = ()
     options: dict[str, Any] = {}
     if call.jitted is not None:
         inner = getattr(call.jitted, "__func__", call.jitted)
@@ -451,16 +441,12 @@ def compiled(call: Call, operations: int) -> Compiled:
         del options["f"]
         if inner is not call.jitted:  # the positions of a method include the object
             options["static_argnums"] = ()
-    try:
-        return _measured(f, args, kwargs, call, options, static)
-    except Exception as error:  # noqa: BLE001 - any exception during the trace becomes the reason
-        reason, _ = sentences_of(error)
-    integers = tuple([i for i, a in enumerate(call.args) if type(a) in PYTHON_SCALARS and dtype_of(a).kind in "biu"])
-    if integers and not options:
+    reason = ""
+    for static in dict.fromkeys([(), () if options else call.integers()]):
         try:
-            return _measured(f, args, kwargs, call, {"static_argnums": integers}, integers)
-        except Exception:  # noqa: BLE001, S110 - report the first reason
-            pass
+            return _measured(f, args, kwargs, call, options or {"static_argnums": static}, static)
+        except Exception as error:  # noqa: BLE001 - any exception during the trace becomes the reason
+            reason = reason or sentences_of(error)[0]
     return Compiled(None, 0.0, 0.0, "", reason)
 
 

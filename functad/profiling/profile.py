@@ -10,7 +10,7 @@ from functad.display.markup import Markup, code, drawing, fold, heading, picture
 from functad.display.text import bytes_text, counted, cut, seconds_text, share_text, text_table, wrapped
 from functad.expressions.observers import Place
 from functad.profiling.call import Call
-from functad.profiling.measure import Compiled, Measured, compiled, measured
+from functad.profiling.measure import Compiled, Measured, Timed, compiled, measured
 from functad.transforms.calling.selection import ArgNames, ArgNums
 
 
@@ -148,7 +148,7 @@ class Profile:
         self.compiled = program
         self.notes = notes
         unseen = _unseen(found)
-        self._steps = [*[_step(timed.operation.path, timed.operation.name, timed) for timed in found.operations], *unseen]
+        self._steps = [*found.operations, *unseen]
         self.rows = self._rows(lambda place, operation: (place.where, operation))
         self.total = _total(found)
         self.unseen = sum([step.forward for step in unseen])
@@ -209,95 +209,11 @@ class Profile:
         found: dict[Hashable, Row] = {}
         for step in self._steps:
             place = step.path[-1] if step.path else _NOWHERE
-            own = key(place, step.operation)
-            text = f"({UNSEEN}, before this)" if step.operation == UNSEEN else place.text
-            row = found.get(own) or Row(place.function, place.where or UNKNOWN, text, step.operation, 0, 0.0, 0.0, 0, 0.0)
+            own = key(place, step.name)
+            text = f"({UNSEEN}, before this)" if step.name == UNSEEN else place.text
+            row = found.get(own) or Row(place.function, place.where or UNKNOWN, text, step.name, 0, 0.0, 0.0, 0, 0.0)
             found[own] = _added(row, step, whole)
         return _sorted(found.values())
-
-
-_NOWHERE = Place("", "", 0, 0)
-
-
-class _Step(NamedTuple):
-    """An operation, or the code before it, as a part of rows and bars."""
-
-    path: tuple[Place, ...]
-    operation: str
-    forward: float
-    backward: float
-    bytes: int
-
-
-def _step(path: tuple[Place, ...], name: str, timed: Any) -> _Step:
-    return _Step(path, name, timed.forward, timed.backward, timed.operation.bytes + timed.back_bytes)
-
-
-def _unseen(found: Measured) -> list[_Step]:
-    """Return the steps for user code between operations that takes longer than plain Python overhead."""
-    least = max(_LEAST_UNSEEN, _UNSEEN_SHARE * (found.forward + found.backward))
-    steps = [_Step(timed.operation.path, UNSEEN, timed.before, 0.0, 0) for timed in found.operations if timed.before >= least]
-    if found.after >= least and found.operations:
-        path = found.operations[-1].operation.path[:1]
-        steps.append(_Step(path, UNSEEN, found.after, 0.0, 0))
-    alone = found.plain - sum([timed.forward for timed in found.operations])
-    return steps if alone >= 0.5 * sum([step.forward for step in steps]) else []  # otherwise functad itself took that time
-
-
-def _total(found: Measured) -> Total:
-    operations = found.operations
-    forward = min(sum([timed.forward for timed in operations]), found.plain, found.forward)
-    rules = sum([max(timed.backward - found.walk, 0.0) for timed in operations if timed.backward])
-    numpy = forward + min(rules, found.backward)
-    python = min(max(found.plain - forward, 0.0), found.forward - forward)
-    made = sum([timed.operation.bytes + timed.back_bytes for timed in operations])
-    recording = found.forward + found.backward - numpy - python
-    return Total(
-        found.plain,
-        found.forward,
-        found.backward,
-        numpy,
-        python,
-        recording,
-        len(operations),
-        found.plain_peak,
-        found.peak,
-        made,
-    )
-
-
-def _added(row: Row, step: _Step, whole: float) -> Row:
-    forward, backward = row.forward + step.forward, row.backward + step.backward
-    return row._replace(
-        calls=row.calls + 1,
-        forward=forward,
-        backward=backward,
-        bytes=row.bytes + step.bytes,
-        share=(forward + backward) / whole,
-    )
-
-
-def _sorted(rows: Iterable[Row]) -> tuple[Row, ...]:
-    return tuple(sorted(rows, key=lambda row: -row.time))
-
-
-def _bars(steps: list[_Step], depth: int = 0) -> tuple[Bar, ...]:
-    """Return the bars of steps with equal paths up to `depth`: functions, then lines, in order of first execution."""
-    groups: dict[tuple[str, str], list[_Step]] = {}
-    for step in steps:
-        if depth < len(step.path):
-            groups.setdefault((step.path[depth].function, ""), []).append(step)
-        elif depth == len(step.path):
-            place = step.path[-1] if step.path else _NOWHERE
-            unseen = step.operation == UNSEEN
-            groups.setdefault((UNSEEN if unseen else place.text or step.operation, place.where), []).append(step)
-    bars = []
-    for (name, _), group in groups.items():
-        path = group[0].path
-        place = path[min(depth, len(path) - 1)] if path else _NOWHERE
-        forward, backward = (sum(column) for column in zip(*[(s.forward, s.backward) for s in group], strict=True))
-        bars.append(Bar(name, place, forward, backward, _bars(group, depth + 1)))
-    return tuple(bars)
 
 
 def profile(
@@ -352,6 +268,79 @@ def profile(
         )
     return Profile(call.name, tuple([path for path, _ in call.inputs()]), found, program, tuple(notes))
 
+
+# Rows, totals and bars
+
+_NOWHERE = Place("", "", 0, 0)
+
+
+def _unseen(found: Measured) -> list[Timed]:
+    """Return the steps for user code between operations that takes longer than plain Python overhead."""
+    least = max(_LEAST_UNSEEN, _UNSEEN_SHARE * (found.forward + found.backward))
+    steps = [Timed(UNSEEN, timed.path, 0.0, timed.before, 0.0, 0) for timed in found.operations if timed.before >= least]
+    if found.after >= least and found.operations:
+        steps.append(Timed(UNSEEN, found.operations[-1].path[:1], 0.0, found.after, 0.0, 0))
+    alone = found.plain - sum([timed.forward for timed in found.operations])
+    return steps if alone >= 0.5 * sum([step.forward for step in steps]) else []  # otherwise functad itself took that time
+
+
+def _total(found: Measured) -> Total:
+    operations = found.operations
+    forward = min(sum([timed.forward for timed in operations]), found.plain, found.forward)
+    rules = sum([max(timed.backward - found.walk, 0.0) for timed in operations if timed.backward])
+    numpy = forward + min(rules, found.backward)
+    python = min(max(found.plain - forward, 0.0), found.forward - forward)
+    made = sum([timed.bytes for timed in operations])
+    recording = found.forward + found.backward - numpy - python
+    return Total(
+        found.plain,
+        found.forward,
+        found.backward,
+        numpy,
+        python,
+        recording,
+        len(operations),
+        found.plain_peak,
+        found.peak,
+        made,
+    )
+
+
+def _added(row: Row, step: Timed, whole: float) -> Row:
+    forward, backward = row.forward + step.forward, row.backward + step.backward
+    return row._replace(
+        calls=row.calls + 1,
+        forward=forward,
+        backward=backward,
+        bytes=row.bytes + step.bytes,
+        share=(forward + backward) / whole,
+    )
+
+
+def _sorted(rows: Iterable[Row]) -> tuple[Row, ...]:
+    return tuple(sorted(rows, key=lambda row: -row.time))
+
+
+def _bars(steps: list[Timed], depth: int = 0) -> tuple[Bar, ...]:
+    """Return the bars of steps with equal paths up to `depth`: functions, then lines, in order of first execution."""
+    groups: dict[tuple[str, str], list[Timed]] = {}
+    for step in steps:
+        if depth < len(step.path):
+            groups.setdefault((step.path[depth].function, ""), []).append(step)
+        elif depth == len(step.path):
+            place = step.path[-1] if step.path else _NOWHERE
+            unseen = step.name == UNSEEN
+            groups.setdefault((UNSEEN if unseen else place.text or step.name, place.where), []).append(step)
+    bars = []
+    for (name, _), group in groups.items():
+        path = group[0].path
+        place = path[min(depth, len(path) - 1)] if path else _NOWHERE
+        forward, backward = (sum(column) for column in zip(*[(s.forward, s.backward) for s in group], strict=True))
+        bars.append(Bar(name, place, forward, backward, _bars(group, depth + 1)))
+    return tuple(bars)
+
+
+# Displays
 
 LONGEST = 12
 """The largest number of lines in a text; a page folds the rest."""
