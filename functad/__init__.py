@@ -69,8 +69,7 @@ if _TYPE_CHECKING:
     from functad.implicit.root import argmin, custom_fixed_point, custom_root
     from functad.primitives.coverage import coverage
     from functad.profiling.profile import profile
-    from functad.rules.checkpoint import checkpoint, checkpoint_name
-    from functad.rules.checkpoint_sequence import checkpoint_sequence
+    from functad.rules.checkpoint import checkpoint, checkpoint_name, checkpoint_sequence
     from functad.rules.custom import custom_jvp, custom_vjp
     from functad.rules.register import numerical_primitive, primitive
     from functad.sparse.derivatives import sparse_hessian, sparse_jacobian
@@ -135,8 +134,7 @@ _HOLDERS = {
     "implicit.root": "argmin custom_fixed_point custom_root",
     "primitives.coverage": "coverage",
     "profiling.profile": "profile",
-    "rules.checkpoint": "checkpoint checkpoint_name",
-    "rules.checkpoint_sequence": "checkpoint_sequence",
+    "rules.checkpoint": "checkpoint checkpoint_name checkpoint_sequence",
     "rules.custom": "custom_jvp custom_vjp",
     "rules.register": "numerical_primitive primitive",
     "sparse.derivatives": "sparse_hessian sparse_jacobian",

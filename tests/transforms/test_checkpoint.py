@@ -8,8 +8,7 @@ import pytest
 
 import functad
 from functad import errors
-from functad.rules.checkpoint import _NAME, Segment
-from functad.rules.checkpoint_sequence import _Reversal, _Steps, fewest_steps, first_part
+from functad.rules.checkpoint import _NAME, Segment, _Reversal, _Steps, fewest_steps, first_part
 from functad.testing import check_grads, check_primitive, draw_program
 from functad.trees.structure import LEAF, flatten
 
