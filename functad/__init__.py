@@ -66,8 +66,7 @@ if _TYPE_CHECKING:
     from functad.primitives.coverage import coverage
     from functad.process import keep_freed_memory
     from functad.profiling.profile import profile
-    from functad.rules.checkpoint import checkpoint, checkpoint_name
-    from functad.rules.checkpoint_sequence import checkpoint_sequence
+    from functad.rules.checkpoint import checkpoint, checkpoint_name, checkpoint_sequence
     from functad.rules.custom import custom_jvp, custom_vjp
     from functad.rules.register import numerical_primitive, primitive
     from functad.sparse.derivatives import sparse_hessian, sparse_jacobian
@@ -134,8 +133,7 @@ _HOLDERS = {
     "primitives.coverage": "coverage",
     "process": "keep_freed_memory",
     "profiling.profile": "profile",
-    "rules.checkpoint": "checkpoint checkpoint_name",
-    "rules.checkpoint_sequence": "checkpoint_sequence",
+    "rules.checkpoint": "checkpoint checkpoint_name checkpoint_sequence",
     "rules.custom": "custom_jvp custom_vjp",
     "rules.register": "numerical_primitive primitive",
     "sparse.derivatives": "sparse_hessian sparse_jacobian",
