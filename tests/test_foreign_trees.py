@@ -68,13 +68,13 @@ def tree_util(monkeypatch, known):
 
 
 def check_interval(paths):
-    leaves, structure = trees.flatten([Interval(1.0, {"a": 2.0}, closed=False)])
+    leaves, structure = functad.tree_flatten([Interval(1.0, {"a": 2.0}, closed=False)])
     assert leaves == [1.0, 2.0]
     assert structure.paths("t") == paths
     again = structure.unflatten([3.0, 4.0])[0]
     assert (type(again), again.low, again.high, again.closed) == (Interval, 3.0, {"a": 4.0}, False)
-    assert trees.flatten([again])[1] == structure
-    assert trees.flatten([Interval(1.0, {"a": 2.0})])[1] != structure
+    assert functad.tree_flatten([again])[1] == structure
+    assert functad.tree_flatten([Interval(1.0, {"a": 2.0})])[1] != structure
     gradient = functad.grad(lambda i: i.low * i.high)(Interval(2.0, 3.0))
     assert (gradient.low, gradient.high) == (3.0, 2.0)
 
@@ -82,7 +82,7 @@ def check_interval(paths):
 def test_class_that_jax_knows(tree_util):
     check_interval(["t[0].low", "t[0].high['a']"])
     array = np.ones(2, int)
-    assert trees.flatten([array, "text", np.int8(1)])[0] == [array, "text", 1]
+    assert functad.tree_flatten([array, "text", np.int8(1)])[0] == [array, "text", 1]
 
 
 def test_names_that_jax_cannot_give(tree_util, monkeypatch):
@@ -90,19 +90,19 @@ def test_names_that_jax_cannot_give(tree_util, monkeypatch):
         raise ValueError("no numbers")
 
     monkeypatch.setattr(tree_util, "tree_flatten_with_path", refuse)
-    assert trees.flatten(Interval(1.0, 2.0))[1].paths("t") == ["t.children[0]", "t.children[1]"]
+    assert functad.tree_flatten(Interval(1.0, 2.0))[1].paths("t") == ["t.children[0]", "t.children[1]"]
 
 
 def test_own_registration_comes_first(tree_util):
     functad.register_tree(Interval, lambda i: ([i.low], (i.high, i.closed)), lambda data, c: Interval(*c, *data))
-    assert trees.flatten(Interval(1.0, 2.0))[0] == [1.0]
+    assert functad.tree_flatten(Interval(1.0, 2.0))[0] == [1.0]
 
 
 def test_library_that_is_being_imported_is_left_alone(known, monkeypatch):
     monkeypatch.setitem(sys.modules, "jax.tree_util", types.ModuleType("jax.tree_util"))
     monkeypatch.setitem(sys.modules, "optree", types.ModuleType("optree"))
     interval = Interval(1.0, 2.0)
-    assert trees.flatten(interval)[0] == [interval]
+    assert functad.tree_flatten(interval)[0] == [interval]
 
 
 @pytest.mark.parametrize("namespace", ["", "mine"])
@@ -124,7 +124,6 @@ def test_class_that_optree_knows(known, monkeypatch, namespace):
 JAX = """
 import dataclasses
 import functad
-from functad.trees import structure as trees
 import numpy as np
 
 @dataclasses.dataclass
@@ -132,7 +131,7 @@ class Early:
     weight: float
     name: str = "early"
 
-assert trees.flatten(Early(1.0))[0] == [1.0, "early"]
+assert functad.tree_flatten(Early(1.0))[0] == [1.0, "early"]
 import jax
 
 @jax.tree_util.register_dataclass
@@ -155,19 +154,18 @@ class Pair:
 jax.tree_util.register_dataclass(Early, ["weight"], ["name"])
 Point = __import__("collections").namedtuple("Point", "x y")
 tree = {"l": Layer([1.0, 2.0], "q"), "p": Pair(None, 3.0), "e": Early(4.0), "n": Point(5.0, 6.0), "j": jax.numpy.ones(2)}
-leaves, structure = trees.flatten(tree)
+leaves, structure = functad.tree_flatten(tree)
 assert len(leaves) == 7 and leaves[0] == 4.0 and leaves[2:] == [1.0, 2.0, 5.0, 6.0, 3.0], leaves
 print(*structure.paths("t"))
 again = structure.unflatten(leaves)
 assert again["l"] == tree["l"] and again["p"].b == 3.0 and again["p"].a is None and again["e"] == tree["e"]
-assert trees.flatten(again)[1] == structure and hash(trees.flatten(again)[1]) == hash(structure)
+assert functad.tree_flatten(again)[1] == structure and hash(functad.tree_flatten(again)[1]) == hash(structure)
 gradient = functad.grad(lambda t: np.sum(t["l"].weight[0] ** 2) * t["p"].b)({"l": Layer([2.0, 1.0]), "p": Pair(None, 3.0)})
 assert gradient["l"].weight[0] == 12.0 and gradient["p"].b == 4.0 and gradient["l"].name == "w"
 """
 
 OPTREE = """
 import functad
-from functad.trees import structure as trees
 import optree
 
 @optree.dataclasses.dataclass(namespace="mine")
@@ -182,7 +180,7 @@ class Pair:
 optree.register_pytree_node(Pair, lambda p: ((p.a, p.b), "data"), lambda data, c: Pair(*c), namespace="other")
 from collections import deque
 tree = {"l": Layer([1.0, 2.0], "q"), "p": Pair(None, 3.0), "d": deque([1])}
-leaves, structure = trees.flatten(tree)
+leaves, structure = functad.tree_flatten(tree)
 assert leaves == [deque([1]), 1.0, 2.0, 3.0], leaves
 again = structure.unflatten(leaves)
 assert again["l"] == tree["l"] and again["p"].b == 3.0 and again["p"].a is None

@@ -266,6 +266,85 @@ def test_no_absolute_paths():
             assert excused or not machine_path.search(line), f"{path}:{number}: {line}"
 
 
+# What tests import
+
+PUBLIC_MODULES = re.compile(
+    r"functad(\.(errors|math|nn|numpy|optimize|optimizers|testing(\.(fuzz|strategies))?|compat(\.tfe?(\.\w+)*)?|scipy"
+    r"(\.(fft|integrate|interpolate|linalg|ndimage|optimize|signal|sparse|spatial|special|stats))?))?"
+)
+BESIDE_THE_MODULE = {
+    "backends/accuracy.py": "measures the error of single elementary functions, and writes the table of a page",
+    "compat/test_functions.py": "asks the table of names which functions no row tests",
+    "compilation/test_compiled_equals_eager.py": "builds the cases of the fuzzer by hand, to show that it finds differences",
+    "compilation/test_every_entry.py": "compiles the lists of all entries as one list, with chosen optimisation levels",
+    "compilation/test_loops_of_no_steps.py": "compares results as the fuzzer does",
+    "compilation/test_steps_at_once.py": "reads the bodies of simplified scans, with and without fusion",
+    "display/test_patterns.py": "reads the groups of a displayed colouring",
+    "portability/test_array_api_standard.py": "tests replacements of functions that old versions of NumPy lack",
+    "portability/test_dask_jit.py": "counts tasks, and lowers the size from which chunks are not gathered",
+    "portability/test_poison.py": "makes a rule wrong, and has to clear the fast path of the operator",
+    "primitives/test_memory_order.py": "compares the memory layout that a trace without values assumes",
+    "scipy/conftest.py": "compares the value of each formula with the value of SciPy",
+    "test_foreign_trees.py": "forgets the classes that a test registers",
+    "test_hostile_files.py": "changes the bytes of machine code on disk",
+    "test_interrupted_tools.py": "interrupts single functions at every line",
+    "test_interrupts.py": "looks at the context variables of these modules",
+    "testing/test_random_programs.py": "asks the generator for its families and statements, and makes rules wrong",
+}
+"""Test files that import internal names and are not named after a module, with the reason."""
+
+
+def names_of_pages() -> set[str]:
+    """Return the dotted names that the code of a page imports: they are public too."""
+    text = "".join(page.read_text() for page in [ROOT / "README.md", *(ROOT / "notebooks").glob("*.md")])
+    found = re.findall(r"\bfrom (functad[\w.]*) import ([\w, ]+)", text)
+    return {f"{module}.{name.strip()}" for module, names in found for name in names.split(",")}
+
+
+def internal_imports(path: Path, public: set[str]) -> set[str]:
+    """Return the internal modules of functad that a test file imports, or imports a name from."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names if not PUBLIC_MODULES.fullmatch(alias.name)}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for name in [alias.name for alias in node.names if f"{node.module}.{alias.name}" not in public]:
+                deeper = ROOT.joinpath(*node.module.split("."), name)
+                is_module = deeper.is_dir() or deeper.with_suffix(".py").exists()
+                inner = f"{node.module}.{name}" if is_module else node.module
+                if name.startswith("_") or not PUBLIC_MODULES.fullmatch(inner):
+                    found.add(inner)
+    return {name for name in found if name.split(".")[0] == "functad"}
+
+
+def is_named_after_a_module(path: Path, imported: set[str]) -> bool:
+    """Return `True` for `test_digest.py` if `digest.py` is in the same folder of the package, or if the file imports it.
+
+    A name of two parts, such as `test_sparse_patterns.py`, also means the module `sparse/patterns.py`.
+    """
+    for source in SOURCES:
+        parts = [part.strip("_") for part in dotted(source).split(".")]
+        if path.stem.removeprefix("test_") in (parts[-1], "_".join(parts[-2:])):
+            near = parts[1] == path.parent.name or (len(parts) > 2 and parts[-2:] == path.stem.split("_")[1:])
+            if near or any(f"{name}.".startswith(f"{dotted(source)}.") for name in imported):
+                return True
+    return False
+
+
+def test_tests_of_features_import_public_names_only():
+    """A file that is named after a module tests the module, and may import internal names. All others have a reason."""
+    public = names_of_pages()
+    users = {path: internal_imports(path, public) for path in (ROOT / "tests").rglob("*.py")}
+    others = {
+        str(path.relative_to(ROOT / "tests")): sorted(names)
+        for path, names in users.items()
+        if names and not is_named_after_a_module(path, names)
+    }
+    unknown = {path: names for path, names in others.items() if path not in BESIDE_THE_MODULE}
+    assert not unknown, "import public names, or name the file after the module"
+    assert not set(BESIDE_THE_MODULE) - set(others), "these need no entry any more"
+
+
 # What is public
 
 

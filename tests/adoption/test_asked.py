@@ -14,8 +14,8 @@ import pytest
 
 import functad
 import functad.numpy
-from functad.adoption.replacements import replacement
 from functad.errors import ConversionError
+from tests.adoption.stand_ins import replacement
 
 A = np.array([[2.0, 0.5], [0.5, 3.0]])
 A.setflags(write=False)

@@ -17,15 +17,14 @@ import numpy as np
 import pytest
 
 import functad
-from functad.adoption.replacements import NUMBERS, replacement
-from functad.adoption.uses import names_used_as_values
+from tests.adoption.stand_ins import numbers, replacement
 
 X = np.array([0.7, 1.3])
 
 
 def _rebound() -> dict[str, Any]:
     """Return by dotted name the functions and types that `adopt` replaces."""
-    found: dict[str, Any] = {name: __builtins__[name] for name in NUMBERS}  # type: ignore[index]
+    found: dict[str, Any] = {name: __builtins__[name] for name in numbers()}  # type: ignore[index]
     for prefix, module in {"np": np, "np.linalg": np.linalg, "np.fft": np.fft, "math": math}.items():
         stand_in = replacement(module)
         for name, value in vars(module).items():
@@ -123,37 +122,17 @@ def test_what_is_only_called_is_adopted(module: Callable[[str], Any]) -> None:
 
 
 def test_pickles_of_replacements_need_no_functad() -> None:
-    for value in (replacement(np).sum, replacement(math).sin, replacement(np).zeros, NUMBERS["float"], replacement(np).float64):
+    for value in (
+        replacement(np).sum,
+        replacement(math).sin,
+        replacement(np).zeros,
+        numbers()["float"],
+        replacement(np).float64,
+    ):
         data = pickle.dumps(value)
         assert b"functad" not in data
         assert pickle.loads(data) == value
         assert not type(pickle.loads(data)).__module__.startswith("functad")
-
-
-def test_a_comparison_of_self_uses_no_name_as_a_value() -> None:
-    def same(self: Any, other: Any) -> bool:
-        return self is other
-
-    def among(value: Any, other: Any) -> bool:
-        return value is other
-
-    assert not names_used_as_values(same.__code__)
-    assert names_used_as_values(among.__code__)
-
-
-def test_texts_and_dtypes_of_results_use_no_type_as_a_value() -> None:
-    def told(x: Any) -> str:
-        return f"{np.float64} of {x!r}, {np.float32:>3}"
-
-    def elementwise(f: Any) -> Any:
-        return np.vectorize(f, otypes=[np.float64])
-
-    def given() -> Any:
-        return np.float64
-
-    assert not [name for name, _ in names_used_as_values(told.__code__) if "float" in name]
-    assert not [name for name, _ in names_used_as_values(elementwise.__code__) if "float" in name]
-    assert ("np.float64", "") in names_used_as_values(given.__code__)
 
 
 KEEPS = """

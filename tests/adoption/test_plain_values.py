@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import functad
-from functad.adoption.replacements import NUMBERS, replacement
 from functad.testing import check_grads
+from tests.adoption.stand_ins import numbers, replacement
 
 A, B = np.array([1.5, 0.5, 2.0]), np.array([[2.0, 0.5, 0.0], [0.25, 3.0, 1.0], [0.0, 1.0, 4.0]])
 C = np.array([1 + 2j, 0.5, -1j])
@@ -262,7 +262,7 @@ NUMBERS_OF_PYTHON = [(), (2,), ("1.5",), ("a",), (1j,), (A,), (A[:1],), (1, 2), 
 def test_types_of_numbers_give_the_same(name: str) -> None:
     original = {"float": float, "complex": complex}[name]
     for args in NUMBERS_OF_PYTHON:
-        _assert_same(_outcome(lambda: NUMBERS[name](*args)), _outcome(lambda: original(*args)))  # noqa: B023
+        _assert_same(_outcome(lambda: numbers()[name](*args)), _outcome(lambda: original(*args)))  # noqa: B023
 
 
 @pytest.mark.parametrize("name", [name for name in dir(math) if callable(getattr(math, name)) and not name.startswith("_")])

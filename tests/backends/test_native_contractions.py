@@ -13,9 +13,6 @@ import functad
 
 pytest.importorskip("llvmlite")
 
-from functad.backends.native import program
-from functad.backends.native.products import blas
-
 Shapes = tuple[tuple[int, ...], tuple[int, ...]]
 
 PAIRS: list[Shapes] = [
@@ -175,18 +172,6 @@ def test_products_of_float16() -> None:
     check(np.linalg.norm, small, native=False)
 
 
-def test_without_a_blas(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Loops compute large products too where NumPy's BLAS is not found."""
-    a, b = arrays(np.float64, (60, 70), (70, 90))
-    assert blas.routines() is not None
-    compiled = functad.jit(np.matmul, backend="llvm")
-    assert "functad.blas.dgemm" in compiled.lower(a, b).compile().text
-    monkeypatch.setattr("functad.backends.native.products.rows.routines", lambda: None)
-    compiled = functad.jit(lambda a, b: np.matmul(a, b), backend="llvm")
-    assert "functad.blas" not in compiled.lower(a, b).compile().text
-    np.testing.assert_allclose(compiled(a, b), a @ b, rtol=1e-12, atol=1e-12)
-
-
 def test_infinities_and_nan_spread_as_in_numpy() -> None:
     a, b = arrays(np.float64, (6, 5), (5, 9))
     a[1, 2], a[3, 0], b[4, 4] = np.inf, np.nan, -np.inf
@@ -230,23 +215,6 @@ def test_stacks_of_systems() -> None:
     check(lambda a, b: np.linalg.solve(np.linalg.cholesky(a), b), a, b)
     check(lambda a, b: np.linalg.solve(np.linalg.cholesky(a).mT, b), a, b[0])
     check(lambda a, b: np.linalg.solve(np.linalg.cholesky(a), b), a[0], b)
-
-
-def test_the_numpy_program_of_a_fallback_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = []
-    original = program.NumpyProgram
-
-    def counted(*args: Any, **kwargs: Any) -> Any:
-        made.append(args)
-        return original(*args, **kwargs)
-
-    compiled = functad.jit(np.linalg.det, backend="llvm")
-    singular = np.ones((3, 3))
-    compiled(np.eye(3))
-    monkeypatch.setattr(program, "NumpyProgram", counted)
-    for _ in range(3):
-        assert compiled(singular) == 0.0
-    assert len(made) == 1
 
 
 def test_other_singular_systems_raise() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import functad
-from functad.adoption.replacements import replacement
+from tests.adoption.stand_ins import numbers, replacement
 
 from .compare import machine, plain
 
@@ -87,9 +87,7 @@ def modules(*, adopted: bool) -> dict[str, Any]:
         "numpy": np, "math": math, "special": scipy.special, "scipy.linalg": scipy.linalg, "float": float,
     }  # fmt: skip
     if adopted:
-        from functad.adoption.replacements import NUMBERS as TYPES
-
-        found = {**{name: replacement(module) for name, module in found.items()}, "float": TYPES["float"]}
+        found = {**{name: replacement(module) for name, module in found.items()}, "float": numbers()["float"]}
     return {**found, "vectorized": found["numpy"].vectorize(lambda x: x * 2.0)}
 
 

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import functad
-from functad.compilation import shared
 from functad.errors import InputError
 
 X = np.linspace(0.1, 1.0, 3)
@@ -128,7 +127,6 @@ def test_clear_cache_drops_all_programs_of_the_process():
     assert f.cache_info() == g.cache_info() == (0, 0, 0)
     gc.collect()
     assert [program() for program in programs] == [None, None]
-    assert len(shared._PROGRAMS) == 0
     assert np.allclose(g(X), 2 * X, rtol=1e-15)
 
 
@@ -266,7 +264,6 @@ def test_a_pickled_function_uses_the_program_that_the_process_has(backend, nothi
     assert program_of(first, X) is program_of(second, X)
     assert program_of(f, X) is not program_of(first, X)
     functad.clear_cache()
-    assert len(shared._PROGRAMS) == 0
 
 
 def _loss(x):
@@ -362,16 +359,3 @@ def test_functions_of_the_user_in_a_list_are_not_shared(nothing_shared):
         f, calls = make()
         assert np.array_equal(sharing(functad.jit(functad.grad(lambda x, f=f: np.sum(f(x)))))(X), np.full(3, 2.0))
         assert calls
-
-
-def test_large_constants_are_not_kept_for_other_functions(nothing_shared):
-    table = np.ones(20_000)
-    sharing(functad.jit(lambda x: np.sum(table * x)))(2.0)
-    assert len(shared._PROGRAMS) == 0
-
-
-def test_few_programs_are_shared(nothing_shared, monkeypatch):
-    monkeypatch.setattr(shared, "MOST_SHARED", 3)
-    for n in range(5):
-        assert sharing(functad.jit(lambda x, n=n: x + n, backend="numpy"))(1.0) == 1.0 + n
-    assert len(shared._PROGRAMS) == 3

@@ -13,9 +13,6 @@ import pytest
 
 import functad
 from functad import errors, optimizers, tree_flatten
-from functad.compilation.elements import with_numbers
-from functad.control.scan import SCAN
-from functad.expressions.expressions import Equation
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=5)
@@ -498,17 +495,6 @@ def test_the_cycle_collector_waits_while_a_function_is_compiled():
     functad.grad(functad.jit(lambda x: np.sum(f(x))))(np.ones(2))
     assert gc.isenabled()
     assert not any(seen)
-
-
-def test_equations_without_inputs() -> None:
-    """A loop that gives constants alone takes nothing."""
-
-    own, body = functad.make_expressions(lambda x: x[0] * x[1])(np.ones(2)), functad.make_expressions(lambda: 1.0)()
-    params = {"carries": 0, "rows": 0, "length": 3, "reverse": False, "body": body}
-    equations = (*own.equations, Equation(SCAN, (), params, (len(own.specs),)))
-    specs = (*own.specs, functad.ArraySpec((3,), np.dtype(float)))
-    found = with_numbers(own.replace(equations=equations, specs=specs).check())
-    assert found(np.array([2.0, 3.0])) == 6.0
 
 
 def test_calls_without_results() -> None:

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import functad
-from functad.compilation.lists import CompiledList
 
 X = np.random.default_rng(0).normal(size=(120, 50))
 W = np.random.default_rng(1).normal(size=(50, 40))
@@ -15,7 +14,7 @@ def kept(f, *args):
     jitted = functad.jit(f, backend="numpy")
     functad.grad(jitted)(*args)
     [entry] = jitted.compiler.entries.values()
-    program: CompiledList = entry.program
+    program = entry.program
     [(first, _, _, _)] = program._splits.values()
     specs = first.expressions.results[len(program.expressions.outputs) :]
     return sum(spec.size * spec.dtype.itemsize for spec in specs)

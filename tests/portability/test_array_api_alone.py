@@ -10,7 +10,6 @@ import pytest
 
 import functad
 from functad.errors import ControlFlowError, ConversionError, InputError, OutputError, StructureError, UnsupportedError
-from functad.primitives.operands import has_array_api_alone
 
 X, Y, A = np.array([0.3, -0.7, 1.2]), np.array([1.5, 0.4, -0.2]), np.arange(9.0).reshape(3, 3) / 7 - 0.5
 
@@ -34,13 +33,6 @@ def library(request):
 
 def loss(x):
     return np.sum(np.tanh(x) * x)
-
-
-@pytest.mark.parametrize(
-    "kind", [np.ndarray, np.float64, np.float32, np.int64, np.bool_, float, functad.Tensor, functad.Variable]
-)
-def test_arrays_and_numbers_of_numpy_are_none_of_them(kind):
-    assert not has_array_api_alone(kind)
 
 
 # Arguments of transforms

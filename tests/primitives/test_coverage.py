@@ -1,5 +1,6 @@
 """The table of coverage: no function of NumPy is missing, and its cells say what the generated checks do."""
 
+import html
 import inspect
 import re
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 
 import functad
 from functad.errors import AbstractValueError, UnsupportedError
-from functad.primitives.coverage import ORDER_CHECKED, Coverage, batching, dispatching_functions, page
+from functad.primitives.coverage import _SEARCH, ORDER_CHECKED, Coverage, batching, dispatching_functions, page
 from functad.primitives.entry import ENTRIES, Primitive
 from functad.primitives.vocabulary import Refused
 from functad.testing import calls, every_entry, primitive_checks
@@ -137,7 +138,7 @@ def test_filters():
     assert sum(table.counts().values()) == len(table)
 
 
-@pytest.mark.parametrize("entry", [e for e in every_entry() if isinstance(e, Refused)], ids=lambda entry: entry.name)
+@pytest.mark.parametrize("entry", [e for e in every_entry() if e.status == "refused"], ids=lambda entry: entry.name)
 def test_refusal_names_the_line_of_the_user(entry):
     args, kwargs = entry.samples(lambda *shape: np.ones(shape))[0]
 
@@ -150,3 +151,7 @@ def test_refusal_names_the_line_of_the_user(entry):
     line = inspect.getsourcelines(f)[1] + 2
     assert f"{__file__}:{line}" in str(refusal.value)
     assert entry.instead in str(refusal.value)
+
+
+def test_field_of_the_table_runs_the_script_in_one_line():
+    assert f'oninput="{html.escape(" ".join(_SEARCH.split()))}"' in functad.coverage()._repr_html_()

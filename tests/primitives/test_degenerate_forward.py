@@ -10,7 +10,6 @@ import pytest
 
 import functad
 from functad.errors import DegenerateError
-from functad.expressions.expressions import evaluate
 from functad.testing import central_difference
 from tests.differences import pairing, random_like
 
@@ -181,12 +180,12 @@ def test_expression_lists_ask_when_they_are_run(of: Callable[..., Any]) -> None:
         pushed = functad.make_expressions(lambda a, f=f: functad.jvp(lambda a: of(f, a), (a,), (t,))[1])(apart)
         for a in (apart, equal) if f is np.ones_like else (apart,):
             expected = central_difference(lambda a, f=f: [of(f, a)], [a], [t])[0]
-            assert np.allclose(evaluate(pushed, [a])[0], expected, atol=1e-7)
+            assert np.allclose(pushed(a), expected, atol=1e-7)
         if f is np.sin:
             with pytest.raises(DegenerateError, match="values and vectors together"):
-                evaluate(pushed, [equal])
+                pushed(equal)
     scaled = functad.make_expressions(lambda c: functad.jvp(lambda a: c * np.trace(of(np.sin, a)), (equal,), (t,))[1])(1.0)
-    assert evaluate(scaled, [2.0])[0] == pytest.approx(2 * functad.jvp(lambda a: np.trace(of(np.sin, a)), (equal,), (t,))[1])
+    assert scaled(2.0) == pytest.approx(2 * functad.jvp(lambda a: np.trace(of(np.sin, a)), (equal,), (t,))[1])
 
 
 # Other orders

@@ -15,13 +15,11 @@ import pytest
 
 import functad
 from functad.errors import FunctadError
-from functad.expressions.spec import dtype_of
 from functad.primitives.entry import ENTRIES
-from functad.primitives.operands import innermost
 from functad.testing import Call, calls, every_entry
-from functad.tracing.traces.base import Recorded
 from functad.tracing.views import layout_of, may_be_view, origin_of
 from tests.entries import label
+from tests.values import dtype_of, innermost
 
 PUBLIC = [
     entry
@@ -68,7 +66,7 @@ def _strides(a: Any) -> Any:
 
 
 def _is_view(a: Any, p: Any) -> bool:
-    if isinstance(a, Recorded):
+    if isinstance(a, functad.Tensor):
         return origin_of(a)[0] is p and p.shape != ()
     return isinstance(a, np.ndarray) and isinstance(p, np.ndarray) and np.shares_memory(a, p)
 
@@ -132,7 +130,7 @@ def test_where_values_are_not_known_nothing_wrong_is_claimed(entry: Any, trace: 
                 expected = call.arrays(*laid)
                 found = call.arrays(*primals)
             for a, known in zip(found, expected, strict=True):
-                if not isinstance(a, Recorded) or 0 in a.shape:
+                if not isinstance(a, functad.Tensor) or 0 in a.shape:
                     continue
                 model = layout_of(a)
                 assert model is None or _strides(np.asarray(model)) == _strides(np.asarray(known)), f"{call}: {model!r}"

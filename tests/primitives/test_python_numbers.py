@@ -12,12 +12,11 @@ import pytest
 
 import functad
 from functad import ArraySpec, tree_flatten
-from functad.expressions.spec import dtype_of, shape_of
-from functad.primitives import vocabulary
 from functad.primitives.entry import ENTRIES
-from functad.primitives.operands import innermost
+from functad.testing import every_entry
+from tests.values import dtype_of, innermost
 
-vocabulary.complete()
+every_entry()  # imports all of them
 NUMBERS = {float: 0.3, complex: 0.3 + 0.2j, int: 2, bool: True}
 CALLS = {
     "f(x)": lambda f, x, one: f(x),
@@ -43,7 +42,7 @@ def described(leaf):
     value = innermost(leaf)
     if isinstance(value, ArraySpec):
         return ("Python" if value.weak else "NumPy"), value.shape, value.dtype
-    return type(value), shape_of(value), dtype_of(value)
+    return type(value), np.shape(value), dtype_of(value)
 
 
 def without_values(description):

@@ -5,11 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
 
 import pytest
-
-from functad.adoption import scipy_functions
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -125,17 +122,3 @@ f = lambda x: np.sum(stats.gaussian_kde(np.array([1.0, 2.0, 4.0])).{method}(x))
 print(abs(functad.grad(f)(1.3) - (f(1.3 + 1e-6) - f(1.3 - 1e-6)) / 2e-6) < 1e-8)
 """
     assert _run(code) == "True"
-
-
-def test_what_is_being_imported_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is asked for each name of SciPy while a part of that is imported: all modules are not looked at each time."""
-    whole, part = [ModuleType(name) for name in ("scipy.anything", "scipy.anything.part")]
-    for module in (whole, part):
-        monkeypatch.setattr(module, "__spec__", SimpleNamespace(_initializing=False))
-        monkeypatch.setitem(sys.modules, module.__name__, module)
-    assert not scipy_functions._begun(whole)
-    monkeypatch.setattr(part.__spec__, "_initializing", True)
-    assert scipy_functions._begun(whole)
-    monkeypatch.setattr(whole.__spec__, "_initializing", True)
-    monkeypatch.setattr(scipy_functions, "sys", None)
-    assert scipy_functions._begun(whole)

@@ -14,10 +14,9 @@ import scipy.linalg
 
 import functad
 from functad.errors import UnsupportedError
-from functad.primitives.entry import INTERNAL
 from functad.scipy import linalg
 from functad.testing import calls as sample_calls
-from functad.testing import check_grads, check_primitive
+from functad.testing import check_grads, check_primitive, every_entry
 
 REFUSED = importlib.import_module("functad.scipy.linalg").REFUSED
 A = np.array([[4.0, 1.0], [1.0, 3.0]])
@@ -321,7 +320,11 @@ def test_files_of_the_package_do_not_hide_the_parts_of_scipy() -> None:
     assert linalg.block_diag(1.0, 2.0).shape == (2, 2)
 
 
-OWN = [entry for entry in INTERNAL if getattr(entry.compute, "__module__", "").startswith("functad.scipy.matrices")]
+OWN = [
+    entry
+    for entry in every_entry()
+    if getattr(getattr(entry, "compute", None), "__module__", "").startswith("functad.scipy.matrices")
+]
 
 
 @pytest.mark.parametrize("entry", OWN, ids=lambda entry: entry.name)

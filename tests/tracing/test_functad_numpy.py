@@ -7,7 +7,6 @@ import pytest
 
 import functad
 import functad.numpy
-from functad.places import name_of
 from functad.testing import check_grads
 
 LISTS = {
@@ -200,9 +199,3 @@ def test_lists_of_tensors_say_how_they_are_stacked():
         functad.grad(lambda a: np.dot([a, a], [a, a]))(1.0)
     with pytest.raises(functad.errors.ConversionError, match=r"instead of A\.dot"):
         functad.grad(lambda a: np.ones(2).dot(a * np.ones(2)))(1.0)
-
-
-def test_names_of_functions_in_functions():
-    make = lambda: lambda x: x  # noqa: E731
-
-    assert name_of(make()) == "test_names_of_functions_in_functions.<lambda>"

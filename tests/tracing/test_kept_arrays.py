@@ -14,10 +14,9 @@ import pytest
 
 import functad
 from functad import tree_flatten
-from functad.expressions.spec import dtype_of
 from functad.testing import Call, calls, every_entry
-from functad.testing.sample_calls import is_array
 from tests.entries import is_constant, label
+from tests.values import dtype_of, is_array
 
 ENTRIES = [entry for entry in every_entry() if not is_constant(entry) and entry.status != "refused"]
 

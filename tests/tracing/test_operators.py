@@ -12,6 +12,7 @@ import pytest
 import functad
 from functad.errors import UnsupportedError
 from functad.testing import central_difference
+from functad.tracing.operators import SHORT
 from tests.differences import error
 
 ARITHMETIC = [
@@ -295,3 +296,8 @@ def test_masked_arrays_are_refused_by_every_ufunc(call):
     mask = np.ma.array([1.0, 2.0], mask=[True, False])
     with pytest.raises(UnsupportedError, match=r"of a Tensor and a MaskedArray, at .*operators.py:\d+. Sums over a"):
         functad.grad(lambda t: np.sum(call(t, mask)))(np.array([0.5, 1.5]))
+
+
+def test_short_ways_are_those_that_other_tests_compare_with_the_long_ones():
+    """See `test_short_calls.py`."""
+    assert {function.__name__ for function in SHORT} == {"sum", "mean", "max", "amax", "min", "amin", "concatenate", "stack"}

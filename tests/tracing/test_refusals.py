@@ -29,15 +29,14 @@ import pytest
 
 import functad
 from functad import errors
-from functad.primitives.coverage import table_of_all
 from functad.primitives.entry import ENTRIES
 from functad.primitives.vocabulary import Refused, shown_name
 
 LINE = re.escape(Path(__file__).name) + r":\d+"
 CURE = r"\b([Uu]se|[Cc]all|Save|[Ww]rite|Draw|Make|Return|Pickle|instead of|Arrays compare|Leave)\b"
 X = np.array([0.7, 1.3, 2.1])
-TABLE = table_of_all()
-REFUSED = {shown_name(entry.function): entry for entry in ENTRIES.values() if isinstance(entry, Refused)}
+TABLE = functad.coverage()
+REFUSED = {f"np.{entry.name}": entry for entry in ENTRIES.values() if entry.status == "refused"}
 
 
 def refusal(f: Callable[[Any], Any], transform: Any = functad.grad) -> str:

@@ -10,7 +10,6 @@ import pytest
 
 import functad
 from functad.errors import EscapedTensorError
-from functad.tracing.operators import SHORT
 
 A = np.array([[0.3, -1.2, 0.8], [1.1, 0.3, -0.4]])
 B = np.array([[2.0], [-0.5]])
@@ -56,8 +55,7 @@ _WIDENS = [
 
 
 def _cases() -> list[tuple[str, Any]]:
-    reductions = [function for function in SHORT if function not in (np.squeeze, np.stack, np.concatenate)]
-    assert len(reductions) >= 4
+    reductions = (np.sum, np.mean, np.max, np.amax, np.min, np.amin)
     cases = [
         (f"{function.__name__}{i}", lambda x, function=function, call=call: call(function, x))
         for function in reductions

@@ -16,8 +16,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 import functad
 from functad.errors import FunctadError
-from functad.primitives.elementwise.conversion import copy_alike
-from functad.primitives.operands import is_traced
 
 Pool = list[Any]
 Step = Callable[[Pool], Any]
@@ -150,7 +148,7 @@ def flat(a: Any, v: Any) -> None:
 
 
 LAYOUTS: dict[str, Callable[[Any], Any]] = {
-    "C": lambda x: x,
+    "C": lambda x: x.copy(),
     "Fortran": np.asfortranarray,
     "backwards": lambda x: np.ascontiguousarray(x[::-1, ::-1])[::-1, ::-1],
     "gaps": lambda x: np.repeat(x, 2, axis=1)[:, ::2],
@@ -164,7 +162,7 @@ class Programs(RuleBasedStateMachine):
         super().__init__()
         self.steps: list[Step] = []
         self.text: list[str] = []
-        self.pool = self.start(START)
+        self.pool = self.start(START.copy())
         self.layout = "C"
 
     @initialize(layout=st.sampled_from(sorted(LAYOUTS)))
@@ -175,7 +173,7 @@ class Programs(RuleBasedStateMachine):
 
     @staticmethod
     def start(x: Any) -> Pool:
-        return [x * 1.0, np.sin(x[0]), x if is_traced(x) else copy_alike(x)]
+        return [x * 1.0, np.sin(x[0]), x]
 
     def pick(self, number: int) -> int:
         return number % len(self.pool)
@@ -241,7 +239,7 @@ class Programs(RuleBasedStateMachine):
     def teardown(self) -> None:
         program = "\n".join(self.text)
         x, direction = LAYOUTS[self.layout](START), LAYOUTS[self.layout](DIRECTION)
-        expected = self.run(x)
+        expected = self.run(LAYOUTS[self.layout](START))
         values, tangents = functad.jvp(self.run, (x,), (direction,))
         h = 1e-6
         higher, lower = (self.run(LAYOUTS[self.layout](START + d * DIRECTION)) for d in (h, -h))
