@@ -53,6 +53,7 @@ LAYERS = (
     "functad.eager.models",
     "functad.eager.tape.inner_traces",
     "functad.eager.tape.equations",
+    "functad.eager.tape.watched",
     "functad.eager.tape.recorder",
     "functad.eager.tape",
     "functad.eager",

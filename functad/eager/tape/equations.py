@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from types import CodeType, MappingProxyType
+import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from functad.expressions.expressions import Constant, Equation
+from functad.expressions.place import Place
 from functad.expressions.spec import ArraySpec, spec_of
+from functad.places import user_frame
 from functad.primitives.entry import Primitive
 from functad.tracing.ownership import map_arrays
 from functad.tracing.traces.base import Recorded
@@ -17,13 +19,7 @@ from functad.tracing.views import clone
 
 
 class TapeEquations(dict[int, tuple[Equation, tuple[ArraySpec, ...]] | Constant]):
-    """A mapping from slots to equations with the specs of their results, or to a `Constant` if no equation made the slot.
-
-    Attributes:
-        lines: a mapping from slots to the code and instruction of the user's line.
-    """
-
-    lines: Mapping[int, tuple[CodeType, int]] = MappingProxyType({})  # `note` makes one for each instance
+    """A mapping from slots to equations with the specs of their results, or to a `Constant` if no equation made the slot."""
 
     def note(self, primitive: Primitive, arrays: Sequence[Any], params: dict[str, Any], made: Any) -> None:
         """Add the equation of a call, with copies of its constants; `made` holds the Tensors of the results."""
@@ -37,12 +33,11 @@ class TapeEquations(dict[int, tuple[Equation, tuple[ArraySpec, ...]] | Constant]
             else:
                 known = as_constant(a)
                 inputs.append(Constant(known.value.copy()) if issubclass(type(known.value), np.ndarray) else known)
-        if results[0].code is not None:
-            line = results[0].code, results[0].instruction
-            own_lines = vars(self).setdefault("lines", {})
-            own_lines.update(dict.fromkeys([t.slot for t in results], line))
+        frame = user_frame(sys._getframe(1))
+        code = None if frame is None else frame.f_code
+        place = None if code is None else Place(code.co_name, code.co_filename, frame.f_lineno, 0)
         own = {name: map_arrays(np.copy, value) for name, value in params.items()}
-        equation = Equation(primitive, tuple(inputs), own, tuple([t.slot for t in results]))
+        equation = Equation(primitive, tuple(inputs), own, tuple([t.slot for t in results]), place)
         self.update(dict.fromkeys(equation.outputs, (equation, tuple([spec_of(t.below) for t in results]))))
 
     def keep(self, tensor: Recorded) -> None:

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from functad.eager.models.variable import Variable
-from functad.eager.tape.slice import TapeSlice
-from functad.expressions.spec import dtype_of, shape_of
+from functad.expressions.records import mark_reached, marks_at
+from functad.expressions.spec import dtype_of
 from functad.places import line_of
 from functad.primitives.elementwise.comparisons import BOOLEAN
 from functad.primitives.operands import all_examples, read
 
 
-def explain_missing(tape: TapeSlice, targets: Sequence[Any], source: Any) -> str:
+def explain_missing(tape: Any, targets: Sequence[Any], source: Any) -> str:
     """Return the reason for a missing gradient in a sentence or two, or state that a path exists."""
     dtype = dtype_of(source)
     if dtype.kind not in "fc":
@@ -30,13 +30,13 @@ def explain_missing(tape: TapeSlice, targets: Sequence[Any], source: Any) -> str
     if not places:
         return (
             "the target was not made by anything that the tape recorded: it was computed outside the `with` block, before the "
-            "source was watched, or from constants." + _cuts(tape, tape.depend_on(set(own)))
+            "source was watched, or from constants." + _cuts(tape, _dependent(tape, own))
         )
     if min(own) > max(places):
         return "the source was watched, or made, after the target: watch it before it is used."
-    used = tape.depend_on(set(own))
+    used = _dependent(tape, own)
     if used & set(places):
-        if tape.depend_on(set(own), past=lambda primitive: getattr(primitive, "may_cut", False)) & set(places):
+        if _dependent(tape, own, cutting=False) & set(places):
             beside = _cuts(tape, used - set(places), beside=True)
             return "the tape does record a path, so there is a gradient." + beside + _late(tape, source, own)
         return (
@@ -48,7 +48,15 @@ def explain_missing(tape: TapeSlice, targets: Sequence[Any], source: Any) -> str
     return "the source is used, but not in what leads to the target." + _cuts(tape, used) + _late(tape, source, own)
 
 
-def _not_followed(tape: TapeSlice, source: Any) -> str:
+def _dependent(tape: Any, slots: Sequence[int], *, cutting: bool = True) -> set[int]:
+    """Return `slots` and all slots that depend on them; without `cutting`, ignore gradient functions of the user."""
+    records = tape.recorder.equations
+    if not cutting:
+        records = [None if r is None or getattr(r[0].primitive, "may_cut", False) else r for r in records]
+    return {slot for slot, mark in enumerate(mark_reached(marks_at(slots, len(records)), records)) if mark}
+
+
+def _not_followed(tape: Any, source: Any) -> str:
     if isinstance(source, Variable):
         if not source.trainable:
             return "the Variable is not trainable, so the tape did not follow it: tape.watch(v) inside the `with` block."
@@ -58,8 +66,8 @@ def _not_followed(tape: TapeSlice, source: Any) -> str:
             return "nothing that the tape still holds uses the Variable: the results that did are gone."
         return "the Variable was not read while the tape recorded."
     value = all_examples(read(source))
-    for tensor in tape.sources():
-        if tensor.shape == shape_of(value) and np.array_equal(tensor, value):
+    for weak in tape._watched:
+        if (tensor := weak()) is not None and np.array_equal(np.asarray(all_examples(tensor)), value):
             return (
                 "the tape watches another Tensor, of equal value. It knows them by what they are: ask for the very object "
                 "that was watched."
@@ -70,9 +78,9 @@ def _not_followed(tape: TapeSlice, source: Any) -> str:
     )
 
 
-def _late(tape: TapeSlice, source: Any, own: Sequence[int]) -> str:
+def _late(tape: Any, source: Any, own: Sequence[int]) -> str:
     """Return a sentence if the source was watched after the first record, so that earlier uses may be lost; else `""`."""
-    before = sum(index < min(own) for index in set(tape.makers().values()))
+    before = sum(record is not None and tape.recorded(i) for i, record in enumerate(tape.recorder.equations[: min(own)]))
     watched = id(source) in tape._explicit or any(weak() is source for weak in tape._watched)
     if not before or not watched:
         return ""
@@ -82,10 +90,9 @@ def _late(tape: TapeSlice, source: Any, own: Sequence[int]) -> str:
     )
 
 
-def _cuts(tape: TapeSlice, used: set[int], *, beside: bool = False) -> str:
+def _cuts(tape: Any, used: set[int], *, beside: bool = False) -> str:
     """Return a sentence with the line where a dependent value left the tape, else `""`; `beside` ignores comparisons."""
-    left = [place for slot, place in tape.recorder.left.items() if slot in used] if tape.recorder is not None else []
-    left = [place for place in left if not beside or place[0] not in BOOLEAN]
+    left = [place for slot, place in tape.recorder.left.items() if slot in used and not (beside and place[0] in BOOLEAN)]
     if not left:
         return ""
     name, code, instruction = min(left, key=lambda where: where[0] in BOOLEAN)

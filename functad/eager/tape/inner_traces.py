@@ -37,19 +37,3 @@ def has_value(tensor: Recorded, recorder: Recorder) -> bool:
             return False
         value = resolve(value.below)
     return True
-
-
-def refuse_outside(value: Any, recorder: Recorder) -> None:
-    """Refuse a Tensor of a transform as a source of `graph`: the list does not hold the operations that depend on it.
-
-    Raises:
-        SourceError: `value` is such a Tensor.
-    """
-    value = resolve(value)
-    if isinstance(value, Recorded) and not value.recorder.reassigns:
-        refuse_within(value, recorder, "gradients()")
-        outer = value.recorder
-        raise SourceError(
-            f"gradients() by a Tensor of {outer.transform} of {name_of(outer.function)}, at {here()}, which began before the "
-            f"graph. Make it a source, x = functad.constant(x), in the graph and before it is used."
-        )

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from math import inf
 from threading import Lock
 from typing import Any
-from weakref import WeakSet, ref
+from weakref import ref
 
 import numpy as np
 
@@ -37,7 +37,7 @@ from functad.primitives.entry import Primitive
 from functad.tracing.conversions import depends_on_inputs
 from functad.tracing.ownership import copy_if_shared, lend
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import LIVE, OPEN, TAPING, Recorded, Recorder, resolve
+from functad.tracing.traces.base import LIVE, OPEN, TAPING, Recorded, Recorder, bare, resolve
 from functad.tracing.traces.concrete import ForwardRecorder, ReverseRecorder
 from functad.tracing.traces.idle import IDLE, idle, process_constants, tensor_of
 from functad.tracing.values import value_of
@@ -53,35 +53,29 @@ class EagerRecorder(ReverseRecorder):
     """The list of records of tapes or of a forward accumulator.
 
     Attributes:
-        members: the tapes that own stretches of the list and may still be asked for gradients.
-        recording: weak references to the tapes that record now.
         variables: by identity, each Variable that was read, with the slots of its reads.
-        aliases: by identity, each Tensor that another thread or coroutine follows, with its alias in this list.
-        moved: by identity, each Tensor that has moved to the list of another recorder, with its slot here.
-        watched: the slots of Tensors that `watch_tensor` added.
+        aliases: by identity, each Tensor of this list that belongs to the list of another recorder, with its alias here.
+        watched: the slots of watched Tensors.
         shared: the list has had more than one tape.
-        fallible: the list holds rules of the user, which may raise; a backward pass then drops no records.
+        fallible: the list holds rules of the user, which may need the value of their cotangent.
         stale: by identity, the live views of memory that was written to after they were read.
         around: the recorder of the tape that recorded when this recorder started.
         scope: the `graph` that records every operation in the list, or `None`.
         left: by slot, the first operation that took the value out of the trace, and its line; for `tape.explain`.
-        debugs: the recorder was made under `debug_nans`; it gets a watch when a tape starts.
-        calls: `listed` while a tape with `lists=True` records, else `None`.
+        listing: a tape with `lists=True` records.
         listed: the equations recorded while a tape with `lists=True` recorded.
-        short: operators may take their fast path, which bypasses watches and `calls`.
+        short: operators may take their fast path, which bypasses watches and `listed`.
     """
 
     lasting = True
     reassigns = True
     fallible = False
+    listing = False
 
     def __init__(self, transform: str) -> None:
         Recorder.__init__(self, transform, None)
-        self.calls: TapeEquations | None = None
-        self.members: WeakSet[Any] = WeakSet()
-        self.recording: list[ref[Any]] = []
+        self._members: list[ref[Any]] = []
         self.variables: dict[int, tuple[Variable, list[int]]] = {}
-        self.moved: dict[int, tuple[ref[Any], int]] = {}
         self.aliases: dict[int, tuple[ref[Any], Any]] = {}
         self.watched: set[int] = set()
         self.left: dict[int, tuple[str, Any, int]] = {}
@@ -89,14 +83,22 @@ class EagerRecorder(ReverseRecorder):
         self.shared = False
         self.around: Any = None
         self.scope: Any = None
-        self.debugs = watch_of(self) is not None
-        self.short = not self.debugs
         self.listed = TapeEquations()
+        if (watch := watch_of(self)) is not None:
+            from functad.eager.tape.watched import TapeWatch  # noqa: PLC0415 - only `debug_nans` needs it
+
+            self.watch = TapeWatch(self, offence=watch.offence)
+        self.short = self.watch is None
+
+    @property
+    def members(self) -> list[Any]:
+        """The tapes that own stretches of the list and may still be asked for gradients."""
+        return [tape for weak in self._members if (tape := weak()) is not None]
 
     @property
     def tapes(self) -> list[Any]:
         """The tapes that record now."""
-        return [tape for weak in self.recording if (tape := weak()) is not None]
+        return [tape for tape in self.members if tape.recording]
 
     @property
     def eager(self) -> bool:  # type: ignore[override]
@@ -134,14 +136,14 @@ class EagerRecorder(ReverseRecorder):
     ) -> Any:
         """Record a call with a known result, and return its Tensor or Tensors."""
         made = super().record(primitive, arrays, values, active, params, out)
-        if self.calls is not None:
-            self.calls.note(primitive, arrays, params, made)
+        if self.listing:
+            self.listed.note(primitive, arrays, params, made)
         return made
 
     def write(self, primitive: Primitive, root: Any, v: Any, params: dict[str, Any]) -> Any:
         """Write to a value, in place if no other object holds it, and record the write."""
-        if self.calls is not None:
-            self.calls.keep(root)
+        if self.listing:
+            self.listed.keep(root)
         return super().write(primitive, root, v, params)
 
     def is_constant(self, tensor: Recorded) -> bool:
@@ -150,7 +152,7 @@ class EagerRecorder(ReverseRecorder):
 
     def clear(self) -> None:
         """Drop the records and all data about them; no tape needs them any more."""
-        for kept in (self.equations, self.variables, self.moved, self.aliases, self.left, self.listed):
+        for kept in (self.equations, self.variables, self.aliases, self.left, self.listed):
             kept.clear()
         self.watch = None
 
@@ -209,11 +211,11 @@ class EagerRecorder(ReverseRecorder):
 
     def start(self, tape: Any) -> None:
         """Start the recording of a tape."""
-        self.members.add(tape)
-        self.shared = self.shared or len(self.members) > 1
-        self.recording.append(ref(tape))
+        self.leave(tape)
+        self._members.append(ref(tape))
+        self.shared = self.shared or len(self._members) > 1
         LIVE.add(self.serial)
-        self._choose_way()
+        self._choose_way(self.tapes)
         active = {recorder for recorder in ACTIVE.get() if recorder.tapes} | {self}
         if self not in ACTIVE.get():
             self.around = TAPING.get()
@@ -230,9 +232,9 @@ class EagerRecorder(ReverseRecorder):
             view = self.stale.popitem()[1]()
             if view is not None:
                 view.renew()
-        self.recording = [weak for weak in self.recording if weak() not in (None, tape)]
-        self._choose_way()
-        if not self.recording:
+        others = [other for other in self.tapes if other is not tape]
+        self._choose_way(others)
+        if not others:
             LIVE.discard(self.serial)
             ACTIVE.set(tuple([recorder for recorder in ACTIVE.get() if recorder is not self]))
             if TAPING.get() is self:
@@ -243,19 +245,21 @@ class EagerRecorder(ReverseRecorder):
             self.around = None
         Stamp.renew()
 
-    def _choose_way(self) -> None:
-        """Collect equations, and switch off the fast path, while a tape with `lists=True` records."""
-        self.calls = self.listed if True in [tape.lists for tape in self.tapes] else None
-        self.short = self.calls is None and not self.debugs
+    def leave(self, tape: Any) -> None:
+        """Remove a tape from the members."""
+        self._members = [ref(member) for member in self.members if member is not tape]
+
+    def _choose_way(self, tapes: Sequence[Any]) -> None:
+        """Collect equations, and switch off the fast path, if one of the recording tapes has `lists=True`."""
+        self.listing = any(tape.lists for tape in tapes)
+        self.short = not self.listing and self.watch is None
 
     def take(self, variable: Variable, tensor: Any, besides: Sequence[Any] = ()) -> None:
         """Add a Tensor read from `variable` to the list if a tape, except `besides`, follows the Variable."""
         wanting = [tape for tape in self.tapes if tape not in besides and tape.wants(variable)]
         if not wanting:
             return
-        watch_tensor(tensor, self)
-        slot = self.slot_of(tensor)
-        assert slot is not None
+        slot = watch_tensor(tensor, self)
         self.variables.setdefault(id(variable), (variable, []))[1].append(slot)
         for tape in wanting:
             tape.follow(slot)
@@ -266,9 +270,6 @@ class EagerRecorder(ReverseRecorder):
             tensor.renew()  # type: ignore[attr-defined]
             if tensor.recorder is self:
                 return tensor.slot
-            entry = self.moved.get(id(tensor))
-            if entry is not None and entry[0]() is tensor:
-                return entry[1]
             entry = self.aliases.get(id(tensor))
             tensor = entry[1] if entry is not None and entry[0]() is tensor else tensor.below
         return None
@@ -290,25 +291,33 @@ def shared_recorder(transform: str) -> EagerRecorder:
     active, running = ACTIVE.get(), OPEN.get()
     if active:
         newest: EagerRecorder = active[-1]
-        alike = newest.debugs == (checker() is not None)  # records made without `debug_nans` have no log
+        alike = (newest.watch is None) == (checker() is None)  # records made without `debug_nans` have no log
         if alike and newest.pulls and (running is None or running.closed or running.serial < newest.serial):
             return newest
     return EagerRecorder(transform)
 
 
-def watch_tensor(tensor: Any, recorder: EagerRecorder) -> None:
-    """Add a Tensor to the list of a recorder as an input, unless the list holds it; the object stays the same."""
+def watch_tensor(tensor: Any, recorder: EagerRecorder) -> int:
+    """Add a Tensor to the list of a recorder as an input, unless the list holds it, and return its slot.
+
+    The Tensor stays the same object.
+    """
     with _watching:
         _watch(tensor, recorder)
+    slot = recorder.slot_of(tensor)
+    assert slot is not None
+    return slot
 
 
-def watch_given(tensor: Any, recorder: EagerRecorder) -> None:
-    """Add a Tensor that the user watches to the list of a recorder, and to the list of an open `graph`."""
+def watch_given(tensor: Any, recorder: EagerRecorder) -> int:
+    """Add a Tensor that the user watches to the list of a recorder, and to the list of an open `graph`; return its slot."""
     if tensor.recorder.inactive:
         recorded_now([tensor])
     if not has_value(tensor, recorder):
         refuse_within(tensor, recorder, "watch()")
-    watch_tensor(tensor, recorder)
+    slot = watch_tensor(tensor, recorder)
+    recorder.watched.add(slot)
+    return slot
 
 
 def _watch(tensor: Any, recorder: EagerRecorder) -> None:
@@ -318,13 +327,13 @@ def _watch(tensor: Any, recorder: EagerRecorder) -> None:
         return
     if home.inactive:
         value = resolve(tensor)
-        if home is not IDLE and home.recording:  # another thread or coroutine follows the Tensor: leave it unchanged
+        if home is not IDLE and home.tapes:  # another thread or coroutine follows the Tensor: leave it unchanged
             alias = clone(value) if isinstance(value, Recorded) else idle(Tensor, value)
             _watch(alias, recorder)
             recorder.aliases[id(tensor)] = ref(tensor), alias
             return
-        if home is not IDLE:
-            home.moved[id(tensor)] = ref(tensor), tensor.slot
+        if home is not IDLE and home.members:  # a tape of the old list may record again, or be asked
+            home.aliases[id(tensor)] = ref(tensor), bare(Tensor, home, tensor.below, tensor.slot)
         if isinstance(value, Recorded):
             tensor.below, tensor.recorder, tensor.slot = value.below, value.recorder, value.slot
             _watch(tensor, recorder)
@@ -337,10 +346,9 @@ def _watch(tensor: Any, recorder: EagerRecorder) -> None:
         return
     else:
         value = clone(tensor)
-    if getattr(tensor, "origin", None) is not None:
-        del tensor.origin
-    if getattr(tensor, "memory", None) is not None:
-        del tensor.memory
+    for name in ("origin", "memory"):
+        if getattr(tensor, name, None) is not None:
+            delattr(tensor, name)
     slot = len(recorder.equations)
     recorder.equations.append(None)
     recorder.watched.add(slot)

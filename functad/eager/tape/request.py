@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import Enum
 from typing import Any
 
@@ -12,9 +12,7 @@ import numpy as np
 
 from functad.eager import containers
 from functad.eager.models.tensor_like import TensorLike, refuse_foreign_rules
-from functad.eager.tape.explain import explain_missing
 from functad.eager.tape.inner_traces import refuse_within
-from functad.eager.tape.slice import TapeSlice
 from functad.errors import InputError, NoPathError, SourceError, StructureError
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, dtype_of, shape_of
 from functad.places import here
@@ -102,6 +100,16 @@ def _refuse_none(structure: Structure, path: str) -> None:
             _refuse_none(child, path)
 
 
+def check_option(name: str, given: Any, allowed: Sequence[Any], advice: str) -> None:
+    """Check an option of a request.
+
+    Raises:
+        ValueError: `given` is not among the allowed values.
+    """
+    if given not in allowed:
+        raise ValueError(f"{name} is {given!r}, at {here()}: {advice}.")
+
+
 def zero_wanted(option: Any) -> bool:
     """Return `True` if `unconnected_gradients` asks for zeros.
 
@@ -120,10 +128,7 @@ def checked_conj(option: Any) -> bool:
     Raises:
         ValueError: the option is neither True nor False.
     """
-    if option not in (True, False):
-        raise ValueError(
-            f"conj is {option!r}, at {here()}: it must be True, for TensorFlow's gradients, or False, for those of grad."
-        )
+    check_option("conj", option, (True, False), "it must be True, for TensorFlow's gradients, or False, for those of grad")
     return bool(option)
 
 
@@ -133,10 +138,9 @@ def check_iterations(number: Any, vectorized: Any) -> None:
     Raises:
         ValueError: the first is not a positive number, or the second is not True or False.
     """
-    if number is not None and (type(number) is not int or number < 1):
-        raise ValueError(f"parallel_iterations is {number!r}, at {here()}: it has no meaning here; leave it out.")
-    if vectorized not in (True, False):
-        raise ValueError(f"experimental_use_pfor is {vectorized!r}, at {here()}: it has no meaning here; leave it out.")
+    if type(number) is not int or number < 1:
+        check_option("parallel_iterations", number, (None,), "it has no meaning here; leave it out")
+    check_option("experimental_use_pfor", vectorized, (True, False), "it has no meaning here; leave it out")
 
 
 def seeds_for(targets: Sequence[tuple[Any, str]], structure: Structure, given: Any) -> list[Any]:
@@ -200,42 +204,13 @@ def as_numbers(given: Any, what: str) -> Any:
     return array[()]
 
 
-Answer = Callable[[TapeSlice], Any]
-"""A request with checked arguments: a function of the tape that returns the result in the structure of the sources."""
-
-
-def gradient_asked(
-    target: Any, sources: Any, seeds: Any, unconnected: Any, missing: str | None, conj: bool, sparse: bool
-) -> Answer:
-    """Check the arguments of `GradientTape.gradient`, and return the function that computes the result for a tape."""
-    zero, conj = zero_wanted(unconnected), checked_conj(conj)
-    if sparse not in (True, False):
-        raise ValueError(f"sparse is {sparse!r}, at {here()}: it must be True or False.")
-    if missing not in (None, "raise"):
-        raise ValueError(f"missing is {missing!r}, at {here()}: it must be None or 'raise'.")
-    targets, given = leaves_of(target, "target")
-    asked, structure = leaves_of(sources, "sources")
-    seeds = seeds_for(targets, given, seeds)
-
-    def answer(tape: TapeSlice) -> Any:
-        found = gradients_of(tape, targets, seeds, [s for s, _ in asked], last=missing is None, conj=conj, sparse=sparse)
-        for g, (source, path) in zip(found, asked, strict=True):
-            if g is None and missing == "raise":
-                reason = explain_missing(tape, [t for t, _ in targets], source)
-                raise NoPathError(f"there is no gradient by {path}, at {here()}: {reason}")
-        return structure.unflatten([finished(g, source, zero) for g, (source, _) in zip(found, asked, strict=True)])
-
-    return answer
-
-
 def gradients_of(
-    tape: TapeSlice,
+    tape: Any,
     targets: Sequence[tuple[Any, str]],
     seeds: Sequence[Any],
     sources: Sequence[Any],
     cuts: Sequence[Any] = (),
     *,
-    last: bool,
     conj: bool,
     sparse: bool = False,
 ) -> list[Any]:
@@ -244,12 +219,10 @@ def gradients_of(
     The backward pass uses the convention of `functad.vjp`. With `conj`, seeds and results follow TensorFlow: they are
     conjugated. With `sparse`, the cotangent of an input that was read by rows only is a `RowSlices`.
     """
-    recorder = tape.recorder
-    assert recorder is not None
     by_slot: dict[int, Any] = {}
     direct: list[list[Any]] = [[] for _ in sources]
     for (target, _), seed in zip(targets, seeds, strict=True):
-        refuse_within(read(target), recorder, "a gradient")
+        refuse_within(read(target), tape.recorder, "a gradient")
         check_graph(read(target), tape.slots_of)
         slots = tape.slots_of(read(target))
         if slots and dtype_of(target).kind in "fc":
@@ -261,7 +234,7 @@ def gradients_of(
                     own.append(seed)
     places = [tape.slots_of(source) for source in sources]
     cut = {slot for tensor in cuts for slot in tape.slots_of(tensor)}
-    found = tape.pull(by_slot, {slot for slots in places for slot in slots}, cut, last=last, sparse=sparse)
+    found = tape.pull(by_slot, {slot for slots in places for slot in slots}, cut, sparse=sparse)
     result = []
     for slots, own in zip(places, direct, strict=True):
         parts = [conjugated(found[slot]) if conj else found[slot] for slot in slots if slot in found] + own
@@ -289,3 +262,41 @@ def finished(g: Any, source: Any, zero: bool) -> Any:
     if isinstance(g, Recorded):
         return tensor_of(Tensor, g)
     return idle(Tensor, g.copy()[()] if type(g) is np.ndarray and (g.base is not None or not g.flags.writeable) else g)
+
+
+class Request:
+    """The checked arguments of a request for derivatives, and the backward passes that answer it.
+
+    A wrong argument raises before the tape is spent.
+
+    Attributes:
+        tape: the tape.
+        targets: the targets, each with its expression for messages.
+        given: the structure of the targets.
+        sources: the sources.
+        paths: their expressions.
+        structure: the structure of the sources.
+        zero: return zeros for a source without a path.
+        conj: return conjugates, as TensorFlow does.
+    """
+
+    def __init__(self, tape: Any, target: Any, sources: Any, unconnected: Any, conj: Any) -> None:
+        self.tape = tape
+        self.zero, self.conj = zero_wanted(unconnected), checked_conj(conj)
+        self.targets, self.given = leaves_of(target, "target")
+        pairs, self.structure = leaves_of(sources, "sources")
+        self.sources = [source for source, _ in pairs]
+        self.paths = [path for _, path in pairs]
+
+    def gradient(self, seeds: Sequence[Any], *, sparse: bool, missing: str | None) -> Any:
+        """Return the gradients, in the structure of the sources.
+
+        Raises:
+            NoPathError: a source has no path, and `missing` is `"raise"`.
+        """
+        found = gradients_of(self.tape, self.targets, seeds, self.sources, conj=self.conj, sparse=sparse)
+        for g, source, path in zip(found, self.sources, self.paths, strict=True):
+            if g is None and missing == "raise":
+                reason = self.tape.explain([target for target, _ in self.targets], source)
+                raise NoPathError(f"there is no gradient by {path}, at {here()}: {reason}")
+        return self.structure.unflatten([finished(g, s, self.zero) for g, s in zip(found, self.sources, strict=True)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import linecache
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,9 +10,10 @@ import numpy as np
 from functad.display.amounts import bytes_text, counted
 from functad.display.markup import code, faint, heading, joined, table, tag, view, whole
 from functad.display.terminal import cut, text_table, wrapped
-from functad.eager.tape.slice import TapeSlice, arrays_in
-from functad.places import line_of
+from functad.expressions.expressions import Constant
+from functad.primitives.operands import all_examples
 from functad.tracing.shown import known
+from functad.tracing.traces.base import Recorded
 
 _MOST = 40
 """The largest number of rows in a display."""
@@ -46,23 +46,25 @@ class Holding:
         return ", ".join([*list(self.names)[:_NAMES], *["..."] * (len(self.names) > _NAMES)])
 
 
-def holdings(tape: TapeSlice) -> list[Holding]:
+def holdings(tape: Any) -> list[Holding]:
     """Return the records of a tape grouped by user line, or by operation if lines are unknown, in recording order."""
-    recorder = tape.recorder
     found: dict[Any, Holding] = {}
     seen: set[int] = set()
-    for index, record in tape.indexed_records():
-        assert recorder is not None
+    for index, record in enumerate(tape.records()):
+        if record is None:
+            continue
         name = record[0].primitive.name
-        place = recorder.listed.lines.get(index) if tape.lists else None
-        key = name if place is None else line_of(*place)
+        entry = tape.recorder.listed.get(index)
+        equation = entry[0] if type(entry) is tuple else None
+        place = equation.place if equation is not None and tape.lists else None
+        key = name if place is None else place.where
         if key not in found:
-            text = "" if place is None else linecache.getline(place[0].co_filename, int(key.rpartition(":")[2])).strip()
-            found[key] = Holding(key, text)
+            found[key] = Holding(key, "" if place is None else place.text)
         holding = found[key]
         holding.names[name] = None
         holding.records += 1
-        for value in arrays_in([record[2], *tape.operands_at(index)]):
+        operands = [] if equation is None else [a.value for a in equation.inputs if isinstance(a, Constant)]
+        for value in _arrays_in([record[2], *operands]):
             while type(value.base) is np.ndarray:
                 value = value.base
             if id(value) not in seen:
@@ -71,7 +73,16 @@ def holdings(tape: TapeSlice) -> list[Holding]:
     return list(found.values())
 
 
-def _watched(tape: TapeSlice) -> str:
+def _arrays_in(saved: Any) -> list[Any]:
+    """Return the arrays in the residuals of a record."""
+    if isinstance(saved, Recorded):
+        return _arrays_in(all_examples(saved))
+    if type(saved) is np.ndarray:
+        return [saved]
+    return [a for part in saved for a in _arrays_in(part)] if isinstance(saved, (tuple, list)) else []
+
+
+def _watched(tape: Any) -> str:
     """Return a sentence that lists the watched Variables and Tensors."""
     variables = [f"{variable.name} {variable.shape}" for variable in tape.watched_variables()]
     values = [known(tensor)[1] for weak in tape._watched if (tensor := weak()) is not None]
@@ -80,42 +91,40 @@ def _watched(tape: TapeSlice) -> str:
     return "It watches " + (", ".join([*found[:6], *[f"and {len(found) - 6} more"] * (len(found) > 6)]) or "nothing") + "."
 
 
+def _cells(row: Holding, *columns: Any) -> list[Any]:
+    return [*columns, f"{row.records:,}", bytes_text(row.bytes)]
+
+
 def tape_text(tape: Any, head: str) -> str:
     """Return the text of a tape: the given head line, the watched values, and a table of the records."""
     rows = holdings(tape)
     lines = [cut(head), wrapped(_watched(tape))]
     if rows:
-        lists = tape.lists
-        names = ["line", "operations", "records", "bytes"] if lists else ["operation", "records", "bytes"]
-        cells = [
-            [row.key, *([row.operations] if lists else []), f"{row.records:,}", bytes_text(row.bytes)] for row in rows[:_MOST]
-        ]
-        lines.append(text_table(names, cells, right=[2, 3] if lists else [1, 2], middle=[0], indent=2))
+        names = ["line", "operations"] if tape.lists else ["operation"]
+        cells = [_cells(row, row.key, *[row.operations] * tape.lists) for row in rows[:_MOST]]
+        right = [len(names), len(names) + 1]
+        lines.append(text_table([*names, "records", "bytes"], cells, right=right, middle=[0], indent=2))
         lines += [f"  ... and {len(rows) - _MOST} more"] if len(rows) > _MOST else []
-        lines += [] if lists else [wrapped(_BY_OPERATION)]
+        lines += [] if tape.lists else [wrapped(_BY_OPERATION)]
     return "\n".join(lines)
 
 
 def tape_markup(tape: Any, state: str, persistent: bool) -> str:
     """Return the HTML display of a tape."""
-    rows, lists = holdings(tape), tape.lists
+    rows = holdings(tape)
     records, size = sum(row.records for row in rows), sum(row.bytes for row in rows)
     facts = [state, "persistent" if persistent else "gives one gradient", counted(records, "record"), bytes_text(size)]
-    head = (["line", "code", "operations"] if lists else ["operation"]) + ["records", "bytes"]
-    first = len(head) - 2
+    names = ["line", "code", "operations"] if tape.lists else ["operation"]
+
     cells = [
-        [
-            whole(code(row.key)),
-            *([code(cut(row.text, 60)), row.operations] if lists else []),
-            f"{row.records:,}",
-            bytes_text(row.bytes),
-        ]
+        _cells(row, whole(code(row.key)), *([code(cut(row.text, 60)), row.operations] if tape.lists else []))
         for row in rows[:_MOST]
     ]
+    right = [len(names), len(names) + 1]
     return view(
         heading("GradientTape", *facts),
         tag("div", _watched(tape)),
-        table(head, cells, right=[first, first + 1]) if rows else None,
+        table([*names, "records", "bytes"], cells, right=right) if rows else None,
         tag("div", faint(f"... and {len(rows) - _MOST} more")) if len(rows) > _MOST else None,
-        tag("div", faint(joined(_BY_OPERATION))) if rows and not lists else None,
+        tag("div", faint(joined(_BY_OPERATION))) if rows and not tape.lists else None,
     )

@@ -10,34 +10,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from functad.eager.tape.recorder import EagerRecorder
 from functad.expressions.records import inputs_of, results_of
 from functad.primitives.plan import GATHER, WRITE
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import alike, bare
+from functad.tracing.traces.base import Recorder, alike, bare
 from functad.transforms.walks.cotangents import RowSum, Scattered
 from functad.transforms.walks.reverse import pull_back, walk_back
 
 
 def cotangents_at(
-    recorder: EagerRecorder,
-    equations: list[Any],
-    seeds: dict[int, Any],
-    wanted: set[int],
-    cuts: set[int],
-    *,
-    consume: bool,
-    sparse: bool,
+    equations: list[Any], seeds: dict[int, Any], wanted: set[int], cuts: set[int], *, sparse: bool = False
 ) -> dict[int, Any]:
     """Return the cotangents of the wanted slots by slot, without slots that no path reaches.
 
     Args:
-        recorder: the recorder of the list.
         equations: the records of the tape, by slot; `None` in place of other records.
         seeds: cotangents of the targets, by slot.
         wanted: the slots of the sources.
         cuts: slots that count as constants: the backward pass does not continue from them.
-        consume: drop the records after the pass, with their residuals.
         sparse: return `RowSlices` for an input that was read by rows only.
     """
     if not seeds:
@@ -54,7 +44,7 @@ def cotangents_at(
     for slot in sorted((slot for slot in (wanted - inputs) | cuts if slot < top), reverse=True):
         stop = _group_end(equations, slot + 1)
         if stop < len(cotangents):
-            rest = pull_back(equations, cotangents, stop, consume=consume)
+            rest = pull_back(equations, cotangents, stop, consume=False)
             found |= _those_at(cotangents, inputs, stop)
             cotangents = rest
             for g in rest if sparse else ():
@@ -64,7 +54,7 @@ def cotangents_at(
             found[slot] = cotangents[slot]
         if slot in cuts:
             cotangents[slot] = None
-    walk_back(equations, cotangents, 0, consume=consume)
+    walk_back(equations, cotangents, 0, consume=False)
     found |= _those_at(cotangents, inputs, 0)
     return found
 
@@ -89,7 +79,7 @@ def _group_end(equations: Sequence[Any], stop: int) -> int:
     return index + 1 if index < len(equations) and results_of(equations[index], index)[0] < stop else stop
 
 
-def raised(recorder: EagerRecorder, index: int, record: Any) -> Any:
+def raised(recorder: Recorder, index: int, record: Any) -> Any:
     """Return a record with its residuals replaced by Tensors of its own list."""
     plan, slots, saved, specs = record
     if not plan.names or plan.special in (GATHER, WRITE):

@@ -15,8 +15,6 @@ from functad.diagnostics.nan_arrivals import CotangentArrivals, TangentArrivals
 from functad.diagnostics.nan_watch import Watch
 from functad.diagnostics.operation_log import Offence, OperationLog
 from functad.eager.active import ACTIVE
-from functad.eager.tape.recorder import EagerRecorder
-from functad.eager.tape.walk import cotangents_at
 from functad.places import here
 
 
@@ -26,19 +24,17 @@ class _TapeLog(OperationLog):
     followed = "anything that the tape follows"
     asked = "the tape"
 
-    def __init__(self, recorder: EagerRecorder) -> None:
+    def __init__(self, variables: dict[int, tuple[Any, list[int]]]) -> None:
         super().__init__()
-        self._recorder = ref(recorder)
+        self._variables = variables
+
+    def variable_at(self, slot: int) -> str | None:
+        """Return the name of the Variable that was read into a slot, or `None`."""
+        return next((variable.name for variable, slots in self._variables.values() if slot in slots), None)
 
     def name_of(self, slot: int) -> str:
-        recorder = self._recorder()
-        variable = None if recorder is None else variable_at(recorder, slot)
+        variable = self.variable_at(slot)
         return "a Tensor that was given to the tape" if variable is None else f"the Variable {variable!r}"
-
-
-def variable_at(recorder: EagerRecorder, slot: int) -> str | None:
-    """Return the name of the Variable that was read into a slot, or `None`."""
-    return next((variable.name for variable, slots in recorder.variables.values() if slot in slots), None)
 
 
 class TapeWatch(Watch):
@@ -48,46 +44,33 @@ class TapeWatch(Watch):
         asking: a weak reference to the tape or accumulator that computes a derivative now.
     """
 
-    recorder: EagerRecorder
     value_name = "The target"
     asking: Callable[[], Any] = staticmethod(lambda: None)
 
-    def __init__(self, recorder: EagerRecorder, *, offence: Offence) -> None:
+    def __init__(self, recorder: Any, *, offence: Offence) -> None:
         super().__init__(recorder, offence=offence)
-        self.log = _TapeLog(recorder)
+        self.log: _TapeLog = _TapeLog(recorder.variables)
 
     def silent(self) -> bool:
         """Return `True` if another tape or transform will check the results."""
         asking = self.asking()
-        others = (tape for recorder in ACTIVE.get() for tape in recorder.tapes if tape is not asking)
-        return super().silent() or next(others, None) is not None
+        return super().silent() or any(tape is not asking for recorder in ACTIVE.get() for tape in recorder.tapes)
 
-    def cotangents_at(
-        self, tape: Any, equations: list[Any], seeds: dict[int, Any], wanted: set[int], cuts: set[int]
-    ) -> tuple[dict[int, Any], CotangentArrivals | None]:
-        """Return the cotangents as `functad.eager.tape.walk.cotangents_at` does, and the arrivals of the backward pass.
+    def pulled(self, tape: Any, seeds: dict[int, Any], walk: Callable[[], dict[int, Any]]) -> dict[int, Any]:
+        """Return the cotangents by slot from a backward pass of a tape, and check targets and cotangents.
 
         Raises:
-            NotFiniteError: a target holds a NaN, or an infinity if those are checked.
+            NotFiniteError: a target or a cotangent holds a NaN, or an infinity if those are checked.
         """
-        if not seeds:
-            return {}, None
         self.asking = ref(tape)
         self.check_values(list(seeds))
         arrivals = CotangentArrivals(self.log, seeds, quiet=self.silent())
-        found = arrivals.through(cotangents_at, self.recorder, equations, seeds, wanted, cuts, consume=False, sparse=False)
-        return found, arrivals
-
-    def check_gradients(self, arrivals: CotangentArrivals, found: dict[int, Any]) -> None:
-        """Check the cotangents of the sources.
-
-        Raises:
-            NotFiniteError: a cotangent holds a NaN, or an infinity if those are checked.
-        """
+        found: dict[int, Any] = arrivals.through(walk)
         for slot, g in found.items():
-            variable = variable_at(self.recorder, slot)
+            variable = self.log.variable_at(slot)
             name = "The gradient" if variable is None else f"The gradient by the Variable {variable!r}"
             self.check_derivatives(arrivals, [g], [slot], name)
+        return found
 
     def observed_by(self, accumulator: Any, inputs: dict[int, Any]) -> TangentArrivals:
         """Return an observer of the forward pass of an accumulator, given the tangents of its inputs by slot."""
