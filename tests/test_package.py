@@ -51,8 +51,6 @@ LAYERS = (
     "functad.eager.active",
     "functad.eager.containers",
     "functad.eager.models",
-    "functad.eager.tape.inner_traces",
-    "functad.eager.tape.equations",
     "functad.eager.tape.watched",
     "functad.eager.tape.recorder",
     "functad.eager.tape",

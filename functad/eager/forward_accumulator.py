@@ -10,8 +10,7 @@ from functad.eager import containers
 from functad.eager.active import Stamp
 from functad.eager.models.variable import Variable
 from functad.eager.tape import request as requests
-from functad.eager.tape.inner_traces import refuse_within
-from functad.eager.tape.recorder import AccumulatorRecorder, watch_given
+from functad.eager.tape.recorder import AccumulatorRecorder, refuse_within, watch_given
 from functad.eager.tape.request import UnconnectedGradients
 from functad.errors import StructureError, TapeStateError
 from functad.expressions.observers import copied

@@ -10,8 +10,7 @@ from functad.eager import containers
 from functad.eager.active import ACTIVE
 from functad.eager.models.variable import Variable
 from functad.eager.tape import request as requests
-from functad.eager.tape.inner_traces import has_value, refuse_within
-from functad.eager.tape.recorder import EagerRecorder, shared_recorder, watch_tensor
+from functad.eager.tape.recorder import EagerRecorder, has_value, refuse_within, shared_recorder, watch_tensor
 from functad.eager.tape.request import UnconnectedGradients
 from functad.eager.tape.tape import GradientTape
 from functad.errors import SourceError, TapeError

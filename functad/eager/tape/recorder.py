@@ -1,4 +1,4 @@
-"""`EagerRecorder`: the trace of tapes, which several tapes share and which may be inactive.
+"""`EagerRecorder`: the trace of tapes, which several tapes share and which may be inactive; and the Tensors in its list.
 
 Tapes that are open at the same time write into one list. The list holds each operation once, and each tape knows its own
 stretches of the list. If another tape records, the list also holds the operations of a `gradient`, in any order of opening.
@@ -9,12 +9,14 @@ when none of its tapes records. Operations then treat its Tensors as constants.
 
 `ACTIVE` holds the active recorders of a thread or coroutine. Each operation reads it (0.15 us), so that a thread never
 writes into the list of another thread.
+
+Records keep residuals only. For tapes with `lists=True`, `TapeEquations` keeps the equations of whole calls beside them.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from threading import Lock
 from typing import Any
@@ -25,17 +27,19 @@ import numpy as np
 from functad.eager.active import ACTIVE, Stamp
 from functad.eager.models.tensor_like import refuse_array_api, refuse_foreign_rules
 from functad.eager.models.variable import Variable
-from functad.eager.tape.equations import TapeEquations
-from functad.eager.tape.inner_traces import has_value, refuse_within
+from functad.errors import SourceError
+from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.observers import checker, watch_of
-from functad.expressions.spec import is_float_array
+from functad.expressions.place import Place
+from functad.expressions.spec import ArraySpec, is_float_array, spec_of
 from functad.forks import renewed
-from functad.places import here, user_frame
+from functad.places import here, name_of, user_frame
 from functad.primitives.elementwise.comparisons import BOOLEAN
 from functad.primitives.elementwise.conversion import copy_alike
 from functad.primitives.entry import Primitive
+from functad.primitives.operands import read
 from functad.tracing.conversions import depends_on_inputs
-from functad.tracing.ownership import copy_if_shared, lend
+from functad.tracing.ownership import copy_if_shared, lend, map_arrays
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import LIVE, OPEN, TAPING, Recorded, Recorder, bare, resolve
 from functad.tracing.traces.concrete import ForwardRecorder, ReverseRecorder
@@ -43,8 +47,12 @@ from functad.tracing.traces.idle import IDLE, idle, process_constants, tensor_of
 from functad.tracing.values import value_of
 from functad.tracing.views import clone
 from functad.tracing.writing import recorded_now
+from functad.transforms.lists import extract
+from functad.trees.structure import LEAF, flatten
 
 _active = ACTIVE.get
+
+
 _watching = renewed(Lock())
 """Lock for `watch_tensor`: two threads may add the same Tensor to a list."""
 
@@ -297,6 +305,36 @@ def shared_recorder(transform: str) -> EagerRecorder:
     return EagerRecorder(transform)
 
 
+def refuse_within(value: Any, recorder: Recorder, call: str) -> None:
+    """Refuse a Tensor of a transform that started after a tape.
+
+    The tape records the operations of the transform, not the operations of its function.
+
+    Raises:
+        SourceError: `value` is such a Tensor.
+    """
+    value = resolve(value)
+    while isinstance(value, Recorded) and value.recorder.serial > recorder.serial:
+        inner = value.recorder
+        if not (inner.closed or inner.reassigns):
+            raise SourceError(
+                f"{call} of a Tensor of {inner.transform} of {name_of(inner.function)}, at {here()}: the function runs inside "
+                f"{recorder.transform}, which sees what {inner.transform} gives and not what the function does. Open a tape or "
+                f"graph within the function for that."
+            )
+        value = resolve(value.below)
+
+
+def has_value(tensor: Recorded, recorder: Recorder) -> bool:
+    """Return `True` if the value of a Tensor at the level of a recorder is known; newer abstract and batch traces hide it."""
+    value: Any = resolve(tensor)
+    while isinstance(value, Recorded) and value.recorder.serial > recorder.serial:
+        if not value.recorder.has_values:
+            return False
+        value = resolve(value.below)
+    return True
+
+
 def watch_tensor(tensor: Any, recorder: EagerRecorder) -> int:
     """Add a Tensor to the list of a recorder as an input, unless the list holds it, and return its slot.
 
@@ -399,3 +437,113 @@ def constant(value: Any, dtype: Any = None, shape: Any = None) -> Tensor:
     if shape is not None:
         array = np.full(shape, array) if array.size == 1 else array.reshape(shape)
     return idle(Tensor, array[()])  # type: ignore[no-any-return]
+
+
+class TapeEquations(dict[int, tuple[Equation, tuple[ArraySpec, ...]] | Constant]):
+    """A mapping from slots to equations with the specs of their results, or to a `Constant` if no equation made the slot."""
+
+    def note(self, primitive: Primitive, arrays: Sequence[Any], params: dict[str, Any], made: Any) -> None:
+        """Add the equation of a call, with copies of its constants; `made` holds the Tensors of the results."""
+        results = tuple(made) if primitive.multiple else (made,)
+        recorder = results[0].recorder
+        inputs: list[int | Constant] = []
+        for a in arrays:
+            if isinstance(a, Recorded) and a.recorder is recorder:
+                self.keep(a)
+                inputs.append(a.slot)
+            else:
+                known = as_constant(a)
+                inputs.append(Constant(known.value.copy()) if issubclass(type(known.value), np.ndarray) else known)
+        frame = user_frame(sys._getframe(1))
+        code = None if frame is None else frame.f_code
+        place = None if code is None else Place(code.co_name, code.co_filename, frame.f_lineno, 0)
+        own = {name: map_arrays(np.copy, value) for name, value in params.items()}
+        equation = Equation(primitive, tuple(inputs), own, tuple([t.slot for t in results]), place)
+        self.update(dict.fromkeys(equation.outputs, (equation, tuple([spec_of(t.below) for t in results]))))
+
+    def keep(self, tensor: Recorded) -> None:
+        """Keep the value of a Tensor that no equation made: a watched Tensor, or a result from before the tape started."""
+        if tensor.slot not in self:
+            self[tensor.slot] = as_constant(tensor)
+
+
+def as_constant(value: Any) -> Constant:
+    """Return the plain value of a Tensor as a constant.
+
+    A Tensor of a trace without values stays a Tensor: the list can be evaluated while that trace runs.
+    """
+    while isinstance(value, Recorded):
+        below = value.current()  # type: ignore[attr-defined]
+        if isinstance(below, ArraySpec):
+            return Constant(clone(value))
+        value = below
+    return Constant(value)
+
+
+def listed_between(tape: Any, target: Any, sources: Any) -> Expressions:
+    """Return the operations between sources and target of a tape; the arguments are as for `GradientTape.expressions`."""
+    recorder = tape.recorder
+    targets, given = flatten(target)
+    arguments = tuple(sources) if type(sources) in (list, tuple) else (sources,)
+    inputs, taken = flatten((arguments, {}))
+    listed, count = recorder.listed, len(recorder.equations)
+    every = _every(listed, [None] * count + [spec_of(read(source)) for source in inputs])
+    places = {slot: count + i for i, source in enumerate(inputs) for slot in tape.slots_of(source)}
+    wanted = [
+        slot if slot in listed or slot in places else as_constant(read(leaf))
+        for leaf, slot in zip(targets, [recorder.slot_of(read(leaf)) for leaf in targets], strict=True)
+    ]
+    placed = _placing(every, listed, tape.recorded, places)
+    part = extract(every, range(count, count + len(inputs)), wanted, _names(inputs), placed)
+    return part.replace(input_structure=taken, output_structure=given)
+
+
+def _every(listed: TapeEquations, specs: list[Any]) -> Expressions:
+    """Return all equations of tapes as a list without inputs and outputs; `specs` receives the specs of their results."""
+    equations = {}
+    for entry in listed.values():
+        if not isinstance(entry, Constant):
+            equations[entry[0].outputs[-1]] = entry[0]
+            for slot, spec in zip(entry[0].outputs, entry[1], strict=True):
+                specs[slot] = spec
+    return Expressions((), tuple([equations[slot] for slot in sorted(equations)]), (), tuple(specs), LEAF, LEAF)
+
+
+def _placing(
+    every: Expressions, listed: TapeEquations, own: Callable[[int], bool], places: Mapping[int, int]
+) -> Callable[[Any], int | Constant]:
+    """Return the function that replaces sources that the part of one tape does not compute.
+
+    Args:
+        every: the equations of all tapes of a recorder.
+        listed: these equations, and the constants, by slot.
+        own: returns `True` for a slot of the tape itself. The values of other slots become constants.
+        places: the slot of an input for each slot that the input replaces.
+    """
+
+    def placed(source: int | Constant) -> int | Constant:
+        if isinstance(source, Constant):
+            return source
+        if source in places:
+            return places[source]
+        entry = listed[source]
+        if isinstance(entry, Constant):
+            return entry
+        if own(source):
+            return source
+        # Another tape recorded the slot while this one did not record.
+        return Constant(extract(every, (), [source], (), _placing(every, listed, listed.__contains__, {}))()[0])
+
+    return placed
+
+
+def _names(sources: Sequence[Any]) -> list[str]:
+    """Return a unique name for each source: the name of a Variable, or `x`."""
+    found: list[str] = []
+    for source in sources:
+        stem = source.name if isinstance(source, Variable) and source.name.isidentifier() else "x"
+        name, count = stem, 1
+        while name in found:
+            name, count = f"{stem}{count}", count + 1
+        found.append(name)
+    return found

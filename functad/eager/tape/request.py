@@ -12,7 +12,7 @@ import numpy as np
 
 from functad.eager import containers
 from functad.eager.models.tensor_like import TensorLike, refuse_foreign_rules
-from functad.eager.tape.inner_traces import refuse_within
+from functad.eager.tape.recorder import refuse_within
 from functad.errors import InputError, NoPathError, SourceError, StructureError
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, dtype_of, shape_of
 from functad.places import here

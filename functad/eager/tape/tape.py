@@ -16,8 +16,7 @@ from functad.eager.active import ACTIVE, Stamp
 from functad.eager.models.variable import Variable
 from functad.eager.tape import request as requests
 from functad.eager.tape.jacobian import JacobianRequest
-from functad.eager.tape.list import listed_between
-from functad.eager.tape.recorder import EagerRecorder, shared_recorder, watch_given
+from functad.eager.tape.recorder import EagerRecorder, listed_between, shared_recorder, watch_given
 from functad.eager.tape.request import Request, UnconnectedGradients
 from functad.eager.tape.walk import cotangents_at, raised
 from functad.errors import InputError, SourceError, TapeError, TapeStateError
