@@ -51,7 +51,7 @@ LAYERS = (
     "functad.eager.active",
     "functad.eager.containers",
     "functad.eager.models",
-    "functad.eager.tape.watched",
+    "functad.eager.tape.diagnostics",
     "functad.eager.tape.recorder",
     "functad.eager.tape",
     "functad.eager",

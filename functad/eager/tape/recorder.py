@@ -93,7 +93,7 @@ class EagerRecorder(ReverseRecorder):
         self.scope: Any = None
         self.listed = TapeEquations()
         if (watch := watch_of(self)) is not None:
-            from functad.eager.tape.watched import TapeWatch  # noqa: PLC0415 - only `debug_nans` needs it
+            from functad.eager.tape.diagnostics import TapeWatch  # noqa: PLC0415 - only `debug_nans` needs it
 
             self.watch = TapeWatch(self, offence=watch.offence)
         self.short = self.watch is None

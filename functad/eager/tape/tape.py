@@ -273,7 +273,7 @@ class GradientTape:
 
     def stats(self) -> dict[str, int]:
         """Return the number of records of the tape, and the bytes of the arrays that the records keep alive."""
-        from functad.eager.tape.shown import holdings  # noqa: PLC0415 - only displays need it
+        from functad.eager.tape.diagnostics import holdings  # noqa: PLC0415 - only displays need it
 
         rows = holdings(self)
         return {"records": sum(row.records for row in rows), "bytes": sum(row.bytes for row in rows)}
@@ -515,7 +515,7 @@ class GradientTape:
             raise SourceError(
                 f"explain() with {len(sources)} sources, at {here()}: ask about one Tensor or Variable at a time."
             )
-        from functad.eager.tape.explain import explain_missing  # noqa: PLC0415 - only here
+        from functad.eager.tape.diagnostics import explain_missing  # noqa: PLC0415 - only here
 
         return explain_missing(self, targets, sources[0][0])
 
@@ -523,11 +523,11 @@ class GradientTape:
         return f"GradientTape({self._state}, {'persistent, ' if self._persistent else ''}{self.stats()['records']} records)"
 
     def __str__(self) -> str:
-        from functad.eager.tape.shown import tape_text  # noqa: PLC0415 - only displays need it
+        from functad.eager.tape.diagnostics import tape_text  # noqa: PLC0415 - only displays need it
 
         return tape_text(self, repr(self))
 
     def _repr_html_(self) -> str:
-        from functad.eager.tape.shown import tape_markup  # noqa: PLC0415 - as above
+        from functad.eager.tape.diagnostics import tape_markup  # noqa: PLC0415 - as above
 
         return tape_markup(self, self._state, self._persistent)
