@@ -34,10 +34,7 @@ from functad.tracing.traces.base import Recorded
 _MOST = 40
 """The largest number of rows in a display."""
 
-
 _NAMES = 4
-
-
 _BY_OPERATION = "A tape knows the lines if it is opened as GradientTape(lists=True)."
 
 

@@ -51,8 +51,6 @@ from functad.transforms.lists import extract
 from functad.trees.structure import LEAF, flatten
 
 _active = ACTIVE.get
-
-
 _watching = renewed(Lock())
 """Lock for `watch_tensor`: two threads may add the same Tensor to a list."""
 

@@ -15,10 +15,8 @@ from weakref import ref
 from functad.eager.active import ACTIVE, Stamp
 from functad.eager.models.variable import Variable
 from functad.eager.tape import request as requests
-from functad.eager.tape.jacobian import JacobianRequest
 from functad.eager.tape.recorder import EagerRecorder, listed_between, shared_recorder, watch_given
-from functad.eager.tape.request import Request, UnconnectedGradients
-from functad.eager.tape.walk import cotangents_at, raised
+from functad.eager.tape.request import JacobianRequest, Request, UnconnectedGradients, cotangents_at, raised
 from functad.errors import InputError, SourceError, TapeError, TapeStateError
 from functad.expressions.expressions import Expressions
 from functad.expressions.observers import copied
