@@ -48,7 +48,6 @@ LAYERS = (
     "functad.control",
     "functad.implicit",
     "functad.sparse",
-    "functad.eager.active",
     "functad.eager.containers",
     "functad.eager.models",
     "functad.eager.tape.diagnostics",

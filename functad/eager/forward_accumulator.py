@@ -7,8 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from functad.eager import containers
-from functad.eager.active import Stamp
-from functad.eager.models.variable import Variable
+from functad.eager.models.variable import Stamp, Variable
 from functad.eager.tape import request as requests
 from functad.eager.tape.recorder import AccumulatorRecorder, refuse_within, watch_given
 from functad.eager.tape.request import UnconnectedGradients

@@ -7,8 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Self
 
 from functad.eager import containers
-from functad.eager.active import ACTIVE
-from functad.eager.models.variable import Variable
+from functad.eager.models.variable import ACTIVE, Variable
 from functad.eager.tape import request as requests
 from functad.eager.tape.recorder import EagerRecorder, has_value, refuse_within, shared_recorder, watch_tensor
 from functad.eager.tape.request import UnconnectedGradients

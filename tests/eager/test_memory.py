@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import functad
-from functad.eager.active import ACTIVE
 from functad.eager.forward_accumulator import ForwardAccumulator
+from functad.eager.models.variable import ACTIVE
 from functad.eager.tape.tape import GradientTape
 from functad.primitives.entry import ENTRIES
 from functad.primitives.plan import MANY

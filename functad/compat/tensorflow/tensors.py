@@ -13,7 +13,7 @@ from functad.compat.tensorflow.dtypes import TensorShape, numpy_dtype
 from functad.compat.tensorflow.names import enter, named
 from functad.compat.tensorflow.slices import IndexedSlices
 from functad.eager.containers import mapped
-from functad.eager.models.tensor_like import TensorLike
+from functad.eager.models.variable import TensorLike
 from functad.expressions.spec import dtype_of
 from functad.places import here
 from functad.primitives.elementwise.conversion import COPY

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from functad.eager.models.module import Module, parts_of
-from functad.eager.models.tensor_like import refuse_foreign_rules
-from functad.eager.models.variable import Variable, standing_in
+from functad.eager.models.variable import Variable, refuse_foreign_rules, standing_in
 from functad.errors import StateError
 from functad.expressions.spec import shape_of
 from functad.places import here, name_of

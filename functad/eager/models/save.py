@@ -12,8 +12,7 @@ import numpy as np
 
 from functad.eager.models.array_files import Entry, check_name, opened, write_arrays
 from functad.eager.models.module import parts_of
-from functad.eager.models.tensor_like import refuse_foreign_rules
-from functad.eager.models.variable import Variable
+from functad.eager.models.variable import Variable, refuse_foreign_rules
 from functad.errors import StateError
 from functad.expressions.spec import dtype_of, shape_of
 from functad.places import here

@@ -20,8 +20,7 @@ from functad.diagnostics.operation_log import Offence, OperationLog
 from functad.display.amounts import bytes_text, counted
 from functad.display.markup import code, faint, heading, joined, table, tag, view, whole
 from functad.display.terminal import cut, text_table, wrapped
-from functad.eager.active import ACTIVE
-from functad.eager.models.variable import Variable
+from functad.eager.models.variable import ACTIVE, Variable
 from functad.expressions.expressions import Constant
 from functad.expressions.records import mark_reached, marks_at
 from functad.expressions.spec import dtype_of

@@ -24,9 +24,7 @@ from weakref import ref
 
 import numpy as np
 
-from functad.eager.active import ACTIVE, Stamp
-from functad.eager.models.tensor_like import refuse_array_api, refuse_foreign_rules
-from functad.eager.models.variable import Variable
+from functad.eager.models.variable import ACTIVE, Stamp, Variable, refuse_array_api, refuse_foreign_rules
 from functad.errors import SourceError
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.observers import checker, watch_of

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from functad.eager import containers
-from functad.eager.models.tensor_like import TensorLike, refuse_foreign_rules
+from functad.eager.models.variable import TensorLike, refuse_foreign_rules
 from functad.eager.tape.recorder import refuse_within
 from functad.errors import AbstractValueError, InputError, LoopWarning, NoPathError, SourceError, StructureError
 from functad.expressions.observers import checker

@@ -12,8 +12,7 @@ from contextlib import contextmanager
 from typing import Any, Self
 from weakref import ref
 
-from functad.eager.active import ACTIVE, Stamp
-from functad.eager.models.variable import Variable
+from functad.eager.models.variable import ACTIVE, Stamp, Variable
 from functad.eager.tape import request as requests
 from functad.eager.tape.recorder import EagerRecorder, listed_between, shared_recorder, watch_given
 from functad.eager.tape.request import JacobianRequest, Request, UnconnectedGradients, cotangents_at, raised
