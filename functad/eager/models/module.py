@@ -1,8 +1,9 @@
 """`Module`: a class with Variables and further modules in its attributes, the search for them, and `functional_call`.
 
 The search visits attributes in the order of their names. The parts of a module itself come first, then the parts of each of
-its modules. The search enters lists, tuples, dicts and dataclasses, and visits each object once. `functional_call` runs a module
-as a function of the values of its Variables, so that `grad` and `jvp` work on models.
+its modules. The search enters lists, tuples, dicts and dataclasses, and visits each object once.
+
+`functional_call` runs a module as a function of the values of its Variables, so that `grad` and `jvp` work on models.
 """
 
 from __future__ import annotations
