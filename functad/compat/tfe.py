@@ -15,7 +15,7 @@ from typing import Any
 
 import functad
 from functad.compat import tf
-from functad.compat.tensorflow.derivatives import GradientTape
+from functad.compat.tensorflow.control import GradientTape
 from functad.compat.tensorflow.tensors import as_tensor, tensors_of
 from functad.compat.tensorflow.variables import Variable
 from functad.eager.containers import mapped
