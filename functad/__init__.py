@@ -51,8 +51,7 @@ if _TYPE_CHECKING:
         value_and_gradients_function,
     )
     from functad.eager.graph import AggregationMethod, gradients, graph, hessians
-    from functad.eager.models.call import functional_call, values_of
-    from functad.eager.models.module import Module
+    from functad.eager.models.module import Module, functional_call, values_of
     from functad.eager.models.save import restore, save
     from functad.eager.models.variable import Variable
     from functad.eager.tape.recorder import constant
@@ -118,8 +117,7 @@ _HOLDERS = {
     "eager.gradient_functions": "gradients_function implicit_gradients implicit_value_and_gradients make_vjp "
     "value_and_gradients_function",
     "eager.graph": "AggregationMethod gradients graph hessians",
-    "eager.models.call": "functional_call values_of",
-    "eager.models.module": "Module",
+    "eager.models.module": "Module functional_call values_of",
     "eager.models.save": "restore save",
     "eager.models.variable": "Variable",
     "eager.tape.recorder": "constant",

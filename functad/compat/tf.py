@@ -23,24 +23,7 @@ from typing import Any as _Any
 from functad.compat.tensorflow import names as _names
 
 # Each of these modules registers its names in the table.
-for _module in (
-    "control",
-    "creation",
-    "derivatives",
-    "dtypes",
-    "elementwise",
-    "initializers",
-    "linear_algebra",
-    "nests",
-    "networks",
-    "random_numbers",
-    "reductions",
-    "scattering",
-    "shaping",
-    "slices",
-    "tensors",
-    "variables",
-):
+for _module in ("control", "creation", "mathematics", "networks", "shaping", "tensors", "variables"):
     _import_module(f"functad.compat.tensorflow.{_module}")
 
 # These names need modules and optimisers; programs without them do not load them.
@@ -57,13 +40,7 @@ _names.later(
     "functad.compat.tensorflow.layers",
     """
     keras.Model keras.Sequential keras.layers.Activation keras.layers.Dense keras.layers.Flatten keras.layers.Layer
-    keras.models.Model keras.models.Sequential
-    """,
-)
-_names.later(
-    "functad.compat.tensorflow.trainers",
-    """
-    train.AdamOptimizer=adam_optimizer
+    keras.models.Model keras.models.Sequential train.AdamOptimizer=adam_optimizer
     train.GradientDescentOptimizer=gradient_descent_optimizer train.MomentumOptimizer=momentum_optimizer
     """,
 )

@@ -15,12 +15,12 @@ from typing import Any
 
 import functad
 from functad.compat import tf
-from functad.compat.tensorflow.derivatives import GradientTape
+from functad.compat.tensorflow.control import GradientTape
 from functad.compat.tensorflow.tensors import as_tensor, tensors_of
 from functad.compat.tensorflow.variables import Variable
 from functad.eager.containers import mapped
 from functad.eager.gradient_functions import Params, _Parameters
-from functad.eager.models.tensor_like import TensorLike
+from functad.eager.models.variable import TensorLike
 from functad.expressions.spec import PYTHON_SCALARS
 from functad.places import here
 from functad.tracing.traces.base import Recorded

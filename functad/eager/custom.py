@@ -15,10 +15,8 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 
-from functad.eager.active import ACTIVE
 from functad.eager.containers import alike, in_places, is_list, listed, mapped, matched, sorted_leaves, sorted_places
-from functad.eager.models.tensor_like import TensorLike
-from functad.eager.models.variable import GIVEN, Variable, reading, standing_in
+from functad.eager.models.variable import ACTIVE, GIVEN, TensorLike, Variable, reading, standing_in
 from functad.eager.tape.request import as_numbers, conjugated
 from functad.eager.tape.tape import GradientTape
 from functad.errors import CustomGradientError

@@ -7,13 +7,10 @@ from typing import Any, Self
 import numpy as np
 
 from functad.eager import containers
-from functad.eager.active import Stamp
-from functad.eager.models.variable import Variable
+from functad.eager.models.variable import Stamp, Variable
 from functad.eager.tape import request as requests
-from functad.eager.tape.inner_traces import refuse_within
-from functad.eager.tape.recorder import AccumulatorRecorder, watch_given
+from functad.eager.tape.recorder import AccumulatorRecorder, refuse_within, watch_given
 from functad.eager.tape.request import UnconnectedGradients
-from functad.eager.tape.slice import watch_if_debugging
 from functad.errors import StructureError, TapeStateError
 from functad.expressions.observers import copied
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
@@ -60,26 +57,21 @@ class ForwardAccumulator:
         self._recorder: AccumulatorRecorder | None = None
         self._inputs: dict[int, Any] = {}
         self._pushed: list[Any] = []
-        self._recording = False
+        self.recording = False
         self._arrivals: Any = None
         self._errors: Any = None
 
     def __enter__(self) -> Self:
-        if self._recording:
+        if self.recording:
             raise TapeStateError(f"the accumulator is recording already, at {here()}: make another one.")
         if self._recorder is None:
             self._recorder = AccumulatorRecorder("a ForwardAccumulator")
         try:
-            self._recording = True
-            watch_if_debugging(self._recorder)
+            self.recording = True
             self._recorder.start(self)
             for primal, t in zip(self._primals, self._tangents, strict=True):
                 if t is not None and not isinstance(primal, Variable):
-                    tensor = read(primal)
-                    watch_given(tensor, self._recorder)
-                    slot = self._recorder.slot_of(tensor)
-                    assert slot is not None
-                    self._inputs[slot] = t
+                    self._inputs[watch_given(read(primal), self._recorder)] = t
         except BaseException:  # an interrupt
             self._stop()
             raise
@@ -102,14 +94,15 @@ class ForwardAccumulator:
             raise refused from None
 
     def _stop(self) -> None:
-        if self._recording and self._recorder is not None:
+        if self.recording and self._recorder is not None:
             self._recorder.stop(self)
-            self._recording = False
+            self.recording = False
 
     def __del__(self) -> None:
         leave_float_errors(getattr(self, "_errors", None))  # not `None` if an interrupt came before `__exit__`
-        if getattr(self, "_recording", False):
+        if getattr(self, "_recorder", None) is not None:
             self._stop()
+            self._recorder.clear()
 
     def wants(self, variable: Variable) -> bool:
         """Return `True` if a Variable is a primal and was not assigned to since the accumulator was made."""
@@ -149,7 +142,7 @@ class ForwardAccumulator:
         """
         zero = requests.zero_wanted(unconnected_gradients)
         pairs, structure = requests.leaves_of(primals, "the argument of jvp")
-        if self._recorder is not None and self._recording:
+        if self._recorder is not None and self.recording:
             self._push()
         return structure.unflatten([requests.finished(self._of(leaf), leaf, zero) for leaf, _ in pairs])
 

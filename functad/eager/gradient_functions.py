@@ -10,8 +10,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast, overloa
 import numpy as np
 
 from functad.eager import containers
-from functad.eager.models.tensor_like import TensorLike
-from functad.eager.models.variable import Variable
+from functad.eager.models.variable import TensorLike, Variable
 from functad.eager.tape.recorder import constant
 from functad.eager.tape.request import checked_conj
 from functad.eager.tape.tape import GradientTape

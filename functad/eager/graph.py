@@ -7,19 +7,19 @@ from contextlib import AbstractContextManager
 from typing import Any, Self
 
 from functad.eager import containers
-from functad.eager.active import ACTIVE
-from functad.eager.models.variable import Variable
+from functad.eager.models.variable import ACTIVE, Variable
 from functad.eager.tape import request as requests
-from functad.eager.tape.inner_traces import has_value, refuse_outside
-from functad.eager.tape.recorder import EagerRecorder, shared_recorder, watch_tensor
+from functad.eager.tape.recorder import EagerRecorder, has_value, refuse_within, shared_recorder, watch_tensor
 from functad.eager.tape.request import UnconnectedGradients
 from functad.eager.tape.tape import GradientTape
 from functad.errors import SourceError, TapeError
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of
-from functad.places import here
+from functad.places import here, name_of
 from functad.primitives.operands import read
 from functad.process import setting
 from functad.tracing.traces.base import ONLOOKER, Recorded
+from functad.settings import setting
+from functad.tracing.traces.base import ONLOOKER, Recorded, Recorder, resolve
 from functad.trees.structure import Structure
 
 
@@ -67,11 +67,11 @@ class graph(GradientTape):  # noqa: N801 - used as a function: `with functad.gra
         self._onlookers: list[tuple[Any, AbstractContextManager[None]]] = []
 
     def __enter__(self) -> Self:
-        if self._recorder is None:
-            self._recorder = shared_recorder("graph")
-            if self._recorder.scope is not None:  # `gradients` must find the outer scope from its Tensors
-                self._recorder = EagerRecorder("graph")
-            self._recorder.scope = self
+        if self.recorder is None:
+            self.recorder = shared_recorder("graph")
+            if self.recorder.scope is not None:  # `gradients` must find the outer scope from its Tensors
+                self.recorder = EagerRecorder("graph")
+            self.recorder.scope = self
         outer, onlooker = ONLOOKER.get(), setting(ONLOOKER, self._record_constants)
         try:
             super().__enter__()
@@ -95,20 +95,20 @@ class graph(GradientTape):  # noqa: N801 - used as a function: `with functad.gra
 
     def _mark(self) -> None:
         """Mark all slots: the scope owns every record in its stretches."""
-        assert self._recorder is not None
-        self._seen = len(self._recorder.equations)
+        assert self.recorder is not None
+        self._seen = len(self.recorder.equations)
         self._marks = bytearray(b"\x01") * self._seen
 
     def _record_constants(self, tensors: Sequence[Recorded]) -> bool:
         """Add constant Tensors to the list, and return `True` if all Tensors are then recorded."""
-        if not self._recording or self._recorder is None or self._recorder not in ACTIVE.get():
+        if not self.recording or self.recorder is None or self.recorder not in ACTIVE.get():
             return False
         outer = self._onlookers[-1][0]
         if outer is not None:  # an outer scope records the operation too
             outer(tensors)
         for tensor in tensors:
-            if dtype_of(tensor).kind in "fc" and has_value(tensor, self._recorder):
-                watch_tensor(tensor, self._recorder)
+            if dtype_of(tensor).kind in "fc" and has_value(tensor, self.recorder):
+                watch_tensor(tensor, self.recorder)
         return not any(tensor.recorder.inactive for tensor in tensors)
 
 
@@ -168,8 +168,8 @@ def gradients(
     scope = _scope_of(targets)
     for source in sources:
         if not scope.slots_of(source):
-            refuse_outside(read(source), scope.recorder)
-    found = requests.gradients_of(scope, targets, seeds, sources, cuts, last=False, conj=conj)
+            _refuse_outside(read(source), scope.recorder)
+    found = requests.gradients_of(scope, targets, seeds, sources, cuts, conj=conj)
     return [requests.finished(g, source, zero) for g, source in zip(found, sources, strict=True)]
 
 
@@ -179,12 +179,26 @@ def _check_options(name: Any, gate_gradients: Any, aggregation_method: Any) -> N
     Raises:
         ValueError, TypeError: an option has a value that TensorFlow does not accept.
     """
-    if aggregation_method not in (None, 0, 1, 2):
-        raise ValueError(f"aggregation_method is {aggregation_method!r}, at {here()}: use one of AggregationMethod.")
-    if gate_gradients not in (True, False):
-        raise ValueError(f"gate_gradients is {gate_gradients!r}, at {here()}: it has no meaning here; leave it out.")
+    requests.check_option("aggregation_method", aggregation_method, (None, 0, 1, 2), "use one of AggregationMethod")
+    requests.check_option("gate_gradients", gate_gradients, (True, False), "it has no meaning here; leave it out")
     if not isinstance(name, str):
         raise TypeError(f"name is {name!r}, at {here()}: it must be a string, and has no meaning here; leave it out.")
+
+
+def _refuse_outside(value: Any, recorder: Recorder) -> None:
+    """Refuse a Tensor of a transform as a source of `graph`: the list does not hold the operations that depend on it.
+
+    Raises:
+        SourceError: `value` is such a Tensor.
+    """
+    value = resolve(value)
+    if isinstance(value, Recorded) and not value.recorder.reassigns:
+        refuse_within(value, recorder, "gradients()")
+        outer = value.recorder
+        raise SourceError(
+            f"gradients() by a Tensor of {outer.transform} of {name_of(outer.function)}, at {here()}, which began before the "
+            f"graph. Make it a source, x = functad.constant(x), in the graph and before it is used."
+        )
 
 
 def hessians(

@@ -9,8 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from functad.eager.models.tensor_like import refuse_foreign_rules
-from functad.eager.models.variable import MAKER, Variable
+from functad.eager.models.variable import MAKER, Variable, refuse_foreign_rules
 from functad.eager.tape.tape import GradientTape
 from functad.errors import (
     AbstractValueError,

@@ -5,6 +5,7 @@ import pytest
 
 import functad
 from functad import GradientTape, Variable
+from functad.eager.tape.diagnostics import holdings
 
 from .structure import fits, structure
 

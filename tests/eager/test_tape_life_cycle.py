@@ -91,6 +91,19 @@ def test_reentry_before_the_gradient_continues(x):
     assert float(tape.gradient(z, x)) == 18  # what was made outside is a constant
 
 
+@pytest.mark.parametrize("persistent", [False, True])
+def test_reentry_after_another_tape_has_watched_the_source(x, persistent):
+    tape, y = squared(x, persistent=True)
+    other, z = squared(x, persistent=persistent)
+    with tape:
+        w = x * y
+    with other:
+        u = x * z
+    assert float(tape.gradient(w, x)) == 27
+    assert float(other.gradient(u, x)) == 27
+    assert tape.gradient(u, x) is None
+
+
 def test_reentry_of_a_spent_tape_starts_empty(x):
     tape, y = squared(x)
     tape.gradient(y, x)

@@ -1,17 +1,145 @@
-"""`tf.function`, `tf.cond` and other control flow, and `tf.debugging`. Nothing is compiled: Python runs as written."""
+"""`tf.function`, `tf.cond` and other control flow, `tf.debugging`, `tf.nest`, and TensorFlow's interfaces to derivatives.
+
+Nothing is compiled: Python runs as written. In `tf.nest`, dicts are ordered by sorted keys, and all objects except lists,
+tuples and dicts are leaves. The interfaces to derivatives are the interfaces of `functad`. Their results are TensorFlow's kind
+of Tensors.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
+import functad
 from functad.compat.tensorflow.creation import static
 from functad.compat.tensorflow.names import enter, named
-from functad.compat.tensorflow.tensors import as_tensor, enter_calls
+from functad.compat.tensorflow.tensors import as_tensor, enter_calls, returning_tensors, tensors_of
+from functad.eager.containers import mapped
+from functad.eager.tape.request import UnconnectedGradients
 from functad.places import here
+
+
+@named("nest.is_nested")
+def is_nested(structure: Any) -> bool:
+    """Return `True` if `structure` is a list, a tuple, a namedtuple, a dict or a range."""
+    return isinstance(structure, (list, tuple, dict, range))
+
+
+def _sorted_keys(structure: Mapping[Any, Any]) -> list[Any]:
+    try:
+        return sorted(structure)
+    except TypeError:
+        raise TypeError(
+            f"a dict with the keys {list(structure)}, at {here()}, has no order: its keys must be sortable."
+        ) from None
+
+
+def _parts(structure: Any) -> list[Any]:
+    if isinstance(structure, dict):
+        return [structure[key] for key in _sorted_keys(structure)]
+    return list(structure)
+
+
+def _rebuilt(structure: Any, parts: Sequence[Any]) -> Any:
+    """Return a container of the same type and key order with new parts."""
+    if isinstance(structure, dict):
+        by_key = dict(zip(_sorted_keys(structure), parts, strict=True))
+        pairs = [(key, by_key[key]) for key in structure]
+        return defaultdict(structure.default_factory, pairs) if isinstance(structure, defaultdict) else type(structure)(pairs)
+    if isinstance(structure, range):
+        return list(parts)
+    return type(structure)(*parts) if hasattr(structure, "_fields") else type(structure)(parts)
+
+
+@named("nest.flatten")
+def flatten(structure: Any, expand_composites: bool = False) -> list[Any]:
+    """Return the leaves of a nested structure; an object that is not nested is its own leaf."""
+    return [leaf for part in _parts(structure) for leaf in flatten(part)] if is_nested(structure) else [structure]
+
+
+@named("nest.pack_sequence_as")
+def pack_sequence_as(structure: Any, flat_sequence: Any, expand_composites: bool = False) -> Any:
+    """Return leaves in the structure of another object.
+
+    Raises:
+        TypeError: the leaves are not in a list or tuple.
+        ValueError: the number of leaves differs from the structure.
+    """
+    if not isinstance(flat_sequence, (list, tuple)):
+        raise TypeError(f"flat_sequence is a {type(flat_sequence).__name__}, at {here()}: give a list of the leaves.")
+    wanted = len(flatten(structure))
+    if len(flat_sequence) != wanted:
+        raise ValueError(f"flat_sequence has {len(flat_sequence)} elements, and the structure {wanted}, at {here()}.")
+    return _packed(structure, iter(flat_sequence))
+
+
+def _packed(structure: Any, leaves: Iterator[Any]) -> Any:
+    if not is_nested(structure):
+        return next(leaves)
+    return _rebuilt(structure, [_packed(part, leaves) for part in _parts(structure)])
+
+
+@named("nest.assert_same_structure")
+def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True, expand_composites: bool = False) -> None:
+    """Raise an error if two structures are nested differently.
+
+    Args:
+        nest1: a nested structure.
+        nest2: the other structure.
+        check_types: container types must match too; all dicts count as one type.
+        expand_composites: has no effect.
+
+    Raises:
+        ValueError: numbers of parts or keys differ, or only one of the structures is a leaf.
+        TypeError: container types differ.
+    """
+    if is_nested(nest1) != is_nested(nest2):
+        raise ValueError(f"{nest1!r} and {nest2!r} do not have the same structure, at {here()}: one of them is a leaf.")
+    if not is_nested(nest1):
+        return
+    if check_types and not _same_type(nest1, nest2):
+        raise TypeError(
+            f"a {type(nest1).__name__} and a {type(nest2).__name__} are not the same type of container, at {here()}. "
+            f"check_types=False compares the numbers of parts alone."
+        )
+    if len(nest1) != len(nest2):
+        raise ValueError(
+            f"a {type(nest1).__name__} of {len(nest1)} and a {type(nest2).__name__} of {len(nest2)} do not have the same "
+            f"structure, at {here()}."
+        )
+    if isinstance(nest1, dict) and isinstance(nest2, dict) and set(nest1) != set(nest2):
+        raise ValueError(f"dicts with the keys {list(nest1)} and {list(nest2)}, at {here()}, do not have the same structure.")
+    for one, other in zip(_parts(nest1), _parts(nest2), strict=True):
+        assert_same_structure(one, other, check_types)
+
+
+def _same_type(one: Any, other: Any) -> bool:
+    if isinstance(one, dict) and isinstance(other, dict):
+        return True
+    if hasattr(one, "_fields") and hasattr(other, "_fields"):
+        return type(one).__name__ == type(other).__name__ and one._fields == other._fields
+    return type(one) is type(other)
+
+
+@named("nest.map_structure")
+def map_structure(func: Callable[..., Any], *structure: Any, check_types: bool = True, expand_composites: bool = False) -> Any:
+    """Apply a function to the corresponding leaves of several structures.
+
+    Raises:
+        TypeError: `func` is not callable, or container types differ.
+        ValueError: no structure was given, or the numbers of parts differ.
+    """
+    if not callable(func):
+        raise TypeError(f"map_structure() of a {type(func).__name__}, at {here()}: its first argument is the function.")
+    if not structure:
+        raise ValueError(f"map_structure() without a structure, at {here()}: give at least one.")
+    for other in structure[1:]:
+        assert_same_structure(structure[0], other, check_types)
+    return pack_sequence_as(structure[0], [func(*leaves) for leaves in zip(*map(flatten, structure), strict=True)])
 
 
 @named("errors.InvalidArgumentError")
@@ -132,3 +260,102 @@ def check_numerics(tensor: Any, message: str, name: str | None = None) -> Any:
 
 
 enter_calls({"debugging.assert_all_finite": (check_numerics, lambda x, message, name=None: (x, message))})
+
+
+enter("custom_gradient", functad.custom_gradient)
+enter("recompute_grad", functad.recompute_grad)
+enter("grad_pass_through", functad.grad_pass_through)
+enter("UnconnectedGradients", UnconnectedGradients)
+enter("AggregationMethod", functad.AggregationMethod)
+enter("hessians", returning_tensors(functad.hessians))
+
+
+@named("gradients")
+def gradients(
+    ys: Any,
+    xs: Any,
+    grad_ys: Any = None,
+    name: str = "gradients",
+    gate_gradients: bool = False,
+    aggregation_method: int | None = None,
+    stop_gradients: Any = None,
+    unconnected_gradients: Any = UnconnectedGradients.NONE,
+) -> list[Any]:
+    """Return gradients like `functad.gradients`, with the arguments in TensorFlow's order.
+
+    Example:
+        >>> from functad.compat import tf
+        >>> with tf.Graph().as_default():
+        ...     x = tf.constant(3.0)
+        ...     (g,) = tf.gradients(x * x, x, None, "slope")
+        >>> g.numpy()
+        np.float32(6.0)
+    """
+    options: Any = (stop_gradients, unconnected_gradients, aggregation_method, gate_gradients)
+    return tensors_of(functad.gradients(ys, xs, grad_ys, *options, name=name))  # type: ignore[no-any-return]
+
+
+@named("GradientTape")
+class GradientTape(functad.GradientTape):
+    """`functad.GradientTape`; TensorFlow's options for the computation of Jacobians have no effect.
+
+    Example:
+        >>> from functad.compat import tf
+        >>> x = tf.constant(3.0)
+        >>> with tf.GradientTape() as tape:
+        ...     tape.watch(x)
+        ...     y = x * x
+        >>> tape.gradient(y, x).numpy()
+        np.float32(6.0)
+    """
+
+    def gradient(self, target: Any, *args: Any, **kwargs: Any) -> Any:
+        """Return derivatives like `functad.GradientTape.gradient`; for plain results, such as `x // 2`, return `None`."""
+        tensors = mapped(lambda leaf: as_tensor(leaf) if issubclass(type(leaf), (np.ndarray, np.generic)) else leaf, target)
+        return tensors_of(super().gradient(tensors, *args, **kwargs))
+
+    jacobian = returning_tensors(functad.GradientTape.jacobian)
+    batch_jacobian = returning_tensors(functad.GradientTape.batch_jacobian)
+
+
+@named("autodiff.ForwardAccumulator")
+class ForwardAccumulator(functad.ForwardAccumulator):
+    """`functad.ForwardAccumulator`.
+
+    Example:
+        >>> from functad.compat import tf
+        >>> x = tf.constant(3.0)
+        >>> with tf.autodiff.ForwardAccumulator(x, tf.constant(1.0)) as accumulator:
+        ...     y = x * x
+        >>> accumulator.jvp(y).numpy()
+        np.float32(6.0)
+    """
+
+    jvp = returning_tensors(functad.ForwardAccumulator.jvp)
+
+
+named("autodiff.GradientTape")(GradientTape)
+
+
+@named("Graph")
+class Graph:
+    """A scope for `tf.gradients` that records all operations in it: `with tf.Graph().as_default():`.
+
+    Example:
+        >>> from functad.compat import tf
+        >>> with tf.Graph().as_default():
+        ...     x = tf.constant(3.0)
+        ...     (g,) = tf.gradients(x * x, x)
+        >>> g.numpy()
+        np.float32(6.0)
+    """
+
+    def __init__(self) -> None:
+        self._scope = functad.graph()
+
+    def as_default(self) -> functad.graph:
+        """Return the scope."""
+        return self._scope
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"tf.Graph has no {name!r} here, at {here()}: it is only a scope for tf.gradients.")

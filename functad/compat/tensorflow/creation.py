@@ -1,16 +1,23 @@
-"""Creation of Tensors from shapes and numbers: `tf.zeros`, `tf.range`, `tf.one_hot` and others."""
+"""New Tensors with TensorFlow's arguments: constants, `tf.random` and `tf.keras.initializers`.
+
+The random numbers are NumPy's. Seeds reproduce numbers, but not the numbers of TensorFlow.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from functad.compat.tensorflow.dtypes import numpy_dtype
-from functad.compat.tensorflow.tensors import as_tensor, enter_calls, operands, operation
+from functad.compat.tensorflow.names import TABLE, named
+from functad.compat.tensorflow.tensors import as_tensor, enter_calls, numpy_dtype, operands, operation, tensor_of
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of
+from functad.places import here
 from functad.primitives.operands import innermost
 from functad.tracing.traces.base import resolve
+from functad.transforms.random_states import GLOBAL
 
 
 def static(value: Any) -> Any:
@@ -97,3 +104,191 @@ def one_hot(
 def meshgrid(*args: Any, indexing: str = "xy", name: str | None = None) -> list[Any]:
     """Return the coordinates of a grid."""
     return list(np.meshgrid(*operands(*args), indexing=indexing))  # type: ignore[call-overload]
+
+
+class _State:
+    """The generator for functions without their own seed."""
+
+    generator = np.random.default_rng()
+
+
+GLOBAL.append(lambda: _State.generator)
+
+
+def generator_for(seed: int | None) -> np.random.Generator:
+    """Return the common generator, or a new one for a given seed."""
+    return _State.generator if seed is None else np.random.default_rng(seed)
+
+
+@named("random.set_seed set_random_seed")
+def set_seed(seed: int) -> None:
+    """Restart the common generator from a seed."""
+    _State.generator = np.random.default_rng(seed)
+
+
+def _scaled(z: Any, mean: Any, stddev: Any, dtype: Any) -> Any:
+    kind = numpy_dtype(dtype)
+    return z.astype(kind) * as_tensor(stddev, kind) + as_tensor(mean, kind)
+
+
+def _normal(rng: np.random.Generator, shape: Any, mean: Any, stddev: Any, dtype: Any) -> Any:
+    return _scaled(rng.standard_normal(shape_from(shape)), mean, stddev, dtype)
+
+
+def _uniform(rng: np.random.Generator, shape: Any, minval: Any, maxval: Any, dtype: Any) -> Any:
+    kind = numpy_dtype(dtype)
+    if kind.kind in "iu":
+        if maxval is None:
+            raise ValueError(f"uniform random integers need maxval, at {here()}.")
+        return rng.integers(static(minval), static(maxval), shape_from(shape)).astype(kind)
+    low, high = as_tensor(minval, kind), as_tensor(1 if maxval is None else maxval, kind)
+    below_one = np.nextafter(kind.type(1), kind.type(0))  # a cast of a double rounds up to 1
+    return low + (high - low) * np.minimum(rng.random(shape_from(shape)).astype(kind), below_one)
+
+
+@operation("random.normal random_normal")
+def normal(
+    shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = np.float32, seed: int | None = None, name: str | None = None
+) -> Any:
+    """Return normally distributed numbers, differentiable with respect to `mean` and `stddev`."""
+    return _normal(generator_for(seed), shape, mean, stddev, dtype)
+
+
+@operation("random.uniform random_uniform")
+def uniform(
+    shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any = np.float32, seed: int | None = None, name: str | None = None
+) -> Any:
+    """Return uniform numbers, by default from 0 to 1; the upper end is excluded."""
+    return _uniform(generator_for(seed), shape, minval, maxval, dtype)
+
+
+@operation("random.truncated_normal")
+def truncated_normal(
+    shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = np.float32, seed: int | None = None, name: str | None = None
+) -> Any:
+    """Return normally distributed numbers; numbers beyond two standard deviations are drawn again."""
+    rng = generator_for(seed)
+    z = rng.standard_normal(shape_from(shape))
+    while np.any(far := np.abs(z) > 2):
+        z = np.where(far, rng.standard_normal(z.shape), z)
+    return _scaled(z, mean, stddev, dtype)
+
+
+@operation("random.shuffle")
+def shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Any:
+    """Return the slices along the first axis in random order."""
+    x = as_tensor(value)
+    return x[generator_for(seed).permutation(len(x))]
+
+
+@operation("nn.dropout")
+def dropout(x: Any, rate: Any, noise_shape: Any = None, seed: int | None = None, name: str | None = None) -> Any:
+    """Return a Tensor with a random part of its elements zero and the others scaled to preserve the mean."""
+    x = as_tensor(x)
+    kept = generator_for(seed).random(tuple(x.shape) if noise_shape is None else shape_from(noise_shape)) >= float(rate)
+    return x * (kept / (1 - float(rate))).astype(x.dtype)
+
+
+@named("random.Generator")
+class Generator:
+    """An independent generator of random numbers.
+
+    Example:
+        >>> from functad.compat import tf
+        >>> first, second = (tf.random.Generator.from_seed(1).normal([2]).numpy() for _ in range(2))
+        >>> bool((first == second).all())
+        True
+    """
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self._rng = rng
+
+    @classmethod
+    def from_seed(cls, seed: int, alg: Any = None) -> Generator:
+        """Return the generator for a seed."""
+        return cls(np.random.default_rng(seed))
+
+    @classmethod
+    def from_non_deterministic_state(cls, alg: Any = None) -> Generator:
+        """Return a generator with a random seed."""
+        return cls(np.random.default_rng())
+
+    def normal(self, shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = np.float32, name: str | None = None) -> Any:
+        """Return normally distributed numbers."""
+        return tensor_of(_normal(self._rng, shape, mean, stddev, dtype))
+
+    def uniform(self, shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any = np.float32, name: str | None = None) -> Any:
+        """Return uniform numbers."""
+        return tensor_of(_uniform(self._rng, shape, minval, maxval, dtype))
+
+
+@named("random.get_global_generator")
+def get_global_generator() -> Generator:
+    """Return the generator for functions without their own seed."""
+    return Generator(_State.generator)
+
+
+Initializer = Callable[..., Any]
+NAMES: dict[str, Callable[..., Initializer]] = {}
+"""Functions that create initializers, by the names that layers accept."""
+
+
+def _entered(name: str) -> Callable[[Callable[..., Initializer]], Callable[..., Initializer]]:
+    snake = "".join([f"_{c.lower()}" if c.isupper() and i else c.lower() for i, c in enumerate(name)])
+
+    def decorate(make: Callable[..., Initializer]) -> Callable[..., Initializer]:
+        NAMES[snake] = make
+        return named(f"keras.initializers.{name} keras.initializers.{snake} initializers.{name}")(make)
+
+    return decorate
+
+
+@_entered("Zeros")
+def zeros_initializer() -> Initializer:
+    """Return an initializer of zeros."""
+    return TABLE["zeros"]  # type: ignore[no-any-return]
+
+
+@_entered("Ones")
+def ones_initializer() -> Initializer:
+    """Return an initializer of ones."""
+    return TABLE["ones"]  # type: ignore[no-any-return]
+
+
+@_entered("Constant")
+def constant_initializer(value: Any = 0.0) -> Initializer:
+    """Return an initializer that repeats `value`."""
+    return lambda shape, dtype=np.float32: TABLE["fill"](shape, as_tensor(value, dtype))
+
+
+@_entered("RandomNormal")
+def random_normal(mean: float = 0.0, stddev: float = 0.05, seed: int | None = None) -> Initializer:
+    """Return an initializer of normally distributed numbers."""
+    return lambda shape, dtype=np.float32: normal(shape, mean, stddev, dtype, seed)
+
+
+@_entered("GlorotUniform")
+def glorot_uniform(seed: int | None = None) -> Initializer:
+    """Return an initializer of uniform numbers between `-limit` and `limit`, with `limit = sqrt(6 / (inputs + outputs))`."""
+
+    def initialize(shape: Any, dtype: Any = np.float32) -> Any:
+        lengths = shape_from(shape)
+        inputs, outputs = (lengths[-2] if len(lengths) > 1 else lengths[-1]), lengths[-1]
+        limit = math.sqrt(6 / (inputs + outputs))
+        return uniform(shape, -limit, limit, dtype, seed)
+
+    return initialize
+
+
+@named("keras.initializers.get")
+def initializer(identifier: Any) -> Initializer:
+    """Return the initializer with a given name; a function is returned unchanged.
+
+    Raises:
+        ValueError: there is no initializer with this name.
+    """
+    if callable(identifier):
+        return identifier  # type: ignore[no-any-return]
+    if identifier not in NAMES:
+        raise ValueError(f"there is no initializer {identifier!r}, at {here()}: there are {', '.join(NAMES)}.")
+    return NAMES[identifier]()

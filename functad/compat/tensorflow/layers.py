@@ -1,4 +1,4 @@
-"""`tf.keras.layers`, `tf.keras.Sequential`, `tf.keras.Model`: functad modules in float32 with the attributes of Keras."""
+"""`tf.keras` layers and models, as functad modules in float32, and `tf.train` optimisers with the settings of TensorFlow 1."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from functad.compat.tensorflow.dtypes import numpy_dtype
-from functad.compat.tensorflow.initializers import initializer as initializer_of
+from functad.compat.tensorflow.creation import initializer as initializer_of
 from functad.compat.tensorflow.networks import activation as activation_of
 from functad.compat.tensorflow.networks import part_of_functad
-from functad.compat.tensorflow.tensors import as_tensor, tensor_of
+from functad.compat.tensorflow.tensors import as_tensor, numpy_dtype, tensor_of
 from functad.compat.tensorflow.variables import Variable
 from functad.expressions.spec import dtype_of, shape_of
 
@@ -209,3 +208,30 @@ class Sequential(Weights, _nn.Sequential):  # type: ignore[misc]
     def __call__(self, inputs: Any, **kwargs: Any) -> Any:
         """Return the output of the last layer."""
         return tensor_of(super().__call__(as_tensor(inputs)))
+
+
+_optimizers: Any = part_of_functad("optimizers")
+
+
+def gradient_descent_optimizer(learning_rate: Any, use_locking: bool = False, name: str = "GradientDescent") -> Any:
+    """Return `functad.optimizers.SGD`."""
+    return _optimizers.SGD(learning_rate)
+
+
+def momentum_optimizer(
+    learning_rate: Any, momentum: float, use_locking: bool = False, name: str = "Momentum", use_nesterov: bool = False
+) -> Any:
+    """Return `functad.optimizers.SGD` with momentum."""
+    return _optimizers.SGD(learning_rate, momentum, use_nesterov)
+
+
+def adam_optimizer(
+    learning_rate: Any = 0.001,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-8,
+    use_locking: bool = False,
+    name: str = "Adam",
+) -> Any:
+    """Return `functad.optimizers.Adam`."""
+    return _optimizers.Adam(learning_rate, beta1, beta2, epsilon)

@@ -9,8 +9,8 @@ import numpy as np
 
 import functad
 from functad.compat.tensorflow.creation import places_of
+from functad.compat.tensorflow.mathematics import log_sum_exp
 from functad.compat.tensorflow.names import TABLE, enter, named
-from functad.compat.tensorflow.reductions import log_sum_exp
 from functad.compat.tensorflow.shaping import gather
 from functad.compat.tensorflow.tensors import as_tensor, cast, enter_calls, operands, operation, returning_tensors
 from functad.expressions.spec import dtype_of, shape_of

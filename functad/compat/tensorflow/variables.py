@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 
 import functad
-from functad.compat.tensorflow.dtypes import TensorShape, numpy_dtype
 from functad.compat.tensorflow.names import named
-from functad.compat.tensorflow.slices import IndexedSlices
-from functad.compat.tensorflow.tensors import Tensor, as_tensor, tensor_of
-from functad.eager.models.tensor_like import TensorLike
+from functad.compat.tensorflow.tensors import IndexedSlices, Tensor, TensorShape, as_tensor, numpy_dtype, tensor_of
+from functad.eager.models.variable import TensorLike
 from functad.primitives.operands import read
 
 

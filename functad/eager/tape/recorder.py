@@ -1,4 +1,4 @@
-"""`EagerRecorder`: the trace of tapes, which several tapes share and which may be inactive.
+"""`EagerRecorder`: the trace of tapes, which several tapes share and which may be inactive; and the Tensors in its list.
 
 Tapes that are open at the same time write into one list. The list holds each operation once, and each tape knows its own
 stretches of the list. If another tape records, the list also holds the operations of a `gradient`, in any order of opening.
@@ -9,24 +9,24 @@ when none of its tapes records. Operations then treat its Tensors as constants.
 
 `ACTIVE` holds the active recorders of a thread or coroutine. Each operation reads it (0.15 us), so that a thread never
 writes into the list of another thread.
+
+Records keep residuals only. For tapes with `lists=True`, `TapeEquations` keeps the equations of whole calls beside them.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from threading import Lock
 from typing import Any
-from weakref import WeakSet, ref
+from weakref import ref
 
 import numpy as np
 
-from functad.eager.active import ACTIVE, Stamp
-from functad.eager.models.tensor_like import refuse_array_api, refuse_foreign_rules
-from functad.eager.models.variable import Variable
-from functad.eager.tape.equations import TapeEquations
-from functad.eager.tape.inner_traces import has_value, refuse_within
+from functad.eager.models.variable import ACTIVE, Stamp, Variable, refuse_array_api, refuse_foreign_rules
+from functad.errors import SourceError
+from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.observers import checker, watch_of
 from functad.expressions.spec import is_float_array
 from functad.places import here, user_frame
@@ -34,15 +34,22 @@ from functad.primitives.elementwise.comparisons import BOOLEAN
 from functad.primitives.elementwise.conversion import copy_alike
 from functad.primitives.entry import Primitive
 from functad.process import renewed
+from functad.expressions.place import Place
+from functad.expressions.spec import ArraySpec, is_float_array, spec_of
+from functad.forks import renewed
+from functad.places import here, name_of, user_frame
+from functad.primitives.operands import read
 from functad.tracing.conversions import depends_on_inputs
-from functad.tracing.ownership import copy_if_shared, lend
+from functad.tracing.ownership import copy_if_shared, lend, map_arrays
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import LIVE, OPEN, TAPING, Recorded, Recorder, resolve
+from functad.tracing.traces.base import LIVE, OPEN, TAPING, Recorded, Recorder, bare, resolve
 from functad.tracing.traces.concrete import ForwardRecorder, ReverseRecorder
 from functad.tracing.traces.idle import IDLE, idle, process_constants, tensor_of
 from functad.tracing.values import value_of
 from functad.tracing.views import clone
 from functad.tracing.writing import recorded_now
+from functad.transforms.lists import extract
+from functad.trees.structure import LEAF, flatten
 
 _active = ACTIVE.get
 _watching = renewed(Lock())
@@ -53,35 +60,29 @@ class EagerRecorder(ReverseRecorder):
     """The list of records of tapes or of a forward accumulator.
 
     Attributes:
-        members: the tapes that own stretches of the list and may still be asked for gradients.
-        recording: weak references to the tapes that record now.
         variables: by identity, each Variable that was read, with the slots of its reads.
-        aliases: by identity, each Tensor that another thread or coroutine follows, with its alias in this list.
-        moved: by identity, each Tensor that has moved to the list of another recorder, with its slot here.
-        watched: the slots of Tensors that `watch_tensor` added.
+        aliases: by identity, each Tensor of this list that belongs to the list of another recorder, with its alias here.
+        watched: the slots of watched Tensors.
         shared: the list has had more than one tape.
-        fallible: the list holds rules of the user, which may raise; a backward pass then drops no records.
+        fallible: the list holds rules of the user, which may need the value of their cotangent.
         stale: by identity, the live views of memory that was written to after they were read.
         around: the recorder of the tape that recorded when this recorder started.
         scope: the `graph` that records every operation in the list, or `None`.
         left: by slot, the first operation that took the value out of the trace, and its line; for `tape.explain`.
-        debugs: the recorder was made under `debug_nans`; it gets a watch when a tape starts.
-        calls: `listed` while a tape with `lists=True` records, else `None`.
+        listing: a tape with `lists=True` records.
         listed: the equations recorded while a tape with `lists=True` recorded.
-        short: operators may take their fast path, which bypasses watches and `calls`.
+        short: operators may take their fast path, which bypasses watches and `listed`.
     """
 
     lasting = True
     reassigns = True
     fallible = False
+    listing = False
 
     def __init__(self, transform: str) -> None:
         Recorder.__init__(self, transform, None)
-        self.calls: TapeEquations | None = None
-        self.members: WeakSet[Any] = WeakSet()
-        self.recording: list[ref[Any]] = []
+        self._members: list[ref[Any]] = []
         self.variables: dict[int, tuple[Variable, list[int]]] = {}
-        self.moved: dict[int, tuple[ref[Any], int]] = {}
         self.aliases: dict[int, tuple[ref[Any], Any]] = {}
         self.watched: set[int] = set()
         self.left: dict[int, tuple[str, Any, int]] = {}
@@ -89,14 +90,22 @@ class EagerRecorder(ReverseRecorder):
         self.shared = False
         self.around: Any = None
         self.scope: Any = None
-        self.debugs = watch_of(self) is not None
-        self.short = not self.debugs
         self.listed = TapeEquations()
+        if (watch := watch_of(self)) is not None:
+            from functad.eager.tape.diagnostics import TapeWatch  # noqa: PLC0415 - only `debug_nans` needs it
+
+            self.watch = TapeWatch(self, offence=watch.offence)
+        self.short = self.watch is None
+
+    @property
+    def members(self) -> list[Any]:
+        """The tapes that own stretches of the list and may still be asked for gradients."""
+        return [tape for weak in self._members if (tape := weak()) is not None]
 
     @property
     def tapes(self) -> list[Any]:
         """The tapes that record now."""
-        return [tape for weak in self.recording if (tape := weak()) is not None]
+        return [tape for tape in self.members if tape.recording]
 
     @property
     def eager(self) -> bool:  # type: ignore[override]
@@ -134,14 +143,14 @@ class EagerRecorder(ReverseRecorder):
     ) -> Any:
         """Record a call with a known result, and return its Tensor or Tensors."""
         made = super().record(primitive, arrays, values, active, params, out)
-        if self.calls is not None:
-            self.calls.note(primitive, arrays, params, made)
+        if self.listing:
+            self.listed.note(primitive, arrays, params, made)
         return made
 
     def write(self, primitive: Primitive, root: Any, v: Any, params: dict[str, Any]) -> Any:
         """Write to a value, in place if no other object holds it, and record the write."""
-        if self.calls is not None:
-            self.calls.keep(root)
+        if self.listing:
+            self.listed.keep(root)
         return super().write(primitive, root, v, params)
 
     def is_constant(self, tensor: Recorded) -> bool:
@@ -150,7 +159,7 @@ class EagerRecorder(ReverseRecorder):
 
     def clear(self) -> None:
         """Drop the records and all data about them; no tape needs them any more."""
-        for kept in (self.equations, self.variables, self.moved, self.aliases, self.left, self.listed):
+        for kept in (self.equations, self.variables, self.aliases, self.left, self.listed):
             kept.clear()
         self.watch = None
 
@@ -209,11 +218,11 @@ class EagerRecorder(ReverseRecorder):
 
     def start(self, tape: Any) -> None:
         """Start the recording of a tape."""
-        self.members.add(tape)
-        self.shared = self.shared or len(self.members) > 1
-        self.recording.append(ref(tape))
+        self.leave(tape)
+        self._members.append(ref(tape))
+        self.shared = self.shared or len(self._members) > 1
         LIVE.add(self.serial)
-        self._choose_way()
+        self._choose_way(self.tapes)
         active = {recorder for recorder in ACTIVE.get() if recorder.tapes} | {self}
         if self not in ACTIVE.get():
             self.around = TAPING.get()
@@ -230,9 +239,9 @@ class EagerRecorder(ReverseRecorder):
             view = self.stale.popitem()[1]()
             if view is not None:
                 view.renew()
-        self.recording = [weak for weak in self.recording if weak() not in (None, tape)]
-        self._choose_way()
-        if not self.recording:
+        others = [other for other in self.tapes if other is not tape]
+        self._choose_way(others)
+        if not others:
             LIVE.discard(self.serial)
             ACTIVE.set(tuple([recorder for recorder in ACTIVE.get() if recorder is not self]))
             if TAPING.get() is self:
@@ -243,19 +252,21 @@ class EagerRecorder(ReverseRecorder):
             self.around = None
         Stamp.renew()
 
-    def _choose_way(self) -> None:
-        """Collect equations, and switch off the fast path, while a tape with `lists=True` records."""
-        self.calls = self.listed if True in [tape.lists for tape in self.tapes] else None
-        self.short = self.calls is None and not self.debugs
+    def leave(self, tape: Any) -> None:
+        """Remove a tape from the members."""
+        self._members = [ref(member) for member in self.members if member is not tape]
+
+    def _choose_way(self, tapes: Sequence[Any]) -> None:
+        """Collect equations, and switch off the fast path, if one of the recording tapes has `lists=True`."""
+        self.listing = any(tape.lists for tape in tapes)
+        self.short = not self.listing and self.watch is None
 
     def take(self, variable: Variable, tensor: Any, besides: Sequence[Any] = ()) -> None:
         """Add a Tensor read from `variable` to the list if a tape, except `besides`, follows the Variable."""
         wanting = [tape for tape in self.tapes if tape not in besides and tape.wants(variable)]
         if not wanting:
             return
-        watch_tensor(tensor, self)
-        slot = self.slot_of(tensor)
-        assert slot is not None
+        slot = watch_tensor(tensor, self)
         self.variables.setdefault(id(variable), (variable, []))[1].append(slot)
         for tape in wanting:
             tape.follow(slot)
@@ -266,9 +277,6 @@ class EagerRecorder(ReverseRecorder):
             tensor.renew()  # type: ignore[attr-defined]
             if tensor.recorder is self:
                 return tensor.slot
-            entry = self.moved.get(id(tensor))
-            if entry is not None and entry[0]() is tensor:
-                return entry[1]
             entry = self.aliases.get(id(tensor))
             tensor = entry[1] if entry is not None and entry[0]() is tensor else tensor.below
         return None
@@ -290,25 +298,63 @@ def shared_recorder(transform: str) -> EagerRecorder:
     active, running = ACTIVE.get(), OPEN.get()
     if active:
         newest: EagerRecorder = active[-1]
-        alike = newest.debugs == (checker() is not None)  # records made without `debug_nans` have no log
+        alike = (newest.watch is None) == (checker() is None)  # records made without `debug_nans` have no log
         if alike and newest.pulls and (running is None or running.closed or running.serial < newest.serial):
             return newest
     return EagerRecorder(transform)
 
 
-def watch_tensor(tensor: Any, recorder: EagerRecorder) -> None:
-    """Add a Tensor to the list of a recorder as an input, unless the list holds it; the object stays the same."""
+def refuse_within(value: Any, recorder: Recorder, call: str) -> None:
+    """Refuse a Tensor of a transform that started after a tape.
+
+    The tape records the operations of the transform, not the operations of its function.
+
+    Raises:
+        SourceError: `value` is such a Tensor.
+    """
+    value = resolve(value)
+    while isinstance(value, Recorded) and value.recorder.serial > recorder.serial:
+        inner = value.recorder
+        if not (inner.closed or inner.reassigns):
+            raise SourceError(
+                f"{call} of a Tensor of {inner.transform} of {name_of(inner.function)}, at {here()}: the function runs inside "
+                f"{recorder.transform}, which sees what {inner.transform} gives and not what the function does. Open a tape or "
+                f"graph within the function for that."
+            )
+        value = resolve(value.below)
+
+
+def has_value(tensor: Recorded, recorder: Recorder) -> bool:
+    """Return `True` if the value of a Tensor at the level of a recorder is known; newer abstract and batch traces hide it."""
+    value: Any = resolve(tensor)
+    while isinstance(value, Recorded) and value.recorder.serial > recorder.serial:
+        if not value.recorder.has_values:
+            return False
+        value = resolve(value.below)
+    return True
+
+
+def watch_tensor(tensor: Any, recorder: EagerRecorder) -> int:
+    """Add a Tensor to the list of a recorder as an input, unless the list holds it, and return its slot.
+
+    The Tensor stays the same object.
+    """
     with _watching:
         _watch(tensor, recorder)
+    slot = recorder.slot_of(tensor)
+    assert slot is not None
+    return slot
 
 
-def watch_given(tensor: Any, recorder: EagerRecorder) -> None:
-    """Add a Tensor that the user watches to the list of a recorder, and to the list of an open `graph`."""
+def watch_given(tensor: Any, recorder: EagerRecorder) -> int:
+    """Add a Tensor that the user watches to the list of a recorder, and to the list of an open `graph`; return its slot."""
     if tensor.recorder.inactive:
         recorded_now([tensor])
     if not has_value(tensor, recorder):
         refuse_within(tensor, recorder, "watch()")
-    watch_tensor(tensor, recorder)
+    slot = watch_tensor(tensor, recorder)
+    recorder.watched.add(slot)
+    return slot
 
 
 def _watch(tensor: Any, recorder: EagerRecorder) -> None:
@@ -318,13 +364,13 @@ def _watch(tensor: Any, recorder: EagerRecorder) -> None:
         return
     if home.inactive:
         value = resolve(tensor)
-        if home is not IDLE and home.recording:  # another thread or coroutine follows the Tensor: leave it unchanged
+        if home is not IDLE and home.tapes:  # another thread or coroutine follows the Tensor: leave it unchanged
             alias = clone(value) if isinstance(value, Recorded) else idle(Tensor, value)
             _watch(alias, recorder)
             recorder.aliases[id(tensor)] = ref(tensor), alias
             return
-        if home is not IDLE:
-            home.moved[id(tensor)] = ref(tensor), tensor.slot
+        if home is not IDLE and home.members:  # a tape of the old list may record again, or be asked
+            home.aliases[id(tensor)] = ref(tensor), bare(Tensor, home, tensor.below, tensor.slot)
         if isinstance(value, Recorded):
             tensor.below, tensor.recorder, tensor.slot = value.below, value.recorder, value.slot
             _watch(tensor, recorder)
@@ -337,10 +383,9 @@ def _watch(tensor: Any, recorder: EagerRecorder) -> None:
         return
     else:
         value = clone(tensor)
-    if getattr(tensor, "origin", None) is not None:
-        del tensor.origin
-    if getattr(tensor, "memory", None) is not None:
-        del tensor.memory
+    for name in ("origin", "memory"):
+        if getattr(tensor, name, None) is not None:
+            delattr(tensor, name)
     slot = len(recorder.equations)
     recorder.equations.append(None)
     recorder.watched.add(slot)
@@ -391,3 +436,113 @@ def constant(value: Any, dtype: Any = None, shape: Any = None) -> Tensor:
     if shape is not None:
         array = np.full(shape, array) if array.size == 1 else array.reshape(shape)
     return idle(Tensor, array[()])  # type: ignore[no-any-return]
+
+
+class TapeEquations(dict[int, tuple[Equation, tuple[ArraySpec, ...]] | Constant]):
+    """A mapping from slots to equations with the specs of their results, or to a `Constant` if no equation made the slot."""
+
+    def note(self, primitive: Primitive, arrays: Sequence[Any], params: dict[str, Any], made: Any) -> None:
+        """Add the equation of a call, with copies of its constants; `made` holds the Tensors of the results."""
+        results = tuple(made) if primitive.multiple else (made,)
+        recorder = results[0].recorder
+        inputs: list[int | Constant] = []
+        for a in arrays:
+            if isinstance(a, Recorded) and a.recorder is recorder:
+                self.keep(a)
+                inputs.append(a.slot)
+            else:
+                known = as_constant(a)
+                inputs.append(Constant(known.value.copy()) if issubclass(type(known.value), np.ndarray) else known)
+        frame = user_frame(sys._getframe(1))
+        code = None if frame is None else frame.f_code
+        place = None if code is None else Place(code.co_name, code.co_filename, frame.f_lineno, 0)
+        own = {name: map_arrays(np.copy, value) for name, value in params.items()}
+        equation = Equation(primitive, tuple(inputs), own, tuple([t.slot for t in results]), place)
+        self.update(dict.fromkeys(equation.outputs, (equation, tuple([spec_of(t.below) for t in results]))))
+
+    def keep(self, tensor: Recorded) -> None:
+        """Keep the value of a Tensor that no equation made: a watched Tensor, or a result from before the tape started."""
+        if tensor.slot not in self:
+            self[tensor.slot] = as_constant(tensor)
+
+
+def as_constant(value: Any) -> Constant:
+    """Return the plain value of a Tensor as a constant.
+
+    A Tensor of a trace without values stays a Tensor: the list can be evaluated while that trace runs.
+    """
+    while isinstance(value, Recorded):
+        below = value.current()  # type: ignore[attr-defined]
+        if isinstance(below, ArraySpec):
+            return Constant(clone(value))
+        value = below
+    return Constant(value)
+
+
+def listed_between(tape: Any, target: Any, sources: Any) -> Expressions:
+    """Return the operations between sources and target of a tape; the arguments are as for `GradientTape.expressions`."""
+    recorder = tape.recorder
+    targets, given = flatten(target)
+    arguments = tuple(sources) if type(sources) in (list, tuple) else (sources,)
+    inputs, taken = flatten((arguments, {}))
+    listed, count = recorder.listed, len(recorder.equations)
+    every = _every(listed, [None] * count + [spec_of(read(source)) for source in inputs])
+    places = {slot: count + i for i, source in enumerate(inputs) for slot in tape.slots_of(source)}
+    wanted = [
+        slot if slot in listed or slot in places else as_constant(read(leaf))
+        for leaf, slot in zip(targets, [recorder.slot_of(read(leaf)) for leaf in targets], strict=True)
+    ]
+    placed = _placing(every, listed, tape.recorded, places)
+    part = extract(every, range(count, count + len(inputs)), wanted, _names(inputs), placed)
+    return part.replace(input_structure=taken, output_structure=given)
+
+
+def _every(listed: TapeEquations, specs: list[Any]) -> Expressions:
+    """Return all equations of tapes as a list without inputs and outputs; `specs` receives the specs of their results."""
+    equations = {}
+    for entry in listed.values():
+        if not isinstance(entry, Constant):
+            equations[entry[0].outputs[-1]] = entry[0]
+            for slot, spec in zip(entry[0].outputs, entry[1], strict=True):
+                specs[slot] = spec
+    return Expressions((), tuple([equations[slot] for slot in sorted(equations)]), (), tuple(specs), LEAF, LEAF)
+
+
+def _placing(
+    every: Expressions, listed: TapeEquations, own: Callable[[int], bool], places: Mapping[int, int]
+) -> Callable[[Any], int | Constant]:
+    """Return the function that replaces sources that the part of one tape does not compute.
+
+    Args:
+        every: the equations of all tapes of a recorder.
+        listed: these equations, and the constants, by slot.
+        own: returns `True` for a slot of the tape itself. The values of other slots become constants.
+        places: the slot of an input for each slot that the input replaces.
+    """
+
+    def placed(source: int | Constant) -> int | Constant:
+        if isinstance(source, Constant):
+            return source
+        if source in places:
+            return places[source]
+        entry = listed[source]
+        if isinstance(entry, Constant):
+            return entry
+        if own(source):
+            return source
+        # Another tape recorded the slot while this one did not record.
+        return Constant(extract(every, (), [source], (), _placing(every, listed, listed.__contains__, {}))()[0])
+
+    return placed
+
+
+def _names(sources: Sequence[Any]) -> list[str]:
+    """Return a unique name for each source: the name of a Variable, or `x`."""
+    found: list[str] = []
+    for source in sources:
+        stem = source.name if isinstance(source, Variable) and source.name.isidentifier() else "x"
+        name, count = stem, 1
+        while name in found:
+            name, count = f"{stem}{count}", count + 1
+        found.append(name)
+    return found

@@ -1,22 +1,25 @@
-"""`GradientTape`: record operations on watched Tensors and Variables, and compute gradients afterwards."""
+"""`GradientTape`: record operations on watched Tensors and Variables, and compute gradients afterwards.
+
+The list of records belongs to the recorder, which several tapes may share (`functad.eager.tape.recorder`). A tape owns the
+records that were added while it recorded and that depend on its sources.
+"""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Self
 from weakref import ref
 
-from functad.eager.active import Stamp
-from functad.eager.models.variable import Variable
+from functad.eager.models.variable import ACTIVE, Stamp, Variable
 from functad.eager.tape import request as requests
-from functad.eager.tape.explain import explain_missing
-from functad.eager.tape.jacobian import batch_jacobian_asked, jacobian_asked
-from functad.eager.tape.list import expressions
-from functad.eager.tape.recorder import shared_recorder, watch_given
-from functad.eager.tape.request import UnconnectedGradients
-from functad.eager.tape.slice import TapeSlice
+from functad.eager.tape.recorder import EagerRecorder, listed_between, shared_recorder, watch_given
+from functad.eager.tape.request import JacobianRequest, Request, UnconnectedGradients, cotangents_at, raised
 from functad.errors import InputError, SourceError, TapeError, TapeStateError
+from functad.expressions.expressions import Expressions
+from functad.expressions.observers import copied
+from functad.expressions.records import mark_reached
 from functad.expressions.spec import dtype_of
 from functad.places import here, warn
 from functad.primitives.operands import read
@@ -24,8 +27,11 @@ from functad.tracing.conversions import refusal_behind
 from functad.tracing.float_errors import enter_float_errors, float_errors, get_state, leave_float_errors
 from functad.tracing.graphs import InGraphError
 
+_NEVER_ENTERED = "this tape was never entered, so nothing is recorded: compute inside `with tape:`"
+_SPENT = "this tape has given its gradient already, and what it recorded is gone: GradientTape(persistent=True) keeps it"
 
-class GradientTape(TapeSlice):
+
+class GradientTape:
     """Record operations on watched Tensors and Variables, and compute derivatives of their results.
 
     A derivative is `None` if no recorded path leads from the source to the target; `explain` gives the reason. Non-scalar
@@ -49,22 +55,39 @@ class GradientTape(TapeSlice):
 
     _warned = False
     _errors: Any = None
+    recorder: EagerRecorder | None = None
+    """The recorder that holds the list; `None` before the first `with` block and after the tape is spent."""
+
+    _state = "not entered"  # then "recording", "stopped" by `stop_recording`, "left" after the block, or "spent"
 
     def __init__(self, persistent: bool = False, watch_accessed_variables: bool = True, *, lists: bool = False) -> None:
         self._persistent = persistent
         self.lists = lists
         self._watch_accessed = watch_accessed_variables
-        self._paused = False
         self._clear()
+
+    def _clear(self) -> None:
+        self._variables: dict[int, Variable] = {}
+        self._explicit: set[int] = set()
+        self._watched: list[Any] = []
+        self._slots: set[int] = set()
+        self._stretches: list[list[int]] = []
+        self._marks = bytearray()
+        self._seen = 0
 
     # Life cycle
 
+    @property
+    def recording(self) -> bool:
+        """Whether the tape records now."""
+        return self._state == "recording"
+
     def __enter__(self) -> Self:
-        if self._recording:
+        if self.recording:
             raise TapeStateError(f"the tape is recording already, at {here()}: open another GradientTape inside it.")
-        if self._spent or self._recorder is None:
+        if self.recorder is None:
             self._clear()
-            self._recorder, self._spent = shared_recorder("a GradientTape"), False
+            self.recorder = shared_recorder("a GradientTape")
         self._start()
         self._errors = float_errors(get_state())
         enter_float_errors(self._errors)
@@ -73,7 +96,6 @@ class GradientTape(TapeSlice):
     def __exit__(self, *exception: object) -> None:
         try:
             leave_float_errors(self._errors)
-            self._paused = False
             self._stop()
         finally:
             leave_float_errors(self._errors)
@@ -85,10 +107,51 @@ class GradientTape(TapeSlice):
             raise refused from None
 
     def __del__(self) -> None:
-        leave_float_errors(getattr(self, "_errors", None))  # not `None` if an interrupt came before `__exit__`
-        if getattr(self, "_recorder", None) is not None:
+        leave_float_errors(self._errors)  # not `None` if an interrupt came before `__exit__`
+        if self.recorder is not None:
             self._stop()
             self._release()
+
+    def _start(self) -> None:
+        """Start to record, in a new stretch of the list."""
+        recorder = self.recorder
+        assert recorder is not None
+        self._stretches.append([len(recorder.equations), -1])
+        self._state = "recording"
+        try:
+            recorder.start(self)
+        except BaseException:  # an interrupt
+            self._stop()
+            raise
+
+    def _stop(self, state: str = "left") -> None:
+        """Stop recording, and end the open stretch."""
+        if self.recorder is not None:
+            if self.recording:
+                self.recorder.stop(self)
+                self._stretches[-1][1] = len(self.recorder.equations)
+            self._state = state  # last, so that `_stop` can run again after an interrupt
+
+    def _release(self) -> None:
+        """Drop the records that no other tape needs."""
+        recorder, self.recorder = self.recorder, None
+        if recorder is None:
+            return
+        recorder.leave(self)
+        others = recorder.members
+        if not others:
+            recorder.clear()
+            return
+        for other in others:
+            other._mark()
+        for start, stop in self._stretches:
+            for index in range(start, stop):
+                if recorder.equations[index] is not None and not any(other._owns(index) for other in others):
+                    recorder.equations[index] = None
+
+    def _absent(self) -> str:
+        """Return the reason for a missing recorder."""
+        return _SPENT if self._state == "spent" else _NEVER_ENTERED
 
     # Watching
 
@@ -102,9 +165,9 @@ class GradientTape(TapeSlice):
             RuntimeError: the tape is not recording.
             TypeError: a leaf of the structure is neither a Tensor nor a Variable, or holds integers.
         """
-        if self._recorder is None or not self._recording:
+        if self.recorder is None or not self.recording:
             raise TapeError(
-                f"watch() on a tape that is {self._state()}, at {here()}: what is watched now would not be recorded. "
+                f"watch() on a tape that is {self._state}, at {here()}: what is watched now would not be recorded. "
                 f"Call it inside `with tape:`."
             )
         leaves, _ = requests.leaves_of(tensor, "tensor")
@@ -122,13 +185,9 @@ class GradientTape(TapeSlice):
                 read(leaf)
             else:
                 leaf = read(leaf)
-                if self._recorder.shared:
+                if self.recorder.shared:
                     self._mark()  # earlier uses of the Tensor do not count
-                watch_given(leaf, self._recorder)
-                slot = self._recorder.slot_of(leaf)
-                assert slot is not None
-                self._recorder.watched.add(slot)
-                self.follow(slot)
+                self.follow(watch_given(leaf, self.recorder))
                 self._watched.append(ref(leaf))
 
     @contextmanager
@@ -139,17 +198,15 @@ class GradientTape(TapeSlice):
             RuntimeError: the tape was never entered, or is spent.
             ValueError: the tape is not recording.
         """
-        if self._recorder is None:
+        if self.recorder is None:
             raise TapeError(f"stop_recording() at {here()}: {self._absent()}.")
-        if not self._recording:
+        if not self.recording:
             raise TapeStateError(f"stop_recording() of a tape that is not recording, at {here()}.")
-        self._stop()
-        self._paused = True
+        self._stop("stopped")
         try:
             yield
         finally:
-            if self._paused and self._recorder is not None:
-                self._paused = False
+            if self._state == "stopped":
                 self._start()
 
     def reset(self) -> None:
@@ -158,15 +215,92 @@ class GradientTape(TapeSlice):
         Raises:
             ValueError: the tape is not recording.
         """
-        if not self._recording:
+        if not self.recording:
             raise TapeStateError(f"reset() of a tape that is not recording, at {here()}: call it inside `with tape:`.")
         self._stop()
         self._release()
         self._clear()
-        self._recorder = shared_recorder("a GradientTape")
+        self.recorder = shared_recorder("a GradientTape")
         self._start()
 
-    # Gradients
+    def wants(self, variable: Variable) -> bool:
+        """Return `True` if the tape follows a Variable, and note the read."""
+        if id(variable) in self._explicit or (self._watch_accessed and variable.trainable):
+            self._variables[id(variable)] = variable
+            return True
+        return False
+
+    def follow(self, slot: int) -> None:
+        """Add a watched slot."""
+        self._slots.add(slot)
+
+    def watched_variables(self) -> tuple[Variable, ...]:
+        """Return the Variables that the tape has followed, in order of creation."""
+        return tuple(sorted(self._variables.values(), key=lambda variable: variable.number))
+
+    # The tape's part of the list
+
+    def _mark(self) -> None:
+        """Update the marks of the slots that depend on watched slots."""
+        recorder = self.recorder
+        assert recorder is not None
+        count = len(recorder.equations)
+        self._marks.extend(bytes(count - len(self._marks)))
+        for slot in self._slots:
+            self._marks[slot] = 1
+        for start, stop in self._stretches:
+            end = count if stop < 0 else stop
+            mark_reached(self._marks, recorder.equations, max(start, self._seen), end)
+        self._seen = count
+
+    def recorded(self, slot: int) -> bool:
+        """Return `True` if a slot was added while the tape recorded."""
+        return any(start <= slot and (stop < 0 or slot < stop) for start, stop in self._stretches)
+
+    def _owns(self, slot: int) -> bool:
+        return self.recorded(slot) and bool(self._marks[slot])
+
+    def records(self) -> list[Any]:
+        """Return the list, with `None` in place of records that the tape does not own."""
+        recorder = self.recorder
+        if recorder is None or not recorder.shared:
+            return [] if recorder is None else recorder.equations
+        self._mark()
+        return [None if e is None or not self._owns(i) else e for i, e in enumerate(recorder.equations)]
+
+    def stats(self) -> dict[str, int]:
+        """Return the number of records of the tape, and the bytes of the arrays that the records keep alive."""
+        from functad.eager.tape.diagnostics import holdings  # noqa: PLC0415 - only displays need it
+
+        rows = holdings(self)
+        return {"records": sum(row.records for row in rows), "bytes": sum(row.bytes for row in rows)}
+
+    def slots_of(self, source: Any) -> list[int]:
+        """Return the slots of a source; a Variable that was assigned to has several."""
+        recorder = self.recorder
+        assert recorder is not None
+        if issubclass(type(source), Variable):  # `isinstance` asks a Tensor for the type of its value
+            # Another tape may own slots of values that `functional_call` gave the Variable.
+            return [slot for slot in recorder.variables.get(id(source), (source, ()))[1] if slot in self._slots]
+        slot = recorder.slot_of(read(source))
+        return [] if slot is None else [slot]
+
+    def pull(self, seeds: dict[int, Any], wanted: set[int], cuts: set[int], *, sparse: bool) -> dict[int, Any]:
+        """Return the cotangents of the wanted slots; the arguments are as for `cotangents_at`."""
+        recorder, records = self.recorder, self.records()
+        assert recorder is not None
+        if recorder.shared:
+            wanted = {slot for slot in wanted if self._marks[slot] or slot in seeds}
+        if recorder.tapes and recorder in ACTIVE.get():  # a tape records the backward pass
+            records = [None if record is None else raised(recorder, i, record) for i, record in enumerate(records)]
+        if records is not recorder.equations:
+            copied(recorder.equations, records)
+        if recorder.watch is not None:
+            walk = functools.partial(cotangents_at, records, seeds, wanted, cuts)
+            return recorder.watch.pulled(self, seeds, walk)  # type: ignore[no-any-return]
+        return cotangents_at(records, seeds, wanted, cuts, sparse=sparse)
+
+    # Derivatives
 
     def gradient(
         self,
@@ -201,8 +335,12 @@ class GradientTape(TapeSlice):
             TypeError: a target or a source is not a Tensor or Variable.
             ValueError: an option is unknown, or a seed does not fit. The tape is not spent by this error.
         """
-        answer = requests.gradient_asked(target, sources, output_gradients, unconnected_gradients, missing, conj, sparse)
-        return self._answered(answer, "gradient")
+        request = Request(self, target, sources, unconnected_gradients, conj)
+        seeds = requests.seeds_for(request.targets, request.given, output_gradients)
+        requests.check_option("sparse", sparse, (True, False), "it must be True or False")
+        requests.check_option("missing", missing, (None, "raise"), "it must be None or 'raise'")
+        with self._asked("gradient"):
+            return request.gradient(seeds, sparse=sparse, missing=missing)
 
     def jacobian(
         self,
@@ -234,8 +372,9 @@ class GradientTape(TapeSlice):
             RuntimeError, TypeError, ValueError: as `gradient`.
         """
         requests.check_iterations(parallel_iterations, experimental_use_pfor)
-        answer = jacobian_asked(target, sources, unconnected_gradients, chunk_size, conj)
-        return self._answered(answer, "jacobian")
+        request = JacobianRequest(self, "jacobian()", target, sources, unconnected_gradients, conj, chunk_size)
+        with self._asked("jacobian"):
+            return request.jacobian()
 
     def batch_jacobian(
         self,
@@ -269,34 +408,23 @@ class GradientTape(TapeSlice):
             RuntimeError, TypeError: as `gradient`.
         """
         requests.check_iterations(parallel_iterations, experimental_use_pfor)
-        answer = batch_jacobian_asked(target, source, unconnected_gradients, check, chunk_size, conj)
-        return self._answered(answer, "batch_jacobian")
+        request = JacobianRequest(self, "batch_jacobian()", target, source, unconnected_gradients, conj, chunk_size)
+        request.check_batch()
+        with self._asked("batch_jacobian"):
+            return request.batch_jacobian(check=check)
 
-    def _answered(self, answer: requests.Answer, method: str) -> Any:
-        """Return the answer to a request, and mark a tape that is not persistent as spent.
+    @contextmanager
+    def _asked(self, method: str) -> Iterator[None]:
+        """Return the context of a request. After it, a tape that is not persistent is spent.
 
-        A request may raise, because no path exists or a gradient function of the user fails. The tape then stays usable, unless
-        the backward pass has dropped records.
+        If the request raises, because no path exists or a gradient function of the user fails, the tape is as before.
         """
-        recording, self._consumed = self._recording, False
-        self._begin(method)
-        try:
-            found = answer(self)
-        except BaseException:
-            if self._consumed:
-                self._finish()
-            elif recording and not self._recording:
-                self._start()
-            raise
-        self._finish()
-        return found
-
-    def _begin(self, method: str) -> None:
-        if self._recorder is None:
+        if self.recorder is None:
             raise TapeError(f"{method}() at {here()}: {self._absent()}.")
-        if self._recording and not self._persistent:
+        recording = self.recording
+        if recording and not self._persistent:
             self._stop()
-        elif self._recording and not self._warned:
+        elif recording and not self._warned:
             GradientTape._warned = True
             warn(
                 RuntimeWarning(
@@ -304,20 +432,59 @@ class GradientTape(TapeSlice):
                     "Leave the `with` block first, unless second derivatives are wanted."
                 )
             )
-
-    def _finish(self) -> None:
+        try:
+            yield
+        except BaseException:
+            if recording and not self.recording:
+                self._start()
+            raise
         if not self._persistent:
-            self._paused = False
             self._release()
-            self._spent = True
+            self._state = "spent"
 
     def run(self, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Return `f(*args, **kwargs)`; `debug_nans` defers its checks until this tape is asked for a gradient."""
-        assert self._recorder is not None
-        watch = self._recorder.watch
+        assert self.recorder is not None
+        watch = self.recorder.watch
         return f(*args, **kwargs) if watch is None else watch.run(f, args, kwargs)
 
-    expressions = expressions
+    def expressions(self, target: Any, sources: Any) -> Expressions:
+        """Return the operations that the tape recorded between sources and target, as an expression list.
+
+        Args:
+            target: a Tensor, or a nested structure of Tensors.
+            sources: Tensors and Variables that the tape follows. Each element of a list is an argument of the result.
+
+        Returns:
+            An `Expressions`, as from `functad.make_expressions`. It prints, and computes the target from new values of the
+            sources.
+
+        Raises:
+            TapeError: the tape was made without `lists=True`, was never entered, or is spent.
+            TypeError: a target or a source is not a Tensor or Variable.
+
+        Example:
+            >>> import numpy as np, functad
+            >>> w = functad.Variable([1.0, 2.0], name="w")
+            >>> with functad.GradientTape(lists=True) as tape:
+            ...     y = np.sum(np.sin(w) * w)
+            >>> tape.expressions(y, w)
+            { lambda w:float64[2].
+              a:float64[2] = sin w
+              b:float64[2] = multiply a w
+              c:float64[] = sum b
+              return c }
+        """
+        if not self.lists:
+            raise TapeError(
+                f"expressions() at {here()}: a tape keeps only what derivatives need, from which it cannot be listed. Open it "
+                f"as GradientTape(lists=True)."
+            )
+        if self.recorder is None:
+            raise TapeError(f"expressions() at {here()}: {self._absent()}.")
+        requests.leaves_of(target, "target")
+        requests.leaves_of(sources, "sources")
+        return listed_between(self, target, sources)
 
     def explain(self, target: Any, source: Any) -> str:
         """Return the reason and the fix for a gradient that is `None`, or state that a recorded path exists.
@@ -337,7 +504,7 @@ class GradientTape(TapeSlice):
             >>> tape.explain(y, x).split(",")[0]
             'the Tensor was never watched'
         """
-        if self._recorder is None:
+        if self.recorder is None:
             return f"{self._absent()}."
         targets = [leaf for leaf, _ in requests.leaves_of(target, "target", plain=True)[0]]
         sources, _ = requests.leaves_of(source, "source")
@@ -345,22 +512,19 @@ class GradientTape(TapeSlice):
             raise SourceError(
                 f"explain() with {len(sources)} sources, at {here()}: ask about one Tensor or Variable at a time."
             )
+        from functad.eager.tape.diagnostics import explain_missing  # noqa: PLC0415 - only here
+
         return explain_missing(self, targets, sources[0][0])
 
     def __repr__(self) -> str:
-        return f"GradientTape({self._state()}, {'persistent, ' if self._persistent else ''}{self.stats()['records']} records)"
+        return f"GradientTape({self._state}, {'persistent, ' if self._persistent else ''}{self.stats()['records']} records)"
 
     def __str__(self) -> str:
-        from functad.eager.tape.shown import tape_text  # noqa: PLC0415 - only displays need it
+        from functad.eager.tape.diagnostics import tape_text  # noqa: PLC0415 - only displays need it
 
         return tape_text(self, repr(self))
 
     def _repr_html_(self) -> str:
-        from functad.eager.tape.shown import tape_markup  # noqa: PLC0415 - as above
+        from functad.eager.tape.diagnostics import tape_markup  # noqa: PLC0415 - as above
 
-        return tape_markup(self, self._state(), self._persistent)
-
-    def _state(self) -> str:
-        if self._recorder is None:
-            return "spent" if self._spent else "not entered"
-        return "recording" if self._recording else "stopped" if self._paused else "left"
+        return tape_markup(self, self._state, self._persistent)

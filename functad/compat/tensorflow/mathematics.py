@@ -1,0 +1,372 @@
+"""TensorFlow's elementwise functions, reductions, scans, matrix products and `tf.linalg`. Integers keep their dtype."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import functad
+from functad.compat.tensorflow.creation import static
+from functad.compat.tensorflow.names import named
+from functad.compat.tensorflow.tensors import as_tensor, enter_calls, numpy_dtype, operands, operation, returning_tensors
+from functad.expressions.spec import dtype_of, shape_of
+
+UNARY: dict[str, Any] = {
+    "abs math.abs": np.abs,
+    "acos math.acos": np.arccos,
+    "acosh math.acosh": np.arccosh,
+    "asin math.asin": np.arcsin,
+    "asinh math.asinh": np.arcsinh,
+    "atan math.atan": np.arctan,
+    "atanh math.atanh": np.arctanh,
+    "ceil math.ceil": np.ceil,
+    "cos math.cos": np.cos,
+    "cosh math.cosh": np.cosh,
+    "exp math.exp": np.exp,
+    "floor math.floor": np.floor,
+    "imag math.imag": np.imag,
+    "is_finite math.is_finite": np.isfinite,
+    "is_inf math.is_inf": np.isinf,
+    "is_nan math.is_nan": np.isnan,
+    "log math.log": np.log,
+    "logical_not math.logical_not": np.logical_not,
+    "log1p math.log1p": np.log1p,
+    "math.angle angle": np.angle,
+    "math.conj conj": np.conj,
+    "math.expm1 expm1": np.expm1,
+    "math.reciprocal reciprocal": lambda x: 1 / x,
+    "math.rsqrt rsqrt": lambda x: 1 / np.sqrt(x),
+    "negative math.negative": np.negative,
+    "real math.real": np.real,
+    "round math.round": np.rint,
+    "sign math.sign": lambda x: np.where(True, np.sign(x), x),  # the branch not taken gives the derivative 0 instead of `None`
+    "sin math.sin": np.sin,
+    "sinh math.sinh": np.sinh,
+    "sqrt math.sqrt": np.sqrt,
+    "square math.square": np.square,
+    "tan math.tan": np.tan,
+    "tanh math.tanh nn.tanh keras.activations.tanh": np.tanh,
+}
+"""Functions of one Tensor."""
+
+BINARY: dict[str, Any] = {
+    "add math.add": np.add,
+    "atan2 math.atan2": np.arctan2,
+    "divide math.divide truediv math.truediv": np.true_divide,
+    "equal math.equal": np.equal,
+    "floordiv math.floordiv": np.floor_divide,
+    "greater math.greater": np.greater,
+    "greater_equal math.greater_equal": np.greater_equal,
+    "less math.less": np.less,
+    "less_equal math.less_equal": np.less_equal,
+    "logical_and math.logical_and": np.logical_and,
+    "logical_or math.logical_or": np.logical_or,
+    "math.floormod math.mod mod": np.remainder,
+    "math.squared_difference": lambda x, y: np.square(x - y),
+    "maximum math.maximum": lambda x, y: np.where((x >= y) | (x != x), x, y),  # for equal elements, x gets the derivative
+    "minimum math.minimum": lambda x, y: np.where((x <= y) | (x != x), x, y),
+    "multiply math.multiply": np.multiply,
+    "not_equal math.not_equal": np.not_equal,
+    "pow math.pow": np.power,
+    "subtract math.subtract": np.subtract,
+}
+"""Functions of two Tensors."""
+
+
+enter_calls({paths: (function, lambda x, name=None: (as_tensor(x),)) for paths, function in UNARY.items()})
+enter_calls({paths: (function, lambda x, y, name=None: operands(x, y)) for paths, function in BINARY.items()})
+enter_calls(
+    {
+        "clip_by_value": (
+            np.clip,
+            lambda t, clip_value_min, clip_value_max, name=None: operands(t, clip_value_min, clip_value_max),
+        ),
+        "math.add_n add_n math.accumulate_n": (
+            lambda *tensors: functools.reduce(operator.add, tensors),
+            lambda inputs, name=None: operands(*inputs),
+        ),
+        "stop_gradient": (functad.stop_gradient, lambda input, name=None: (as_tensor(input),)),
+    }
+)
+
+
+@operation("math.divide_no_nan")
+def divide_no_nan(x: Any, y: Any, name: str | None = None) -> Any:
+    """Return quotients, with 0 at zero denominators."""
+    x, y = operands(x, y)
+    safe = np.where(y == 0, as_tensor(1, dtype_of(y)), y)
+    return np.where(y == 0, np.zeros_like(safe), x / safe)
+
+
+@operation("complex dtypes.complex")
+def complex_(real: Any, imag: Any, name: str | None = None) -> Any:
+    """Return complex numbers from their real and imaginary parts; float32 gives complex64."""
+    real, imag = operands(real, imag)
+    return real + imag * np.result_type(dtype_of(real), np.complex64).type(1j)
+
+
+@operation("where")
+def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Any:
+    """Return elements of `x` where the condition holds, otherwise of `y`; without both, the positions where it holds."""
+    condition = as_tensor(condition)
+    if x is None and y is None:
+        return np.argwhere(condition.numpy())
+    x, y = operands(x, y)
+    return np.where(condition, x, y)
+
+
+REDUCTIONS: dict[str, Any] = {
+    "reduce_all math.reduce_all": np.all,
+    "reduce_any math.reduce_any": np.any,
+    "reduce_max math.reduce_max": np.max,
+    "reduce_mean math.reduce_mean": np.mean,
+    "reduce_min math.reduce_min": np.min,
+    "reduce_prod math.reduce_prod": np.prod,
+    "math.reduce_std": np.std,
+    "reduce_sum math.reduce_sum": np.sum,
+    "math.reduce_variance": np.var,
+}
+"""NumPy's reductions, by TensorFlow's names."""
+
+
+def axes_of(axis: Any) -> Any:
+    """Return axes as an integer, a tuple or `None`."""
+    if axis is None:
+        return None
+    given = static(axis)
+    return int(given) if given.ndim == 0 else tuple(int(a) for a in given)
+
+
+def _reduction(function: Callable[..., Any], path: str) -> Callable[..., Any]:
+    def reduce(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
+        x = as_tensor(input_tensor)
+        out = function(x, axis=axes_of(axis), keepdims=keepdims)
+        own = dtype_of(x)
+        return out.astype(own) if own.kind in "iu" and dtype_of(out) != own else out
+
+    reduce.__name__ = reduce.__qualname__ = path.partition(" ")[0]
+    reduce.__doc__ = f"`np.{function.__name__}` along some axes, or all; integers stay of their type."
+    return returning_tensors(reduce)
+
+
+for _paths, _function in REDUCTIONS.items():
+    named(_paths)(_reduction(_function, _paths))
+
+
+def log_sum_exp(x: Any, axis: Any, keepdims: bool) -> Any:
+    """Return `log(sum(exp(x)))`, shifted by the largest element, which counts as constant."""
+    largest = functad.stop_gradient(np.max(x, axis=axis, keepdims=True))
+    largest = np.where(np.isfinite(largest), largest, np.zeros_like(largest))
+    out = np.log(np.sum(np.exp(x - largest), axis=axis, keepdims=True)) + largest
+    return out if keepdims else np.squeeze(out, axis)
+
+
+@operation("reduce_logsumexp math.reduce_logsumexp")
+def reduce_logsumexp(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
+    """Return `log(sum(exp(x)))` along the given axes, without overflow."""
+    return log_sum_exp(as_tensor(input_tensor), axes_of(axis), keepdims)
+
+
+@operation("argmax math.argmax")
+def argmax(input: Any, axis: Any = None, output_type: Any = np.int64, name: str | None = None) -> Any:
+    """Return the positions of the largest elements along an axis (default: the first)."""
+    return np.argmax(plain_of(input), axis=axes_of(axis) or 0).astype(numpy_dtype(output_type))
+
+
+@operation("argmin math.argmin")
+def argmin(input: Any, axis: Any = None, output_type: Any = np.int64, name: str | None = None) -> Any:
+    """Return the positions of the smallest elements along an axis (default: the first)."""
+    return np.argmin(plain_of(input), axis=axes_of(axis) or 0).astype(numpy_dtype(output_type))
+
+
+def plain_of(x: Any) -> Any:
+    """Return a Tensor without derivatives, to find positions."""
+    return functad.stop_gradient(as_tensor(x))
+
+
+@operation("math.count_nonzero")
+def count_nonzero(input: Any, axis: Any = None, keepdims: bool = False, dtype: Any = np.int64, name: str | None = None) -> Any:
+    """Return the number of nonzero elements along the given axes."""
+    return np.count_nonzero(plain_of(input), axis=axes_of(axis), keepdims=keepdims).astype(numpy_dtype(dtype))
+
+
+def _scan(function: Callable[..., Any], x: Any, axis: int, exclusive: bool, reverse: bool, first: Any) -> Any:
+    x = np.moveaxis(as_tensor(x), axis, 0)
+    own = dtype_of(x)
+    x = x[::-1] if reverse else x
+    if exclusive:
+        x = np.concatenate([np.full((1, *tuple(x.shape)[1:]), first, own), x[:-1]])
+    out = function(x, axis=0)
+    out = out.astype(own) if dtype_of(out) != own else out
+    return np.moveaxis(out[::-1] if reverse else out, 0, axis)
+
+
+@operation("cumsum math.cumsum")
+def cumsum(x: Any, axis: int = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None) -> Any:
+    """Return cumulative sums; `exclusive` omits the element itself, `reverse` starts at the end."""
+    return _scan(np.cumsum, x, axis, exclusive, reverse, 0)
+
+
+@operation("math.cumprod")
+def cumprod(x: Any, axis: int = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None) -> Any:
+    """Return cumulative products; `exclusive` omits the element itself, `reverse` starts at the end."""
+    return _scan(np.cumprod, x, axis, exclusive, reverse, 1)
+
+
+@operation("sort")
+def sort(values: Any, axis: int = -1, direction: str = "ASCENDING", name: str | None = None) -> Any:
+    """Return the elements sorted along an axis."""
+    out = np.sort(as_tensor(values), axis=axis)
+    return np.flip(out, axis) if direction == "DESCENDING" else out
+
+
+@operation("argsort")
+def argsort(values: Any, axis: int = -1, direction: str = "ASCENDING", stable: bool = False, name: str | None = None) -> Any:
+    """Return the int32 positions that sort the elements along an axis; the sort is stable."""
+    x = plain_of(values)
+    keys = np.flip(x, axis) if direction == "DESCENDING" else x
+    order = np.argsort(keys, axis=axis, stable=True).astype(np.int32)
+    return x.shape[axis] - 1 - np.flip(order, axis) if direction == "DESCENDING" else order
+
+
+class TopKV2(NamedTuple):
+    """The result of `top_k`."""
+
+    values: Any
+    indices: Any
+
+
+@operation("math.top_k nn.top_k")
+def top_k(input: Any, k: int = 1, sorted: bool = True, index_type: Any = np.int32, name: str | None = None) -> TopKV2:
+    """Return the k largest elements along the last axis, in descending order, and their positions."""
+    x = as_tensor(input)
+    places = static(argsort(x, -1, "DESCENDING"))[..., :k]
+    return TopKV2(np.take_along_axis(x, places, -1), places.astype(numpy_dtype(index_type)))
+
+
+def _turned(x: Any, transpose: bool, adjoint: bool) -> Any:
+    return np.conj(x.mT) if adjoint else x.mT if transpose else x
+
+
+@operation("matmul linalg.matmul")
+def matmul(
+    a: Any,
+    b: Any,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    adjoint_a: bool = False,
+    adjoint_b: bool = False,
+    name: str | None = None,
+) -> Any:
+    """Return matrix products; each operand may be transposed or conjugated first."""
+    a, b = operands(a, b)
+    return np.matmul(_turned(a, transpose_a, adjoint_a), _turned(b, transpose_b, adjoint_b))
+
+
+@operation("linalg.matvec")
+def matvec(a: Any, b: Any, transpose_a: bool = False, adjoint_a: bool = False, name: str | None = None) -> Any:
+    """Return products of matrices with vectors."""
+    a, b = operands(a, b)
+    return np.squeeze(np.matmul(_turned(a, transpose_a, adjoint_a), np.expand_dims(b, -1)), -1)
+
+
+OF_ONE: dict[str, Any] = {
+    "linalg.cholesky": np.linalg.cholesky,
+    "linalg.det": np.linalg.det,
+    "linalg.diag_part": lambda x: np.diagonal(x, axis1=-2, axis2=-1),
+    "linalg.eigh": lambda x: tuple(np.linalg.eigh(x)),
+    "linalg.matrix_transpose": lambda x: x.mT,
+    "linalg.trace": lambda x: np.trace(x, axis1=-2, axis2=-1),
+}
+"""Functions of one matrix or a batch of matrices."""
+
+enter_calls({path: (function, lambda input, name=None: (as_tensor(input),)) for path, function in OF_ONE.items()})
+enter_calls(
+    {
+        "einsum linalg.einsum": (np.einsum, lambda equation, *inputs, **kwargs: (equation, *operands(*inputs))),
+        "linalg.inv": (np.linalg.inv, lambda input, adjoint=False, name=None: (_turned(as_tensor(input), False, adjoint),)),
+        "linalg.qr": (
+            lambda x, full: tuple(np.linalg.qr(x, mode="complete" if full else "reduced")),
+            lambda input, full_matrices=False, name=None: (as_tensor(input), full_matrices),
+        ),
+        "tensordot linalg.tensordot": (np.tensordot, lambda a, b, axes, name=None: (*operands(a, b), static(axes).tolist())),
+    }
+)
+
+
+@operation("linalg.solve")
+def solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str | None = None) -> Any:
+    """Return the solutions of linear systems; the right-hand side is a matrix."""
+    a, b = operands(matrix, rhs)
+    return np.linalg.solve(_turned(a, False, adjoint), b)
+
+
+@operation("linalg.diag")
+def diag(diagonal: Any, name: str | None = None) -> Any:
+    """Return matrices with a given diagonal."""
+    d = as_tensor(diagonal)
+    return np.expand_dims(d, -1) * np.eye(shape_of(d)[-1], dtype=d.dtype)
+
+
+@operation("linalg.band_part")
+def band_part(input: Any, num_lower: Any, num_upper: Any, name: str | None = None) -> Any:
+    """Return matrices with zeros outside a band of diagonals; -1 keeps all diagonals on that side."""
+    x, lower, upper = as_tensor(input), int(static(num_lower)), int(static(num_upper))
+    below = np.subtract.outer(*map(np.arange, shape_of(x)[-2:]))
+    inside = ((lower < 0) | (below <= lower)) & ((upper < 0) | (-below <= upper))
+    return np.where(inside, x, np.zeros_like(x))
+
+
+@operation("linalg.svd")
+def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name: str | None = None) -> Any:
+    """Return `s, u, v`, in TensorFlow's order, with `a = u diag(s) v^H`; only `s` without `compute_uv`."""
+    x = as_tensor(tensor)
+    if not compute_uv:
+        return np.linalg.svd(x, compute_uv=False)
+    u, s, vh = np.linalg.svd(x, full_matrices=full_matrices)
+    return s, u, np.conj(vh.mT)
+
+
+@operation("norm linalg.norm")
+def norm(tensor: Any, ord: Any = "euclidean", axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
+    """Return vector norms, or matrix norms for two axes; without `axis`, the norm of all elements as one vector."""
+    x = as_tensor(tensor)
+    if axis is None:
+        out = np.linalg.norm(np.reshape(x, -1), 2 if ord in ("euclidean", "fro") else ord)
+        return np.reshape(out, (1,) * len(shape_of(x))) if keepdims else out
+    places = axes_of(axis)
+    kind: Any = ord if ord != "euclidean" else "fro" if isinstance(places, tuple) and len(places) == 2 else 2
+    return np.linalg.norm(x, kind, axis=places, keepdims=keepdims)
+
+
+@operation("linalg.global_norm")
+def global_norm(t_list: Any, name: str | None = None) -> Any:
+    """Return the norm of all elements of a list of Tensors; `None` entries are skipped."""
+    return np.sqrt(sum(np.sum(np.square(np.abs(as_tensor(t)))) for t in t_list if t is not None))
+
+
+@operation("clip_by_global_norm")
+def clip_by_global_norm(t_list: Any, clip_norm: Any, use_norm: Any = None, name: str | None = None) -> Any:
+    """Return Tensors scaled so that their global norm is at most `clip_norm`, and the global norm before scaling."""
+    whole = global_norm(t_list) if use_norm is None else as_tensor(use_norm)
+    (limit,) = operands(whole, clip_norm)[1:]
+    scale = limit / np.maximum(whole, limit)
+    return [None if t is None else as_tensor(t) * scale for t in t_list], whole
+
+
+@operation("clip_by_norm")
+def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = None) -> Any:
+    """Return a Tensor scaled so that its norm is at most `clip_norm`."""
+    x, limit = operands(t, clip_norm)
+    return x * (limit / np.maximum(norm(x, axis=axes, keepdims=True), limit))
+
+
+@operation("math.l2_normalize linalg.l2_normalize nn.l2_normalize")
+def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | None = None) -> Any:
+    """Return a Tensor divided by its norm along the given axes."""
+    x = as_tensor(x)
+    return x / np.sqrt(np.maximum(np.sum(np.square(np.abs(x)), axis=axes_of(axis), keepdims=True), epsilon))

@@ -1,0 +1,304 @@
+"""`tape.explain`, displays of tapes, and `debug_nans` for tapes and forward accumulators.
+
+A recorder made under `debug_nans` has a `TapeWatch`. It does the work of `functad.diagnostics.nan_watch` for a list with any
+number of derivatives, at any slot. It makes no check while another tape records or a watched function runs: a NaN that does
+not reach the outer result is no error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from weakref import ref
+
+import numpy as np
+
+from functad.diagnostics.nan_arrivals import CotangentArrivals, TangentArrivals
+from functad.diagnostics.nan_watch import Watch
+from functad.diagnostics.operation_log import Offence, OperationLog
+from functad.display.amounts import bytes_text, counted
+from functad.display.markup import code, faint, heading, joined, table, tag, view, whole
+from functad.display.terminal import cut, text_table, wrapped
+from functad.eager.models.variable import ACTIVE, Variable
+from functad.expressions.expressions import Constant
+from functad.expressions.records import mark_reached, marks_at
+from functad.expressions.spec import dtype_of
+from functad.places import here, line_of
+from functad.primitives.elementwise.comparisons import BOOLEAN
+from functad.primitives.operands import all_examples, read
+from functad.tracing.shown import known
+from functad.tracing.traces.base import Recorded
+
+_MOST = 40
+"""The largest number of rows in a display."""
+
+_NAMES = 4
+_BY_OPERATION = "A tape knows the lines if it is opened as GradientTape(lists=True)."
+
+
+def explain_missing(tape: Any, targets: Sequence[Any], source: Any) -> str:
+    """Return the reason for a missing gradient in a sentence or two, or state that a path exists."""
+    dtype = dtype_of(source)
+    if dtype.kind not in "fc":
+        return f"the source is {dtype}: integers have no derivative. Make it floats before it is used."
+    own = tape.slots_of(source)
+    if not own:
+        return _not_followed(tape, source)
+    whole = [target for target in targets if dtype_of(target).kind not in "fc"]
+    if len(whole) == len(targets) > 0:
+        return f"the target is {dtype_of(whole[0])}: a cast to integers or a comparison has cut the path."
+    places = [slot for target in targets for slot in tape.slots_of(read(target))]
+    if not places:
+        return (
+            "the target was not made by anything that the tape recorded: it was computed outside the `with` block, before the "
+            "source was watched, or from constants." + _cuts(tape, _dependent(tape, own))
+        )
+    if min(own) > max(places):
+        return "the source was watched, or made, after the target: watch it before it is used."
+    used = _dependent(tape, own)
+    if used & set(places):
+        if _dependent(tape, own, cutting=False) & set(places):
+            beside = _cuts(tape, used - set(places), beside=True)
+            return "the tape does record a path, so there is a gradient." + beside + _late(tape, source, own)
+        return (
+            "the tape does record a path, but only by functions of custom_gradient: what the gradient function of one returns "
+            "None for has no gradient."
+        )
+    if len(used) == len(own):
+        return "nothing that the tape records uses the source." + _cuts(tape, used) + _late(tape, source, own)
+    return "the source is used, but not in what leads to the target." + _cuts(tape, used) + _late(tape, source, own)
+
+
+def _dependent(tape: Any, slots: Sequence[int], *, cutting: bool = True) -> set[int]:
+    """Return `slots` and all slots that depend on them; without `cutting`, ignore gradient functions of the user."""
+    records = tape.recorder.equations
+    if not cutting:
+        records = [None if r is None or getattr(r[0].primitive, "may_cut", False) else r for r in records]
+    return {slot for slot, mark in enumerate(mark_reached(marks_at(slots, len(records)), records)) if mark}
+
+
+def _not_followed(tape: Any, source: Any) -> str:
+    if isinstance(source, Variable):
+        if not source.trainable:
+            return "the Variable is not trainable, so the tape did not follow it: tape.watch(v) inside the `with` block."
+        if not tape._watch_accessed:
+            return "the tape has watch_accessed_variables=False: tape.watch(v) inside the `with` block."
+        if any(variable is source for variable in tape.watched_variables()):
+            return "nothing that the tape still holds uses the Variable: the results that did are gone."
+        return "the Variable was not read while the tape recorded."
+    value = all_examples(read(source))
+    for weak in tape._watched:
+        if (tensor := weak()) is not None and np.array_equal(np.asarray(all_examples(tensor)), value):
+            return (
+                "the tape watches another Tensor, of equal value. It knows them by what they are: ask for the very object "
+                "that was watched."
+            )
+    return (
+        "the Tensor was never watched, and was not made from anything that is: tape.watch(x) inside the `with` block, before "
+        "x is used, or use functad.grad, which needs no watching."
+    )
+
+
+def _late(tape: Any, source: Any, own: Sequence[int]) -> str:
+    """Return a sentence if the source was watched after the first record, so that earlier uses may be lost; else `""`."""
+    before = sum(record is not None and tape.recorded(i) for i, record in enumerate(tape.recorder.equations[: min(own)]))
+    watched = id(source) in tape._explicit or any(weak() is source for weak in tape._watched)
+    if not before or not watched:
+        return ""
+    return (
+        f" The source was watched after {before} operation{'s' * (before > 1)} had been recorded: what was computed from it "
+        f"until then does not count. Watch it before it is used."
+    )
+
+
+def _cuts(tape: Any, used: set[int], *, beside: bool = False) -> str:
+    """Return a sentence with the line where a dependent value left the tape, else `""`; `beside` ignores comparisons."""
+    left = [place for slot, place in tape.recorder.left.items() if slot in used and not (beside and place[0] in BOOLEAN)]
+    if not left:
+        return ""
+    name, code, instruction = min(left, key=lambda where: where[0] in BOOLEAN)
+    what = "What else depends on it" if beside else "What depends on it"
+    return f" {what} left the tape by {name} at {line_of(code, instruction)}."
+
+
+@dataclass
+class Holding:
+    """The records of one user line or of one operation.
+
+    Attributes:
+        key: the line, as `file:line`, or the name of the operation.
+        text: the code of the line; empty if unknown.
+        names: the operations, each once.
+        records: the number of records.
+        bytes: the size of the arrays that the records keep alive. A shared array counts for its first holder only.
+    """
+
+    key: str
+    text: str = ""
+    names: dict[str, None] = field(default_factory=dict)
+    records: int = 0
+    bytes: int = 0
+
+    @property
+    def operations(self) -> str:
+        """The names of the first operations, with `...` if there are more."""
+        return ", ".join([*list(self.names)[:_NAMES], *["..."] * (len(self.names) > _NAMES)])
+
+
+def holdings(tape: Any) -> list[Holding]:
+    """Return the records of a tape grouped by user line, or by operation if lines are unknown, in recording order."""
+    found: dict[Any, Holding] = {}
+    seen: set[int] = set()
+    for index, record in enumerate(tape.records()):
+        if record is None:
+            continue
+        name = record[0].primitive.name
+        entry = tape.recorder.listed.get(index)
+        equation = entry[0] if type(entry) is tuple else None
+        place = equation.place if equation is not None and tape.lists else None
+        key = name if place is None else place.where
+        if key not in found:
+            found[key] = Holding(key, "" if place is None else place.text)
+        holding = found[key]
+        holding.names[name] = None
+        holding.records += 1
+        operands = [] if equation is None else [a.value for a in equation.inputs if isinstance(a, Constant)]
+        for value in _arrays_in([record[2], *operands]):
+            while type(value.base) is np.ndarray:
+                value = value.base
+            if id(value) not in seen:
+                seen.add(id(value))
+                holding.bytes += value.nbytes
+    return list(found.values())
+
+
+def _arrays_in(saved: Any) -> list[Any]:
+    """Return the arrays in the residuals of a record."""
+    if isinstance(saved, Recorded):
+        return _arrays_in(all_examples(saved))
+    if type(saved) is np.ndarray:
+        return [saved]
+    return [a for part in saved for a in _arrays_in(part)] if isinstance(saved, (tuple, list)) else []
+
+
+def _watched(tape: Any) -> str:
+    """Return a sentence that lists the watched Variables and Tensors."""
+    variables = [f"{variable.name} {variable.shape}" for variable in tape.watched_variables()]
+    values = [known(tensor)[1] for weak in tape._watched if (tensor := weak()) is not None]
+    tensors = [f"a Tensor {getattr(value, 'shape', ())}" for value in values]
+    found = [*variables, *tensors]
+    return "It watches " + (", ".join([*found[:6], *[f"and {len(found) - 6} more"] * (len(found) > 6)]) or "nothing") + "."
+
+
+def _cells(row: Holding, *columns: Any) -> list[Any]:
+    return [*columns, f"{row.records:,}", bytes_text(row.bytes)]
+
+
+def tape_text(tape: Any, head: str) -> str:
+    """Return the text of a tape: the given head line, the watched values, and a table of the records."""
+    rows = holdings(tape)
+    lines = [cut(head), wrapped(_watched(tape))]
+    if rows:
+        names = ["line", "operations"] if tape.lists else ["operation"]
+        cells = [_cells(row, row.key, *[row.operations] * tape.lists) for row in rows[:_MOST]]
+        right = [len(names), len(names) + 1]
+        lines.append(text_table([*names, "records", "bytes"], cells, right=right, middle=[0], indent=2))
+        lines += [f"  ... and {len(rows) - _MOST} more"] if len(rows) > _MOST else []
+        lines += [] if tape.lists else [wrapped(_BY_OPERATION)]
+    return "\n".join(lines)
+
+
+def tape_markup(tape: Any, state: str, persistent: bool) -> str:
+    """Return the HTML display of a tape."""
+    rows = holdings(tape)
+    records, size = sum(row.records for row in rows), sum(row.bytes for row in rows)
+    facts = [state, "persistent" if persistent else "gives one gradient", counted(records, "record"), bytes_text(size)]
+    names = ["line", "code", "operations"] if tape.lists else ["operation"]
+
+    cells = [
+        _cells(row, whole(code(row.key)), *([code(cut(row.text, 60)), row.operations] if tape.lists else []))
+        for row in rows[:_MOST]
+    ]
+    right = [len(names), len(names) + 1]
+    return view(
+        heading("GradientTape", *facts),
+        tag("div", _watched(tape)),
+        table([*names, "records", "bytes"], cells, right=right) if rows else None,
+        tag("div", faint(f"... and {len(rows) - _MOST} more")) if len(rows) > _MOST else None,
+        tag("div", faint(joined(_BY_OPERATION))) if rows and not tape.lists else None,
+    )
+
+
+class _TapeLog(OperationLog):
+    """The operation log of a tape."""
+
+    followed = "anything that the tape follows"
+    asked = "the tape"
+
+    def __init__(self, variables: dict[int, tuple[Any, list[int]]]) -> None:
+        super().__init__()
+        self._variables = variables
+
+    def variable_at(self, slot: int) -> str | None:
+        """Return the name of the Variable that was read into a slot, or `None`."""
+        return next((variable.name for variable, slots in self._variables.values() if slot in slots), None)
+
+    def name_of(self, slot: int) -> str:
+        variable = self.variable_at(slot)
+        return "a Tensor that was given to the tape" if variable is None else f"the Variable {variable!r}"
+
+
+class TapeWatch(Watch):
+    """The watch of the list of tapes or of a forward accumulator.
+
+    Attributes:
+        asking: a weak reference to the tape or accumulator that computes a derivative now.
+    """
+
+    value_name = "The target"
+    asking: Callable[[], Any] = staticmethod(lambda: None)
+
+    def __init__(self, recorder: Any, *, offence: Offence) -> None:
+        super().__init__(recorder, offence=offence)
+        self.log: _TapeLog = _TapeLog(recorder.variables)
+
+    def silent(self) -> bool:
+        """Return `True` if another tape or transform will check the results."""
+        asking = self.asking()
+        return super().silent() or any(tape is not asking for recorder in ACTIVE.get() for tape in recorder.tapes)
+
+    def pulled(self, tape: Any, seeds: dict[int, Any], walk: Callable[[], dict[int, Any]]) -> dict[int, Any]:
+        """Return the cotangents by slot from a backward pass of a tape, and check targets and cotangents.
+
+        Raises:
+            NotFiniteError: a target or a cotangent holds a NaN, or an infinity if those are checked.
+        """
+        self.asking = ref(tape)
+        self.check_values(list(seeds))
+        arrivals = CotangentArrivals(self.log, seeds, quiet=self.silent())
+        found: dict[int, Any] = arrivals.through(walk)
+        for slot, g in found.items():
+            variable = self.log.variable_at(slot)
+            name = "The gradient" if variable is None else f"The gradient by the Variable {variable!r}"
+            self.check_derivatives(arrivals, [g], [slot], name)
+        return found
+
+    def observed_by(self, accumulator: Any, inputs: dict[int, Any]) -> TangentArrivals:
+        """Return an observer of the forward pass of an accumulator, given the tangents of its inputs by slot."""
+        self.asking = ref(accumulator)
+        return TangentArrivals(self.log, inputs, quiet=self.silent())
+
+    def check_tangent(self, accumulator: Any, arrivals: TangentArrivals, slot: int, t: Any) -> None:
+        """Check the value in a slot and its tangent.
+
+        Raises:
+            NotFiniteError: one of them holds a NaN, or an infinity if those are checked.
+        """
+        self.asking = ref(accumulator)
+        self.check_values([slot])
+        if t is not None and not self.silent():
+            self.check_derivatives(arrivals, [t], [slot], "The tangent")
+
+    def _asked(self) -> str:
+        return f"asked of {self.recorder.transform} at {here()}"
