@@ -17,8 +17,6 @@ from functad.expressions.spec import ArraySpec, dtype_of, shape_of
 from functad.places import here, name_of
 from functad.primitives.operands import read
 from functad.process import setting
-from functad.tracing.traces.base import ONLOOKER, Recorded
-from functad.settings import setting
 from functad.tracing.traces.base import ONLOOKER, Recorded, Recorder, resolve
 from functad.trees.structure import Structure
 

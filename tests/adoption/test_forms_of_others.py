@@ -140,7 +140,6 @@ def test_a_name_error_of_the_program_itself_stays():
 
 def test_routines_of_lapack_name_the_function_that_has_a_rule():
     lapack = pytest.importorskip("scipy.linalg.lapack")
-    from functad.primitives.vocabulary import ROUTINES
     with pytest.raises(ConversionError, match=r"dgtsv is compiled .*functad\.scipy\.linalg\.solve_banded") as caught:
         functad.grad(lambda t: np.sum(lapack.dgtsv(t[:2], t + 4.0, t[:2], np.ones(3))[3]))(X)
     assert "functad.adopt" not in str(caught.value)

@@ -9,9 +9,6 @@ import pytest
 
 import functad
 from functad import tree_flatten
-from functad.adoption.replacements import replacement
-from functad.expressions.spec import dtype_of, shape_of
-from functad.primitives.vocabulary import Refused, is_scipys
 from functad.testing import calls, every_entry
 from tests.adoption.stand_ins import replacement
 from tests.entries import is_public, label

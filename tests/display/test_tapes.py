@@ -5,7 +5,6 @@ import pytest
 
 import functad
 from functad import GradientTape, Variable
-from functad.eager.tape.diagnostics import holdings
 
 from .structure import fits, structure
 

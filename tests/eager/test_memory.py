@@ -10,11 +10,6 @@ import pytest
 
 import functad
 from functad import ForwardAccumulator, GradientTape
-from functad.eager.forward_accumulator import ForwardAccumulator
-from functad.eager.models.variable import ACTIVE
-from functad.eager.tape.tape import GradientTape
-from functad.primitives.entry import ENTRIES
-from functad.primitives.plan import MANY
 
 
 class Array(np.ndarray):

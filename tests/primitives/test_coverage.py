@@ -12,7 +12,6 @@ import functad
 from functad.errors import AbstractValueError, UnsupportedError
 from functad.primitives.coverage import _SEARCH, ORDER_CHECKED, Coverage, batching, dispatching_functions, page
 from functad.primitives.entry import ENTRIES, Primitive
-from functad.primitives.vocabulary import Refused
 from functad.testing import calls, every_entry, primitive_checks
 
 ROOT = Path(__file__).parents[2]

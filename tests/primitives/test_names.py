@@ -2,7 +2,7 @@
 
 import pytest
 
-from functad.primitives.names import ROUTINES
+from functad.primitives.vocabulary import ROUTINES
 
 
 def test_routines_and_functions_are_there():

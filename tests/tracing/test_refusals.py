@@ -30,7 +30,6 @@ import pytest
 import functad
 from functad import errors
 from functad.primitives.entry import ENTRIES
-from functad.primitives.vocabulary import Refused, shown_name
 
 LINE = re.escape(Path(__file__).name) + r":\d+"
 CURE = r"\b([Uu]se|[Cc]all|Save|[Ww]rite|Draw|Make|Return|Pickle|instead of|Arrays compare|Leave)\b"

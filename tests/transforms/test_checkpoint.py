@@ -9,8 +9,6 @@ import pytest
 import functad
 from functad import errors, tree_flatten
 from functad.rules.checkpoint import Segment
-from functad import errors
-from functad.rules.checkpoint import _NAME, Segment, _Reversal, _Steps, fewest_steps, first_part
 from functad.testing import check_grads, check_primitive, draw_program
 
 X, W = np.arange(9.0).reshape(3, 3) / 9 - 0.4, np.cos(np.arange(9.0)).reshape(3, 3)

@@ -10,7 +10,7 @@ import pytest
 
 import functad
 from functad import errors, tree_structure
-from functad.rules.checkpoint_sequence import _Reversal, _Steps, fewest_steps, first_part
+from functad.rules.checkpoint import _Reversal, _Steps, fewest_steps, first_part
 from functad.testing import check_grads
 
 PAGE = Path(__file__).parents[2] / "notebooks" / "custom_rules.md"

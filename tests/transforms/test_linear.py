@@ -4,12 +4,6 @@ import numpy as np
 import pytest
 
 import functad
-from functad.primitives.entry import Primitive
-from functad.primitives.linalg.decompositions import independent
-from functad.testing import calls, every_entry
-from functad.testing.rule_checks import is_additive
-from functad.transforms.linear import is_linear_in
-from tests.entries import is_public
 
 RNG = np.random.default_rng(5)
 A = RNG.normal(size=(3, 4))

@@ -8,7 +8,7 @@ from functad.primitives.entry import Primitive
 from functad.primitives.linalg.decompositions import independent
 from functad.testing import calls, every_entry
 from functad.testing.rule_checks import is_additive
-from functad.transforms.linearity import is_linear_in
+from functad.transforms.linear import is_linear_in
 from tests.entries import is_public
 
 

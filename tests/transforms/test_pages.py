@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 
 import functad
-from functad.rules.checkpoint import fewest_steps, first_part
 
 PAGES = Path(__file__).parents[2] / "notebooks"
 

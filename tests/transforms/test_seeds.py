@@ -37,7 +37,7 @@ def test_examples_around_the_tape_count_for_the_chunks(monkeypatch):
     sizes = []
     chunks = seeds.chunks
     monkeypatch.setattr(
-        "functad.eager.tape.jacobian.chunks",
+        "functad.eager.tape.request.chunks",
         lambda *given: [sizes.append(part.stop - part.start) or part for part in chunks(*given)],
     )
 

@@ -17,7 +17,7 @@ from functad.expressions.spec import ArraySpec, dtype_of, shape_of
 from functad.places import here
 from functad.primitives.operands import innermost
 from functad.tracing.traces.base import resolve
-from functad.transforms.random_states import GLOBAL
+from functad.transforms.outside import GLOBAL
 
 
 def static(value: Any) -> Any:

@@ -16,16 +16,14 @@ from contextlib import AbstractContextManager
 from operator import itemgetter
 from typing import Any
 
-from functad.eager.models.variable import SCOPE, Variable
-from functad.places import here
-from functad.process import setting
 import numpy as np
+
 from functad.eager.models.variable import SCOPE, Variable, refuse_foreign_rules, standing_in
 from functad.errors import StateError
 from functad.expressions.spec import shape_of
 from functad.places import here, name_of
 from functad.primitives.operands import as_operand, read
-from functad.settings import setting
+from functad.process import setting
 from functad.tracing.traces.base import Recorded, resolve
 from functad.trees.structure import _ordered as ordered_keys
 

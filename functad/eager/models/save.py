@@ -20,8 +20,8 @@ from functad.eager.models.module import parts_of
 from functad.eager.models.variable import Variable, refuse_foreign_rules
 from functad.errors import StateError
 from functad.expressions.spec import dtype_of, shape_of
-from functad.files import write_whole
 from functad.places import here
+from functad.process import write_whole
 
 
 class Entry(NamedTuple):

@@ -19,12 +19,8 @@ from functad.errors import AbstractValueError, AssignmentError, InputError, Unco
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of
 from functad.places import here, name_of, warn
 from functad.primitives.elementwise.conversion import COPY
-from functad.primitives.operands import read
-from functad.process import context_variable, setting
-from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import Recorded
 from functad.primitives.operands import array_api_advice, foreign_rules, has_array_api_alone, read
-from functad.settings import context_variable, setting
+from functad.process import context_variable, setting
 from functad.tracing.operators import BINARY, UNARY
 from functad.tracing.tensor import Tensor, passes_on
 from functad.tracing.traces.base import Recorded, resolve

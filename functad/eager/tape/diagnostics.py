@@ -14,12 +14,10 @@ from weakref import ref
 
 import numpy as np
 
-from functad.diagnostics.nan_arrivals import CotangentArrivals, TangentArrivals
+from functad.diagnostics.nan_origins import CotangentArrivals, Offence, OperationLog, TangentArrivals
 from functad.diagnostics.nan_watch import Watch
-from functad.diagnostics.operation_log import Offence, OperationLog
-from functad.display.amounts import bytes_text, counted
 from functad.display.markup import code, faint, heading, joined, table, tag, view, whole
-from functad.display.terminal import cut, text_table, wrapped
+from functad.display.text import bytes_text, counted, cut, text_table, wrapped
 from functad.eager.models.variable import ACTIVE, Variable
 from functad.expressions.expressions import Constant
 from functad.expressions.records import mark_reached, marks_at

@@ -27,18 +27,14 @@ import numpy as np
 from functad.eager.models.variable import ACTIVE, Stamp, Variable, refuse_array_api, refuse_foreign_rules
 from functad.errors import SourceError
 from functad.expressions.expressions import Constant, Equation, Expressions
-from functad.expressions.observers import checker, watch_of
-from functad.expressions.spec import is_float_array
-from functad.places import here, user_frame
+from functad.expressions.observers import Place, checker, watch_of
+from functad.expressions.spec import ArraySpec, is_float_array, spec_of
+from functad.places import here, name_of, user_frame
 from functad.primitives.elementwise.comparisons import BOOLEAN
 from functad.primitives.elementwise.conversion import copy_alike
 from functad.primitives.entry import Primitive
-from functad.process import renewed
-from functad.expressions.place import Place
-from functad.expressions.spec import ArraySpec, is_float_array, spec_of
-from functad.forks import renewed
-from functad.places import here, name_of, user_frame
 from functad.primitives.operands import read
+from functad.process import renewed
 from functad.tracing.conversions import depends_on_inputs
 from functad.tracing.ownership import copy_if_shared, lend, map_arrays
 from functad.tracing.tensor import Tensor
