@@ -341,3 +341,58 @@ for h, a in ((f, x), (f_of_each, x[None])):
 def test_a_derivative_without_memory_raises_and_is_not_computed_in_python():
     out = subprocess.run([sys.executable, "-c", LACKING], capture_output=True, text=True, check=True, timeout=300).stdout
     assert out.split() == ["True"] * 4
+
+
+def test_steps_that_change_elements_work_in_the_memory_of_the_carry():
+    def recurrence(u):
+        u = u * 1.0
+        for i in range(1, 60):
+            u[i] = u[i - 1] * 0.5 + np.sin(u[i])
+        return u
+
+    def solved(a):
+        x = a[0] * 1.0
+        for i in range(len(a)):
+            x[i] = (a[1, i] - np.sum(a[i] * x) * 0.01) / (a[i, i] + 9.0)
+        return x
+
+    def mixed(a):
+        def step(c, row):
+            x, y = c
+            before = x[1:3] * 1.0
+            x = x.copy()
+            x[2:4] += row[2:4]
+            x[::-1][:2] = y[:2] * before
+            y = y.copy()
+            y[:] = x
+            return (x, y), (x[3], before)
+
+        return functad.scan(step, (a[0], a[1]), a)
+
+    a = np.random.default_rng(2).standard_normal((60, 60))
+    for f in (recurrence, solved, mixed):
+        for g in (f, functad.grad(lambda a, f=f: sum(np.sum(leaf**2) for leaf in functad.tree_leaves(f(a))))):
+            found, expected = functad.jit(g, backend="llvm")(a), g(a)
+            for one, other in zip(functad.tree_leaves(found), functad.tree_leaves(expected), strict=True):
+                np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+
+
+def test_rows_are_written_into_one_array():
+    def filled(x):
+        out = np.zeros((9, 300), like=x)
+        for i, f in enumerate([np.sin, np.cos, np.exp, np.tanh, np.sqrt, np.square, np.arctan, np.log1p]):
+            out[i] = f(x)
+            if i % 3 == 1:
+                out[i, ::-1][:20] += x[:20]
+        out[8] = out[2] * out[3]
+        kept = out.copy()
+        out[4] = x
+        out[5] = out[5, ::-1]
+        return kept, out
+
+    x = np.linspace(0.0, 1.0, 300)
+    found, expected = functad.jit(filled, backend="llvm")(x), filled(x)
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-13)
+    np.testing.assert_allclose(found[1], expected[1], rtol=1e-13)
+    steps = functad.scan(lambda c, x: (c, x * 2), x[0], np.ones((2, 2)))  # a scan without inputs
+    assert np.array_equal(functad.jit(lambda x: functad.scan(lambda c, x: (c, x * 2), x, np.ones((2, 2))))(x[0])[1], steps[1])

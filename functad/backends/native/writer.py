@@ -189,9 +189,9 @@ class Writer:
                 continue
             way, [whole, *_] = plan.way(unit.outputs[0]), unit.outputs
             assert isinstance(way, Own)
-            first = unit.inputs[0]
-            if way.updates and plan.in_place.get(first) == whole and first in made_whole and first not in self.targets:
-                self.placed[first] = whole, None
+            base = unit.inputs[0] if way.updates else None
+            if base in made_whole and base not in self.targets and plan.in_place.get(base) == whole:
+                self.placed[base] = whole, None
             made_whole.update(unit.outputs)
             for source, part in zip(unit.inputs, way.parts, strict=False):
                 alone = source in made and plan.readers[source].count(plan.maker[whole]) == len(plan.readers[source]) == 1
