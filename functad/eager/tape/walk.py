@@ -16,7 +16,7 @@ from functad.primitives.plan import GATHER, WRITE
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import alike, bare
 from functad.transforms.walks.cotangents import RowSum, Scattered
-from functad.transforms.walks.reverse import pull_back, walk_back
+from functad.transforms.walks.reverse import pull_back
 
 
 def cotangents_at(
@@ -64,7 +64,7 @@ def cotangents_at(
             found[slot] = cotangents[slot]
         if slot in cuts:
             cotangents[slot] = None
-    walk_back(equations, cotangents, 0, consume=consume)
+    pull_back(equations, cotangents, 0, consume=consume)
     found |= _those_at(cotangents, inputs, 0)
     return found
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from functad.errors import InputError, OutputError
-from functad.expressions.spec import PLAIN, dtype_of, shape_of
+from functad.expressions.spec import PLAIN, dtype_of, shape_and_dtype
 from functad.places import here, name_of
 from functad.tracing.conversions import refusal_behind
 from functad.tracing.float_errors import LAST, float_errors, get_state, leave_float_errors, set_state
@@ -133,7 +133,7 @@ def traced(recorder: Recorder, f: Callable[..., Any], args: Sequence[Any], kwarg
     """
     around = OPEN.get()
     state, pair = get_state(), LAST[0]
-    errors = pair if state is pair[0] else float_errors(state)  # inlined: a call takes 1 % of a small gradient
+    errors = pair if state is pair[0] else None if state is pair[1] else float_errors(state)
     try:
         try:
             LIVE.add(recorder.serial)
@@ -153,7 +153,7 @@ def traced(recorder: Recorder, f: Callable[..., Any], args: Sequence[Any], kwarg
             LIVE.discard(recorder.serial)
             if errors is not None and get_state() is errors[1]:
                 set_state(errors[0])
-            else:
+            elif errors is not None:
                 leave_float_errors(errors)
             recorder.close()
     except BaseException as error:  # repeats the cleanup, which an interrupt may have cut short
@@ -254,6 +254,7 @@ def _like(ct: Any, primal: Any) -> Any:
     if ct is None:
         return zero_tangent(primal)
     dtype = dtype_of(primal)
-    if type(ct) is not _float64 and not shape_of(ct):
+    shape, own = shape_and_dtype(ct)
+    if not shape and type(ct) is not _float64:
         ct = scalar_derivative(ct)
-    return ct if dtype_of(ct) == dtype else ct.astype(dtype)
+    return ct if own == dtype else ct.astype(dtype)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from functad.errors import ConstantError, OutputError, StructureError
-from functad.expressions.spec import PLAIN, PYTHON_SCALARS, ArraySpec, dtype_of, is_array_or_number, shape_of, spec_of
+from functad.expressions.spec import PLAIN, PYTHON_SCALARS, ArraySpec, dtype_of, shape_and_dtype, shape_of, spec_of
 from functad.places import call_of, here, line_of
 from functad.primitives.indexing.read import as_number
 from functad.primitives.operands import all_examples, foreign_rules, strong
@@ -32,11 +32,12 @@ def without_slope(allow_int: bool | None) -> str:
 
 def undifferentiable(leaf: Any, holomorphic: bool = False) -> str | None:
     """Return the reason why a leaf cannot be differentiated, and the fix; `None` if it can."""
-    if not is_array_or_number(leaf):
+    shape, dtype = shape_and_dtype(leaf)
+    if shape is None or dtype is None:
         return "Only arrays and numbers, and containers of them, can be differentiated; choose others by argnums."
-    if type(leaf) not in PLAIN and (reason := foreign_rules(leaf)) is not None:
+    if type(leaf) not in PLAIN and not isinstance(leaf, Recorded) and (reason := foreign_rules(leaf)) is not None:
         return reason
-    kind = dtype_of(leaf).kind
+    kind = dtype.kind
     if kind in "biu":
         return INTEGER
     if kind not in "fc":

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, inexact, shape_of
+from functad.expressions.spec import PLAIN, ArraySpec, inexact, shape_of
 from functad.primitives.indexing.index_parts import add_at
 from functad.primitives.indexing.read import SCATTER
 from functad.primitives.operands import innermost, zeros_for
@@ -107,12 +107,6 @@ def zero_tangent(value: Any) -> Any:
     if (inner := foreign(value)) is not None:
         return zeros_for(shape, dtype, inner)
     return np.zeros(shape, dtype) if shape else dtype.type(0)
-
-
-def one_like(value: Any) -> Any:
-    """Return the cotangent 1 of a number, in the array library of the number."""
-    inner = foreign(value)
-    return dtype_of(value).type(1) if inner is None else np.ones_like(inner)
 
 
 def foreign(value: Any) -> Any:

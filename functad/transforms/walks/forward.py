@@ -11,7 +11,7 @@ import numpy as np
 from functad.expressions.observers import OBSERVERS, Observer, begun, ended
 from functad.expressions.place import TANGENT
 from functad.expressions.records import inputs_of, last_readers, results_of
-from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
+from functad.expressions.spec import dtype_of, shape_of
 from functad.primitives.indexing.write import ADD_TO, is_alone, put
 from functad.primitives.operands import innermost, zeros_for
 from functad.primitives.plan import Plan
@@ -23,7 +23,7 @@ from functad.tracing.traces.concrete import ReverseRecorder
 from functad.transforms.walks.cotangents import foreign, zero_tangent
 from functad.transforms.walks.degenerate import check_losses, loss_at
 from functad.transforms.walks.observed import observed_forward
-from functad.transforms.walks.one_record import pull_record
+from functad.transforms.walks.one_record import in_dtype, pull_record
 from functad.transforms.walks.reverse import pull_back, seeded
 from functad.transforms.walks.zero_wins import has_nan_below, push_carefully
 
@@ -224,10 +224,7 @@ def fit(t: Any, spec: Any) -> Any:
     """Return a tangent cast and broadcast to the shape and dtype of its result."""
     shape, dtype = spec
     own = dtype_of(t)
-    if own != dtype:
-        if own.kind == "c" and dtype.kind != "c":
-            t = t.real
-        t = dtype.type(t) if type(t) in PYTHON_SCALARS else t.astype(dtype)
+    t = t if own == dtype else in_dtype(t, own, dtype)
     return t if shape_of(t) == shape else np.broadcast_to(t, shape)
 
 

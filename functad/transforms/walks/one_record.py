@@ -111,8 +111,11 @@ def fit(ct: Any, spec: tuple[tuple[int, ...] | None, Any]) -> Any:
     if shape is not None and (ct.shape if type(ct) is _ndarray else shape_of(ct)) != shape:
         ct = unbroadcast(ct, shape)
     own = ct.dtype if type(ct) is _ndarray else dtype_of(ct)
-    if own is not dtype and own != dtype:
-        if own.kind == "c" and dtype.kind != "c":
-            ct = ct.real
-        ct = dtype.type(ct) if type(ct) in PYTHON_SCALARS else ct.astype(dtype)
-    return ct
+    return ct if own is dtype or own == dtype else in_dtype(ct, own, dtype)
+
+
+def in_dtype(derivative: Any, own: Any, dtype: Any) -> Any:
+    """Return a tangent or cotangent with the dtype `own` cast to another dtype: its real part if the other dtype is real."""
+    if own.kind == "c" and dtype.kind != "c":
+        derivative = derivative.real
+    return dtype.type(derivative) if type(derivative) in PYTHON_SCALARS else derivative.astype(dtype)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
-from sys import _getframe
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ import numpy as np
 from functad.expressions.observers import OBSERVERS, Observer, begun, ended
 from functad.expressions.place import BACKWARD
 from functad.expressions.spec import PLAIN
-from functad.places import place_of, user_frame
+from functad.places import user_place
 from functad.primitives.plan import CONTRACTION, GATHER, SEVERAL, WRITE
 from functad.primitives.safe import CAREFUL, ELEMENTWISE, PASS, current_pass, strict
 from functad.settings import setting
@@ -34,39 +33,35 @@ _ndarray = np.ndarray
 _NO_FITS = itertools.repeat(None)
 
 
+@in_silence
 def pull_back(equations: list[Any], cotangents: list[Any], inputs: int, *, consume: bool) -> list[Any]:
     """Return the cotangents of the inputs; `None` means zero.
 
     Args:
         equations: the records of a reverse trace.
-        cotangents: the cotangents by slot, `None` except for results. May be shorter than `equations`; is modified.
+        cotangents: the cotangents by slot, `None` except for results. May be shorter than `equations`. At the end it holds the
+            cotangents of the inputs.
         inputs: the number of inputs, which have the first slots.
         consume: free the records and their residuals at the end.
     """
-    walk_back(equations, cotangents, inputs, consume=consume)
-    return [g.total() if type(g) is Scattered else g for g in cotangents[:inputs]]
-
-
-def walk_back(equations: list[Any], cotangents: list[Any], inputs: int, *, consume: bool) -> None:
-    """Pull cotangents back like `pull_back`, and leave the results in `cotangents`."""
     while inputs < len(cotangents) < len(equations) and equations[len(cotangents) - 1] is None:
         cotangents.append(None)  # a record with several results has the slot of the last result
-    if cotangents and (type(last := cotangents[-1]) not in PLAIN) and (inner := foreign(last)) is not None:
+    batch = OPEN.get()
+    if cotangents and type(last := cotangents[-1]) not in PLAIN and (inner := foreign(last)) is not None:
         with (
             setting(PASS, current_pass() or ELEMENTWISE),
             lacking(derivative_of, type(inner)) if inner is last else nullcontext(),
         ):
             _walk(equations, cotangents, inputs, consume)
-        return
-    batch = OPEN.get()
-    if not isinstance(batch, BatchRecorder) or batch.place is not None:
+    elif isinstance(batch, BatchRecorder) and batch.place is None:
+        try:
+            batch.place = user_place()
+            _walk(equations, cotangents, inputs, consume)
+        finally:
+            batch.place = None
+    else:
         _walk(equations, cotangents, inputs, consume)
-        return
-    try:
-        batch.place = place_of(user_frame(_getframe(1)))
-        _walk(equations, cotangents, inputs, consume)
-    finally:
-        batch.place = None
+    return [g.total() if type(g) is Scattered else g for g in cotangents[:inputs]]
 
 
 def pull_through(recorder: Recorder, cotangents: list[Any], *, consume: bool) -> list[Any]:
@@ -94,7 +89,6 @@ def seeded(recorder: Recorder, slots: Sequence[int | None], gs: Sequence[Any]) -
     return cotangents
 
 
-@in_silence
 def _walk(records: list[Any], cotangents: list[Any], inputs: int, consume: bool) -> None:
     """Pull back through all records, and repeat with a careful pass if a cotangent is NaN.
 
