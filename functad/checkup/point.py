@@ -15,7 +15,7 @@ from functad.profiling.call import Call, quiet
 from functad.tracing.traces.base import Recorder
 from functad.tracing.traces.concrete import ReverseRecorder
 from functad.transforms.calling.boundary import traced
-from functad.transforms.walks.degenerate import random_like
+from functad.transforms.walks.forward import random_like
 from functad.transforms.walks.reverse import pull_back
 from functad.trees.structure import flatten
 
