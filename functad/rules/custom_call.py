@@ -17,7 +17,7 @@ from functad.rules.rules import Rules, of_all_examples
 from functad.tracing.ownership import lend_read_only, take_back
 from functad.tracing.traces.base import Recorded
 from functad.tracing.values import operand_of, value_of
-from functad.transforms.calling.checks import as_dtype, check_result
+from functad.transforms.calling.boundary import as_dtype, check_result
 from functad.transforms.leaves import replaced
 from functad.transforms.walks.cotangents import zero_tangent
 from functad.transforms.walks.forward import with_zeros

@@ -1,7 +1,7 @@
 """`jacobian`, `jacrev`, `jacfwd` and `value_and_jacobian`: the Jacobian of a function that returns arrays.
 
 The function runs once, on concrete values, so masks and branches on values work. Only cotangents or tangents are batched (see
-`functad.transforms.calling.seeds`). Reverse mode computes one row per element of the result, forward mode one column per
+`functad.transforms.walks.cotangents`). Reverse mode computes one row per element of the result, forward mode one column per
 element of the arguments. `mode="auto"` records a reverse trace. If rows outnumber columns, the columns come from the same
 trace by double transposition (`Pushforward`), without a second run of the function.
 """
@@ -23,8 +23,8 @@ from functad.tracing.ownership import own_results, unrecorded
 from functad.tracing.traces.base import Recorder
 from functad.tracing.traces.concrete import ForwardRecorder, ReverseRecorder
 from functad.transforms.calling.boundary import Inputs, by_argument, own_aux, split_aux, traced, wrap_inputs
-from functad.transforms.calling.checks import check_slope
-from functad.transforms.calling.seeds import check_chunk_size, of_identity, size_of, widest
+from functad.transforms.calling.boundary import check_slope
+from functad.transforms.walks.cotangents import check_chunk_size, of_identity, size_of, widest
 from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
 from functad.transforms.calling.transform import transform
 from functad.transforms.linear import Pushforward

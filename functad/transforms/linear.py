@@ -15,7 +15,7 @@ from functad.primitives.operands import innermost, zeros_for
 from functad.tracing.ownership import own_results
 from functad.tracing.traces.concrete import ReverseRecorder
 from functad.transforms.calling.boundary import check_tangents, traced, wrap_inputs
-from functad.transforms.calling.checks import undifferentiable
+from functad.transforms.calling.boundary import undifferentiable
 from functad.transforms.calling.selection import Selection
 from functad.transforms.grad import lasting_pullback
 from functad.transforms.linearity import linear_list

@@ -1,6 +1,6 @@
 """Jacobians of a tape: one backward pass computes many rows, with the seeds as a batch.
 
-The seeds come from `functad.transforms.calling.seeds`, in chunks that bound the memory. An outer tape or transform records
+The seeds come from `functad.transforms.walks.cotangents`, in chunks that bound the memory. An outer tape or transform records
 the backward pass once for all rows of a chunk.
 """
 
@@ -21,7 +21,7 @@ from functad.places import here, warn
 from functad.primitives.operands import all_examples
 from functad.tracing.traces.base import Recorded, resolve
 from functad.tracing.traces.concrete import ReverseRecorder
-from functad.transforms.calling.seeds import chunks, identity_rows, in_batch, joined, size_of, widest
+from functad.transforms.walks.cotangents import chunks, identity_rows, in_batch, joined, size_of, widest
 from functad.transforms.walks.forward import unfit
 from functad.transforms.walks.reverse import pull_back
 
