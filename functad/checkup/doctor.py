@@ -23,7 +23,7 @@ from functad.checkup.surroundings import (
 from functad.errors import InputError
 from functad.places import name_of
 from functad.profiling.call import Call, quiet
-from functad.transforms.calling.selection import ArgNames, ArgNums
+from functad.transforms.calling.transform import ArgNames, ArgNums
 
 TOO_MANY = 10_000
 """The largest number of operations with checks of compiling and batching; for more, these take too long."""

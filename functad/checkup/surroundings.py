@@ -26,7 +26,7 @@ from functad.places import user_frame
 from functad.profiling.call import Call
 from functad.profiling.compiled import gradient_of
 from functad.profiling.recording import Place
-from functad.transforms.calling.selection import Selection
+from functad.transforms.calling.transform import Selection
 from functad.transforms.vmap import vmap
 from functad.trees.structure import flatten
 

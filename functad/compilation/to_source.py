@@ -21,7 +21,7 @@ from functad.primitives.elementwise.arithmetic import POSITIVE
 from functad.primitives.elementwise.conversion import COPY
 from functad.primitives.safe import PASS, SINGULAR
 from functad.settings import setting
-from functad.transforms.calling.selection import parameters_of
+from functad.transforms.calling.transform import parameters_of
 from functad.transforms.lists import extract, trace
 from functad.transforms.random_states import frozen_in
 from functad.trees.structure import MAPPINGS, Structure, _steps

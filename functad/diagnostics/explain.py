@@ -21,7 +21,7 @@ from functad.places import name_of
 from functad.primitives.operands import innermost
 from functad.transforms.calling.boundary import split_aux, traced
 from functad.transforms.calling.boundary import checked_leaves, undifferentiable
-from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
+from functad.transforms.calling.transform import ArgNames, ArgNums, Selection
 from functad.transforms.walks.reverse import pull_alone, pull_back
 from functad.trees.structure import flatten
 

@@ -15,7 +15,7 @@ from functad.eager.models.variable import standing_in
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of
 from functad.profiling import measure
 from functad.profiling.call import Call, quiet
-from functad.transforms.calling.selection import Selection
+from functad.transforms.calling.transform import Selection
 from functad.transforms.grad import gradient_function
 from functad.trees.structure import flatten
 

@@ -11,7 +11,7 @@ from functad.profiling.measure import Measured, measured
 from functad.profiling.recording import Place
 from functad.profiling.rows import Bar, Row, Total
 from functad.profiling.shown import Shown
-from functad.transforms.calling.selection import ArgNames, ArgNums
+from functad.transforms.calling.transform import ArgNames, ArgNums
 
 UNSEEN = "code without Tensors"
 """The operation name of a row for user code without Tensors that takes a significant time."""

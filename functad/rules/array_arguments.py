@@ -13,7 +13,7 @@ from functad.errors import CustomRuleError, InputError
 from functad.expressions.spec import dtype_of, shape_of
 from functad.places import here
 from functad.primitives.operands import layout_of
-from functad.transforms.calling.selection import parameters_of
+from functad.transforms.calling.transform import parameters_of
 
 _TRAITS: dict[str, Callable[[Any], Any]] = {"shape": shape_of, "dtype": dtype_of, "layout": layout_of}
 

@@ -31,7 +31,7 @@ from functad.tracing.values import value_of
 from functad.transforms.calling.boundary import own_aux, split_aux, traced, wrap_inputs
 from functad.transforms.calling.boundary import check_result, check_slope
 from functad.transforms.walks.cotangents import chunks, in_batch, joined, size_of
-from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
+from functad.transforms.calling.transform import ArgNames, ArgNums, Selection
 from functad.transforms.calling.transform import Transformed, transform
 from functad.transforms.grad import gradient_function
 from functad.transforms.pullbacks import Pullback

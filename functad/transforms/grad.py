@@ -17,7 +17,7 @@ from functad.tracing.traces.concrete import ReverseRecorder
 from functad.tracing.values import unwrap
 from functad.transforms.calling.boundary import own_aux, own_derivatives, split_aux, traced, wrap_inputs
 from functad.transforms.calling.boundary import OBJECTS, without_slope
-from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
+from functad.transforms.calling.transform import ArgNames, ArgNums, Selection
 from functad.transforms.calling.transform import transform
 from functad.transforms.pullbacks import Pullback
 from functad.transforms.walks.cotangents import foreign

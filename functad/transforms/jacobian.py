@@ -25,7 +25,7 @@ from functad.tracing.traces.concrete import ForwardRecorder, ReverseRecorder
 from functad.transforms.calling.boundary import Inputs, by_argument, own_aux, split_aux, traced, wrap_inputs
 from functad.transforms.calling.boundary import check_slope
 from functad.transforms.walks.cotangents import check_chunk_size, of_identity, size_of, widest
-from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
+from functad.transforms.calling.transform import ArgNames, ArgNums, Selection
 from functad.transforms.calling.transform import transform
 from functad.transforms.linear import Pushforward
 from functad.transforms.pullbacks import Pullback

@@ -13,7 +13,7 @@ from functad.tracing.traces.concrete import ForwardRecorder
 from functad.tracing.values import unwrap
 from functad.transforms.calling.boundary import check_tangents, split_aux, traced, wrap_inputs
 from functad.transforms.calling.boundary import checked_leaves, scalar_derivative
-from functad.transforms.calling.selection import Selection
+from functad.transforms.calling.transform import Selection
 from functad.transforms.walks.forward import push_through, with_zeros
 from functad.trees.structure import flatten
 

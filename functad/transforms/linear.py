@@ -16,7 +16,7 @@ from functad.tracing.ownership import own_results
 from functad.tracing.traces.concrete import ReverseRecorder
 from functad.transforms.calling.boundary import check_tangents, traced, wrap_inputs
 from functad.transforms.calling.boundary import undifferentiable
-from functad.transforms.calling.selection import Selection
+from functad.transforms.calling.transform import Selection
 from functad.transforms.grad import lasting_pullback
 from functad.transforms.linearity import linear_list
 from functad.transforms.lists import extract

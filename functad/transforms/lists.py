@@ -26,7 +26,7 @@ from functad.tracing.traces.equations import DERIVATIVES, AbstractRecorder, Equa
 from functad.tracing.views import in_c_order, memory_of
 from functad.transforms.calling.boundary import traced
 from functad.transforms.calling.boundary import check_result
-from functad.transforms.calling.selection import parameters_of
+from functad.transforms.calling.transform import parameters_of
 from functad.trees.structure import Structure, flatten
 
 

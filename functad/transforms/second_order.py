@@ -19,7 +19,7 @@ from functad.tracing.traces.concrete import ForwardRecorder
 from functad.transforms.calling.boundary import Inputs, by_argument, own_aux, split_aux, traced, wrap_inputs
 from functad.transforms.calling.boundary import check_slope, checked_leaves
 from functad.transforms.walks.cotangents import check_chunk_size, chunks, identity_rows, in_batch, size_of
-from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
+from functad.transforms.calling.transform import ArgNames, ArgNums, Selection
 from functad.transforms.calling.transform import transform
 from functad.transforms.grad import gradient_function, pulled_back
 from functad.transforms.jacobian import Options, jacobian_function, pushed_size

@@ -25,7 +25,7 @@ from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import LIVE, OPEN, Recorded, Recorder
 from functad.tracing.traces.equations import AbstractRecorder
 from functad.tracing.values import unwrap, value_of
-from functad.transforms.calling.selection import Selection
+from functad.transforms.calling.transform import Selection
 from functad.transforms.walks.cotangents import foreign, zero_tangent
 from functad.trees.structure import LEAF, Structure, flatten
 
