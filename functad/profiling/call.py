@@ -21,8 +21,7 @@ from functad.primitives.operands import innermost
 from functad.settings import setting
 from functad.tracing.ownership import hold_input
 from functad.tracing.traces.base import Recorded, Recorder
-from functad.transforms.calling.boundary import split_aux
-from functad.transforms.calling.boundary import checked_leaves, undifferentiable
+from functad.transforms.calling.boundary import checked_leaves, split_aux, undifferentiable
 from functad.transforms.calling.transform import ArgNames, ArgNums, Selection
 from functad.transforms.walks.reverse import seeded
 from functad.trees.structure import Structure, flatten

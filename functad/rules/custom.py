@@ -22,8 +22,7 @@ from functad.rules.call import apply
 from functad.rules.custom_call import CustomCall
 from functad.tracing.traces.base import Recorded, resolve
 from functad.tracing.traces.batch import BatchRecorder
-from functad.transforms.calling.transform import parameters_of, positions_of
-from functad.transforms.calling.transform import transform
+from functad.transforms.calling.transform import parameters_of, positions_of, transform
 from functad.trees.structure import flatten
 
 P = ParamSpec("P")

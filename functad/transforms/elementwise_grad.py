@@ -10,10 +10,8 @@ import numpy as np
 
 from functad.errors import OutputError
 from functad.expressions.spec import shape_of, spec_of
-from functad.transforms.calling.boundary import split_aux
-from functad.transforms.calling.boundary import check_result, check_slope
-from functad.transforms.calling.transform import ArgNames, ArgNums, Selection
-from functad.transforms.calling.transform import transform
+from functad.transforms.calling.boundary import check_result, check_slope, split_aux
+from functad.transforms.calling.transform import ArgNames, ArgNums, Selection, transform
 from functad.transforms.grad import gradient_function
 from functad.trees.structure import flatten
 

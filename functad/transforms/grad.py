@@ -15,10 +15,8 @@ from functad.tracing.ownership import lend_results
 from functad.tracing.traces.base import Recorded, Recorder
 from functad.tracing.traces.concrete import ReverseRecorder
 from functad.tracing.values import unwrap
-from functad.transforms.calling.boundary import own_aux, own_derivatives, split_aux, traced, wrap_inputs
-from functad.transforms.calling.boundary import OBJECTS, without_slope
-from functad.transforms.calling.transform import ArgNames, ArgNums, Selection
-from functad.transforms.calling.transform import transform
+from functad.transforms.calling.boundary import OBJECTS, own_aux, own_derivatives, split_aux, traced, without_slope, wrap_inputs
+from functad.transforms.calling.transform import ArgNames, ArgNums, Selection, transform
 from functad.transforms.pullbacks import Pullback
 from functad.transforms.walks.cotangents import foreign
 from functad.transforms.walks.reverse import pull_back, pull_through

@@ -14,8 +14,7 @@ from functad.places import here, name_of
 from functad.primitives.operands import innermost, zeros_for
 from functad.tracing.ownership import own_results
 from functad.tracing.traces.concrete import ReverseRecorder
-from functad.transforms.calling.boundary import check_tangents, traced, wrap_inputs
-from functad.transforms.calling.boundary import undifferentiable
+from functad.transforms.calling.boundary import check_tangents, traced, undifferentiable, wrap_inputs
 from functad.transforms.calling.transform import Selection
 from functad.transforms.grad import lasting_pullback
 from functad.transforms.linearity import linear_list

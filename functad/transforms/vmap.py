@@ -21,10 +21,9 @@ from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import Recorded
 from functad.tracing.traces.batch import BatchRecorder
 from functad.tracing.values import value_of
-from functad.transforms.calling.boundary import traced
-from functad.transforms.calling.boundary import check_result
-from functad.transforms.walks.cotangents import check_chunk_size
+from functad.transforms.calling.boundary import check_result, traced
 from functad.transforms.calling.transform import transform
+from functad.transforms.walks.cotangents import check_chunk_size
 from functad.trees.functions import prefix_leaves
 from functad.trees.structure import Structure, flatten
 

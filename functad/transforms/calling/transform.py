@@ -1,5 +1,4 @@
-"""The form of a transform: the decorator `transform`, its result `Transformed`, and `Selection`, the arguments to
-differentiate.
+"""The form of a transform: the decorator `transform`, its result `Transformed`, and the `Selection` of arguments.
 
 A transform is written as a function of `f` and options. `@transform` makes `f` optional: `grad(f, argnums=1)`, `@grad` and
 `@grad(argnums=1)` are the same transform. Type checkers see the parameters of `f` in the new function. A `Selection`
@@ -10,12 +9,15 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+import operator
+import sys
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, cast
 
 from functad.errors import InputError
-from functad.places import here, name_of
+from functad.forks import cached_property
+from functad.places import call_of, here, name_of
 
 if TYPE_CHECKING:  # creating these types takes 2 % of the time of `import functad`
     from typing import Concatenate, ParamSpec, Protocol, Self, TypeVar, overload
@@ -37,17 +39,6 @@ if TYPE_CHECKING:  # creating these types takes 2 % of the time of `import funct
         def __call__(
             self, f: None = None, /, *args: Q.args, **kwargs: Q.kwargs
         ) -> Callable[[Callable[P, Any]], Callable[P, T_co]]: ...
-
-
-import inspect
-import operator
-import sys
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any
-
-from functad.errors import InputError
-from functad.forks import cached_property
-from functad.places import call_of, here, name_of
 
 
 class Transformed(functools.partial[Any]):

@@ -12,31 +12,25 @@ batched. A Jacobian costs one pass over the records per chunk of rows.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-
-from functad.expressions.spec import PLAIN, ArraySpec, inexact, shape_of
-from functad.primitives.indexing.index_parts import add_at
-from functad.primitives.indexing.read import SCATTER
-from functad.primitives.operands import innermost, zeros_for
-from functad.tracing.traces.base import Recorded
-
-if TYPE_CHECKING:
-    from functad.transforms.walks.row_slices import RowSlices
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from functad.errors import InputError
 from functad.expressions.observers import checker
-from functad.expressions.spec import inexact, shape_of
+from functad.expressions.spec import PLAIN, ArraySpec, inexact, shape_of
 from functad.places import here, name_of
-from functad.primitives.operands import all_examples
+from functad.primitives.indexing.index_parts import add_at
+from functad.primitives.indexing.read import SCATTER
+from functad.primitives.operands import all_examples, innermost, zeros_for
 from functad.tracing.traces.base import Recorded, Recorder
 from functad.tracing.traces.batch import BatchRecorder
+
+if TYPE_CHECKING:
+    from functad.transforms.walks.row_slices import RowSlices
+
 
 _ndarray = np.ndarray
 
