@@ -56,8 +56,12 @@ def is_of_numpy(frame: FrameType) -> bool:
     return frame.f_code.co_filename.startswith((_NUMPY + os.sep, "<__array_function__"))
 
 
-def place_of(frame: FrameType | None) -> tuple[CodeType | None, int]:
-    """Return the code and the current instruction of a frame; `None` and 0 if there is no frame."""
+def user_place() -> tuple[CodeType | None, int]:
+    """Return the code and the current instruction of the user's running line; `None` and 0 if there is no such line.
+
+    The caller and the two functions around it belong to functad.
+    """
+    frame = user_frame(sys._getframe(3))
     return (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
 
 

@@ -26,7 +26,7 @@ from functad.tracing.traces.base import Recorder, record
 from functad.tracing.traces.concrete import ReverseRecorder
 from functad.tracing.views import note_if_view
 from functad.transforms.calling.boundary import traced
-from functad.transforms.walks.degenerate import random_like
+from functad.transforms.walks.forward import random_like
 from functad.transforms.walks.reverse import pull_back
 from functad.trees.structure import flatten
 

@@ -13,7 +13,7 @@ from functad.errors import InputError
 from functad.expressions.spec import ArraySpec
 from functad.places import here, name_of
 from functad.tracing.traces.base import Recorded
-from functad.transforms.calling.selection import parameters_of, positions_of
+from functad.transforms.calling.transform import parameters_of, positions_of
 
 
 def is_foreign(a: Any, kind: Any) -> bool:

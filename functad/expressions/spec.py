@@ -214,6 +214,13 @@ def is_array_or_number(value: Any) -> bool:
     return type(value) in PYTHON_SCALARS or is_array(value)
 
 
+def shape_and_dtype(value: Any) -> tuple[Any, Any]:
+    """Return the shape and the dtype of an array, a Tensor or a number; `None` for each that another object lacks."""
+    if type(value) in PYTHON_SCALARS:
+        return (), PYTHON_SCALARS[type(value)]
+    return getattr(value, "shape", None), getattr(value, "dtype", None)
+
+
 def is_float_array(value: Any) -> bool:
     """Return `True` for a plain NumPy array or number with a floating point or complex dtype."""
     return issubclass(type(value), (np.ndarray, np.generic)) and value.dtype.kind in "fc"

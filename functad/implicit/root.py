@@ -26,8 +26,7 @@ from functad.tracing.ownership import lend
 from functad.tracing.traces.base import Recorded
 from functad.tracing.traces.equations import PointRecorder
 from functad.tracing.values import value_of
-from functad.transforms.calling.selection import Selection
-from functad.transforms.calling.transform import Transformed
+from functad.transforms.calling.transform import Selection, Transformed
 from functad.transforms.grad import gradient_function
 from functad.transforms.leaves import pull_leaves, push_leaves, replaced
 from functad.transforms.lists import Closed, close, make_list

@@ -12,7 +12,7 @@ from functad.optimize.derivatives import Linearised, Residuals
 from functad.optimize.extras import scipy_optimize
 from functad.optimize.unknowns import Unknowns
 from functad.places import here
-from functad.transforms.calling.selection import Selection
+from functad.transforms.calling.transform import Selection
 from functad.transforms.grad import gradient_function
 
 

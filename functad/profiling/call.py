@@ -21,9 +21,8 @@ from functad.primitives.operands import innermost
 from functad.process import setting
 from functad.tracing.ownership import hold_input
 from functad.tracing.traces.base import Recorded, Recorder
-from functad.transforms.calling.boundary import split_aux
-from functad.transforms.calling.checks import checked_leaves, undifferentiable
-from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
+from functad.transforms.calling.boundary import checked_leaves, split_aux, undifferentiable
+from functad.transforms.calling.transform import ArgNames, ArgNums, Selection
 from functad.transforms.walks.reverse import seeded
 from functad.trees.structure import Structure, flatten
 

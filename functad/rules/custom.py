@@ -31,6 +31,8 @@ from functad.transforms.leaves import replaced
 from functad.transforms.walks.cotangents import zero_tangent
 from functad.transforms.walks.forward import with_zeros
 from functad.trees.structure import Structure, _split, _steps, difference, flatten, tree_map
+from functad.transforms.calling.transform import parameters_of, positions_of, transform
+from functad.trees.structure import flatten
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")

@@ -24,6 +24,8 @@ from functad.tracing.ownership import lend, lend_read_only
 from functad.tracing.traces.base import Recorded
 from functad.tracing.values import value_of
 from functad.transforms.calling.selection import parameters_of
+from functad.transforms.calling.transform import parameters_of
+from functad.transforms.random_states import trial
 from functad.trees.structure import flatten
 
 P = ParamSpec("P")

@@ -28,13 +28,11 @@ from functad.sparse.sets import Array
 from functad.tracing.traces.base import Recorder
 from functad.tracing.traces.concrete import ConcreteRecorder, ForwardRecorder, ReverseRecorder
 from functad.tracing.values import value_of
-from functad.transforms.calling.boundary import own_aux, split_aux, traced, wrap_inputs
-from functad.transforms.calling.checks import check_result, check_slope
-from functad.transforms.calling.seeds import chunks, in_batch, joined, size_of
-from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
-from functad.transforms.calling.transform import Transformed, transform
+from functad.transforms.calling.boundary import check_result, check_slope, own_aux, split_aux, traced, wrap_inputs
+from functad.transforms.calling.transform import ArgNames, ArgNums, Selection, Transformed, transform
 from functad.transforms.grad import gradient_function
 from functad.transforms.pullbacks import Pullback
+from functad.transforms.walks.cotangents import chunks, in_batch, joined, size_of
 from functad.transforms.walks.forward import push_through
 from functad.trees.structure import flatten
 

@@ -16,9 +16,8 @@ from functad.sparse.curvature import multiplied
 from functad.sparse.pattern import SparsityPattern
 from functad.sparse.trace import Dependence
 from functad.tracing.values import value_of
-from functad.transforms.calling.boundary import split_aux, traced
-from functad.transforms.calling.checks import check_result
-from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
+from functad.transforms.calling.boundary import check_result, split_aux, traced
+from functad.transforms.calling.transform import ArgNames, ArgNums, Selection
 from functad.transforms.lists import trace
 from functad.trees.structure import flatten
 

@@ -15,12 +15,13 @@ from typing import Any
 
 import numpy as np
 
+from functad.places import user_place
 from functad.primitives.arranging.join import CONCATENATE, STACK
 from functad.primitives.entry import Primitive, names_read
 from functad.primitives.reductions.extremes import MAX, MIN
 from functad.primitives.reductions.sums import MEAN, SUM
 from functad.tracing.operators import SHORT
-from functad.tracing.traces.base import Recorded, user_place
+from functad.tracing.traces.base import Recorded
 
 _getframe = sys._getframe
 _ndarray = np.ndarray

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from functad.errors import ConversionError, UnsupportedError
-from functad.expressions.spec import dtype_of
 from functad.places import here
 from functad.primitives.elementwise import arithmetic, bounds, comparisons
 from functad.primitives.entry import Primitive
@@ -25,8 +24,7 @@ from functad.primitives.plan import Plan
 from functad.tracing.conversions import unhashable
 from functad.tracing.foreign import OURS, answer_to_operator, decides, holds, overrides
 from functad.tracing.ownership import COPY_LIMIT, hold
-from functad.tracing.traces.base import ONLOOKER, Recorded, record
-from functad.tracing.traces.idle import IDLE, idle
+from functad.tracing.traces.base import Recorded, record
 
 _getframe = sys._getframe
 _float64 = np.float64
@@ -122,24 +120,17 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
         save = _saver(plan, primitive.names[position], flipped)
         powers = primitive is arithmetic.POWER and not flipped
 
-        def aside(x: Any, y: Any, depth: int) -> Any:
-            recorder = x.recorder
-            if powers and depth == 1 and type(y) is int and y == 2 and dtype_of(x).kind == "b" and not is_number(x):
-                return np.square(x)  # NumPy's operator gives int8, `np.power` gives int64
-            if not contracts and (made := recorder.operate(primitive, x, y, flipped)) is not None:
-                return made
-            if recorder is IDLE and ONLOOKER.get() is None:
-                other = y.below if type(y) is type(x) and y.recorder is IDLE else y
-                if type(other) in _PLAIN:
-                    return idle(type(x), compute(other, x.below) if flipped else compute(x.below, other))
-            return _slow(primitive, y, x) if flipped else _slow(primitive, x, y)
-
         def method(x: Any, y: Any, modulus: Any = None, *, depth: int = 1) -> Any:
             if modulus is not None:
                 raise UnsupportedError(f"pow with a modulus, of a Tensor, at {here()}. Use t**y % modulus.")
             recorder = x.recorder
             if not recorder.eager:
-                return aside(x, y, depth)
+                if powers and depth == 1 and type(y) is int and y == 2 and x.dtype.kind == "b" and not is_number(x):
+                    return np.square(x)  # NumPy's operator gives int8, `np.power` gives int64
+                made = recorder.operate(primitive, x, y, flipped)
+                if made is not None:
+                    return made
+                return _slow(primitive, y, x) if flipped else _slow(primitive, x, y)
             value, cls, kind = x.below, type(x), type(y)
             if kind is float or kind is int:
                 if convert and type(value) is _ndarray and value.dtype is _FLOAT64:
@@ -186,7 +177,7 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
                 saved = y if reads_other else None if reads_nothing else save(value, y, out)
                 equation = (plan, x.slot, saved, specs)
             else:
-                return aside(x, y, depth)
+                return _slow(primitive, y, x) if flipped else _slow(primitive, x, y)
             frame = _getframe(depth)
             return recorder.append(equation, out, frame.f_code, frame.f_lasti, cls)
 
@@ -224,9 +215,8 @@ def unary(primitive: Primitive) -> Method:
     def method(x: Any, depth: int = 1) -> Any:
         recorder = x.recorder
         if not recorder.eager:
-            if recorder is IDLE and ONLOOKER.get() is None and type(x.below) in _PLAIN:
-                return idle(type(x), compute(x.below))
-            return record(primitive, (x,), {})
+            made = recorder.operate(primitive, x)
+            return record(primitive, (x,), {}) if made is None else made
         value = x.below
         out = compute(value)
         if reads_input:
@@ -237,7 +227,7 @@ def unary(primitive: Primitive) -> Method:
             saved = save((value,), out, None)
         specs = None
         kind, cls = type(out), type(x)
-        if kind is not type(value) or (out.dtype is not value.dtype if kind is _ndarray else kind is cls):
+        if kind is not type(value) or ((kind is _ndarray or kind is cls) and out.dtype is not value.dtype):
             specs = recorder.specs_for(primitive, [value], (0,), out)
         frame = _getframe(depth)
         return recorder.append((plan, x.slot, saved, specs), out, frame.f_code, frame.f_lasti, cls)

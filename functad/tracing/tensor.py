@@ -122,7 +122,7 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
             if len(inputs) == 1:
                 return _first_call(ufunc, self)
         first = self
-        if type(self.below) not in _STRONG and all(map(is_weak, inputs)):
+        if type(self.below) not in _STRONG and getattr(self.below, "weak", True) and all(map(is_weak, inputs)):
             if any(type(value) is int and value not in _INT64 for value in inputs):
                 ufunc(*[type_of(spec_of(value))(1) if is_traced(value) else value for value in inputs])  # NumPy may raise
             inputs = tuple([strong(value) if is_traced(value) else np.asarray(value)[()] for value in inputs])

@@ -26,7 +26,9 @@ from functad.trees.structure import flatten
 
 def value_of(leaf: Any) -> Any:
     """Return the value of a leaf: read a Variable, and unwrap a Tensor of an inactive tape."""
-    return leaf if type(leaf) in PLAIN else resolve(noted(read(as_plain(leaf))))
+    if type(leaf) in PLAIN:
+        return leaf
+    return resolve(noted(leaf if isinstance(leaf, Recorded) else read(as_plain(leaf))))
 
 
 def operand_of(leaf: Any) -> Any:

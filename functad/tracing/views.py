@@ -100,9 +100,12 @@ def layout_of(a: Any) -> Any:
 
 def in_c_order(a: Any) -> bool:
     """Return `True` if `a` is a number or known to be C-contiguous."""
-    while is_traced(a) and not isinstance(a.current(), ArraySpec):
-        a = a.below
-    if is_traced(a) and getattr(a, "origin", None) is None:  # the usual case, without a model array
+    while isinstance(a, Recorded):
+        value = a.below if a.below is not None else a.current()  # type: ignore[attr-defined]
+        if isinstance(value, ArraySpec):
+            break
+        a = value
+    if isinstance(a, Recorded) and getattr(a, "origin", None) is None:  # the usual case, without a model array
         memory: Memory | None = getattr(a, "memory", None)
         return memory is None or memory.ordered
     a = layout_of(a)

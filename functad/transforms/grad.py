@@ -9,18 +9,16 @@ from typing import Any, Literal, ParamSpec, TypeVar, TypeVarTuple, overload
 import numpy as np
 
 from functad.errors import NonScalarError
-from functad.expressions.spec import dtype_of, is_array_or_number, shape_of, spec_of
+from functad.expressions.spec import shape_and_dtype, spec_of
 from functad.places import here, name_of
 from functad.tracing.ownership import lend_results
 from functad.tracing.traces.base import Recorded, Recorder
 from functad.tracing.traces.concrete import ReverseRecorder
 from functad.tracing.values import unwrap
-from functad.transforms.calling.boundary import own_aux, own_derivatives, split_aux, traced, wrap_inputs
-from functad.transforms.calling.checks import OBJECTS, without_slope
-from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
-from functad.transforms.calling.transform import transform
+from functad.transforms.calling.boundary import OBJECTS, own_aux, own_derivatives, split_aux, traced, without_slope, wrap_inputs
+from functad.transforms.calling.transform import ArgNames, ArgNums, Selection, transform
 from functad.transforms.pullbacks import Pullback
-from functad.transforms.walks.cotangents import one_like
+from functad.transforms.walks.cotangents import foreign
 from functad.transforms.walks.reverse import pull_back, pull_through
 from functad.trees.structure import flatten
 
@@ -144,8 +142,8 @@ def _pull_scalar(
     value = out.below if recorded else out
     one = _ONE
     if type(value) is not np.float64 or holomorphic:
-        _check_scalar(value, selection, holomorphic, allow_int)
-        one = one_like(value)
+        dtype = _checked_dtype(value, selection, holomorphic, allow_int)
+        one = dtype.type(1) if (inner := foreign(value)) is None else np.ones_like(inner)
     inputs = recorder.inputs
     if not recorded:
         return value, [None] * inputs
@@ -157,13 +155,15 @@ def _pull_scalar(
     return value, pull_through(recorder, cotangents, consume=True)
 
 
-def _check_scalar(value: Any, selection: Selection, holomorphic: bool, allow_int: bool | None) -> None:
-    is_number = is_array_or_number(value)
-    kind = getattr(dtype_of(value), "kind", "V") if is_number else "V"
+def _checked_dtype(value: Any, selection: Selection, holomorphic: bool, allow_int: bool | None) -> np.dtype[Any]:
+    """Return the dtype of a result; raise `NonScalarError` if the result is not one number that can be differentiated."""
+    shape, dtype = shape_and_dtype(value)
+    is_number = shape is not None and dtype is not None
+    kind = getattr(dtype, "kind", "V")
     needs = "needs a function that returns one number"
     if not is_number:
         cure = "Return the number alone, and the rest with has_aux=True."
-    elif shape_of(value) != ():
+    elif shape != ():
         cure = "Reduce it (np.sum, np.mean), or use jacobian or vjp."
     elif kind not in "biufc":
         cure = OBJECTS
@@ -175,8 +175,8 @@ def _check_scalar(value: Any, selection: Selection, holomorphic: bool, allow_int
         needs = "needs a real result"
         cure = "Return np.abs, .real or .imag of it, or pass holomorphic=True if f is holomorphic."
     else:
-        return
-    is_number = is_number and isinstance(dtype_of(value), np.dtype)  # other libraries have other dtype classes
+        return dtype  # type: ignore[no-any-return]
+    is_number = is_number and isinstance(dtype, np.dtype)  # other libraries have other dtype classes
     found = spec_of(value) if is_number else f"a {type(value).__name__}"
     raise NonScalarError(
         f"{selection.transform} {needs}, but {name_of(selection.function)}, called at {here()}, returned {found}. {cure}"

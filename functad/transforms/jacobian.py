@@ -1,7 +1,7 @@
 """`jacobian`, `jacrev`, `jacfwd`, `value_and_jacobian` and `elementwise_grad`: Jacobians of functions that return arrays.
 
 The function runs once, on concrete values, so masks and branches on values work. Only cotangents or tangents are batched (see
-`functad.transforms.calling.seeds`). Reverse mode computes one row per element of the result, forward mode one column per
+`functad.transforms.walks.cotangents`). Reverse mode computes one row per element of the result, forward mode one column per
 element of the arguments. `mode="auto"` records a reverse trace. If rows outnumber columns, the columns come from the same
 trace by double transposition (`Pushforward`), without a second run of the function. `elementwise_grad` needs one backward pass,
 because the Jacobian of an elementwise function is diagonal.
@@ -29,9 +29,11 @@ from functad.transforms.calling.seeds import check_chunk_size, of_identity, size
 from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
 from functad.transforms.calling.transform import transform
 from functad.transforms.grad import gradient_function
+from functad.transforms.calling.boundary import Inputs, by_argument, check_slope, own_aux, split_aux, traced, wrap_inputs
+from functad.transforms.calling.transform import ArgNames, ArgNums, Selection, transform
 from functad.transforms.linear import Pushforward
 from functad.transforms.pullbacks import Pullback
-from functad.transforms.walks.cotangents import foreign
+from functad.transforms.walks.cotangents import check_chunk_size, foreign, of_identity, size_of, widest
 from functad.transforms.walks.forward import push_through
 from functad.trees.structure import flatten
 

@@ -11,9 +11,15 @@ from functad.places import call_of
 from functad.tracing.ownership import hold_input, own_results, unrecorded
 from functad.tracing.traces.concrete import ForwardRecorder
 from functad.tracing.values import unwrap
-from functad.transforms.calling.boundary import check_tangents, split_aux, traced, wrap_inputs
-from functad.transforms.calling.checks import checked_leaves, scalar_derivative
-from functad.transforms.calling.selection import Selection
+from functad.transforms.calling.boundary import (
+    check_tangents,
+    checked_leaves,
+    scalar_derivative,
+    split_aux,
+    traced,
+    wrap_inputs,
+)
+from functad.transforms.calling.transform import Selection
 from functad.transforms.walks.forward import push_through, with_zeros
 from functad.trees.structure import flatten
 

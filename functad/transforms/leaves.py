@@ -21,8 +21,7 @@ from functad.primitives.operands import is_absent
 from functad.tracing.traces.base import Recorded
 from functad.tracing.traces.concrete import ForwardRecorder, ReverseRecorder
 from functad.tracing.values import unwrap
-from functad.transforms.calling.boundary import traced
-from functad.transforms.calling.checks import as_dtype
+from functad.transforms.calling.boundary import as_dtype, traced
 from functad.transforms.jvp import jvp
 from functad.transforms.lists import trace
 from functad.transforms.walks.forward import push_through, with_zeros

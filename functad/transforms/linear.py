@@ -22,9 +22,8 @@ from functad.primitives.operands import innermost, zeros_for
 from functad.primitives.plan import Plan
 from functad.tracing.ownership import own_results
 from functad.tracing.traces.concrete import ReverseRecorder
-from functad.transforms.calling.boundary import check_tangents, traced, wrap_inputs
-from functad.transforms.calling.checks import undifferentiable
-from functad.transforms.calling.selection import Selection
+from functad.transforms.calling.boundary import check_tangents, traced, undifferentiable, wrap_inputs
+from functad.transforms.calling.transform import Selection
 from functad.transforms.grad import lasting_pullback
 from functad.transforms.lists import extract, noted_lines, trace
 from functad.transforms.pullbacks import OfTrace, Pullback

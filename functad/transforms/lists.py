@@ -41,6 +41,8 @@ from functad.transforms.calling.boundary import traced
 from functad.transforms.calling.checks import check_result
 from functad.transforms.calling.selection import parameters_of
 from functad.transforms.calling.transform import transform
+from functad.transforms.calling.boundary import check_result, traced
+from functad.transforms.calling.transform import parameters_of
 from functad.trees.structure import Structure, flatten
 
 P = ParamSpec("P")

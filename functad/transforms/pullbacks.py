@@ -9,9 +9,8 @@ from functad.errors import UnsupportedError
 from functad.expressions.spec import spec_of
 from functad.places import here, name_of
 from functad.tracing.traces.base import Recorded, Recorder
-from functad.transforms.calling.boundary import Inputs, by_argument, own_derivatives
-from functad.transforms.calling.checks import check_like, checked_leaves
-from functad.transforms.calling.selection import Selection
+from functad.transforms.calling.boundary import Inputs, by_argument, check_like, checked_leaves, own_derivatives
+from functad.transforms.calling.transform import Selection
 from functad.transforms.walks.reverse import pull_through, seeded
 
 

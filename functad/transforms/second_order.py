@@ -1,7 +1,7 @@
 """Second derivatives: the Hessian, its products, its diagonal and trace; and the divergence of a vector field.
 
 Second derivatives use forward mode over reverse mode. The gradient is recorded once, on concrete values. Tangents are pushed
-through the records in batches (see `functad.transforms.calling.seeds`).
+through the records in batches (see `functad.transforms.walks.cotangents`).
 """
 
 from __future__ import annotations
@@ -16,16 +16,22 @@ from functad.errors import InputError
 from functad.expressions.spec import inexact, shape_of, spec_of
 from functad.tracing.traces.base import Recorded, Recorder
 from functad.tracing.traces.concrete import ForwardRecorder
-from functad.transforms.calling.boundary import Inputs, by_argument, own_aux, split_aux, traced, wrap_inputs
-from functad.transforms.calling.checks import check_slope, checked_leaves
-from functad.transforms.calling.seeds import check_chunk_size, chunks, identity_rows, in_batch, size_of
-from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
-from functad.transforms.calling.transform import transform
+from functad.transforms.calling.boundary import (
+    Inputs,
+    by_argument,
+    check_slope,
+    checked_leaves,
+    own_aux,
+    split_aux,
+    traced,
+    wrap_inputs,
+)
+from functad.transforms.calling.transform import ArgNames, ArgNums, Selection, transform
 from functad.transforms.grad import gradient_function, pulled_back
 from functad.transforms.jacobian import Options, jacobian_function, pushed_size
 from functad.transforms.jvp import check_counts, pushed_along
 from functad.transforms.linear import LinearFunction
-from functad.transforms.walks.cotangents import zero_tangent
+from functad.transforms.walks.cotangents import check_chunk_size, chunks, identity_rows, in_batch, size_of, zero_tangent
 from functad.transforms.walks.forward import push_through
 from functad.trees.structure import flatten
 

@@ -33,6 +33,17 @@ from functad.transforms.calling.checks import check_like, checked_leaves, descri
 from functad.transforms.calling.selection import Selection
 from functad.transforms.calling.transform import transform
 from functad.transforms.linear import is_linear
+from functad.transforms.calling.boundary import (
+    check_like,
+    checked_leaves,
+    described,
+    own_aux,
+    split_aux,
+    traced,
+    undifferentiable,
+)
+from functad.transforms.calling.transform import Selection, transform
+from functad.transforms.linearity import is_linear
 from functad.transforms.walks.cotangents import zero_tangent
 from functad.transforms.walks.forward import fit, push_record
 from functad.trees.structure import flatten

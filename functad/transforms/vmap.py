@@ -12,7 +12,7 @@ from numpy.lib.array_utils import normalize_axis_index
 from functad.errors import InputError, StructureError
 from functad.expressions.observers import checker
 from functad.expressions.spec import PYTHON_SCALARS, shape_of, spec_of
-from functad.places import call_of, name_of
+from functad.places import call_of
 from functad.primitives.indexing.indexable import WITHIN_BATCH, indexable
 from functad.primitives.operands import foreign_rules
 from functad.process import setting
@@ -21,11 +21,12 @@ from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import Recorded
 from functad.tracing.traces.batch import BatchRecorder
 from functad.tracing.values import value_of
-from functad.transforms.calling.boundary import traced
-from functad.transforms.calling.checks import check_result
-from functad.transforms.calling.seeds import check_chunk_size
+from functad.transforms.calling.boundary import check_result, traced
 from functad.transforms.calling.transform import transform
 from functad.trees.structure import Structure, flatten, prefix_leaves
+from functad.transforms.walks.cotangents import check_chunk_size
+from functad.trees.functions import prefix_leaves
+from functad.trees.structure import Structure, flatten
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -105,7 +106,7 @@ class _Batch:
         self.f = f
         self.out_axes = out_axes
         leaves, self.structure = flatten((args, kwargs))
-        axes = _axes_of_arguments(f, in_axes, args, kwargs)
+        axes = _axes_of_arguments(f, in_axes, self.structure)
         self.leaves = []
         self.batched = [axis is not None for axis in axes]
         sizes: dict[int, int | None] = {} if axis_size is None else {axis_size: None}  # size -> first leaf with this size
@@ -173,7 +174,7 @@ class _Batch:
         leaves, structure = flatten(out)
         if recorder.watch is not None:
             recorder.watch.check_results(leaves)
-        axes = _axes_like(self.out_axes, structure, f"vmap of {name_of(self.f)}: out_axes", "the result")
+        axes = _axes_like(self.out_axes, structure, self.f, "out_axes", "the result")
         pairs = enumerate(zip(leaves, axes, strict=True))
         results = [self._result(leaf, axis, recorder, structure, i) for i, (leaf, axis) in pairs]
         return structure.unflatten(own_results(results, (*self.leaves, *unrecorded(recorder, leaves))))
@@ -205,33 +206,39 @@ class _Batch:
     def joined(self, parts: Sequence[Any]) -> Any:
         """Return the concatenated results of several chunks."""
         columns, structure = zip(*[flatten(part)[0] for part in parts], strict=True), flatten(parts[0])[1]
-        axes = _axes_like(self.out_axes, structure, f"vmap of {name_of(self.f)}: out_axes", "the result")
+        axes = _axes_like(self.out_axes, structure, self.f, "out_axes", "the result")
         joined = [
             column[0] if axis is None else np.concatenate(column, axis) for column, axis in zip(columns, axes, strict=True)
         ]
         return structure.unflatten(joined)
 
 
-def _axes_of_arguments(f: Callable[..., Any], in_axes: Axes, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+def _axes_of_arguments(f: Callable[..., Any], in_axes: Axes, structure: Structure) -> list[Any]:
     """Return the axis of each leaf of `(args, kwargs)`."""
-    if isinstance(in_axes, (tuple, list)) and len(in_axes) != len(args):
+    args, kwargs = structure.children
+    if type(in_axes) is int or in_axes is None:
+        return [in_axes] * args.leaves + [0] * kwargs.leaves
+    each = in_axes if isinstance(in_axes, (tuple, list)) else (in_axes,) * len(args.children)
+    if len(each) != len(args.children):
         raise InputError(
-            f"{call_of('vmap', f)}: in_axes has {len(in_axes)} entries for {len(args)} positional arguments. Keyword arguments "
-            f"are batched along axis 0."
+            f"{call_of('vmap', f)}: in_axes has {len(each)} entries for {len(args.children)} positional arguments. Keyword "
+            f"arguments are batched along axis 0."
         )
-    each = in_axes if isinstance(in_axes, (tuple, list)) else (in_axes,) * len(args)
     axes: list[Any] = []
-    for i, (axis, arg) in enumerate(zip(each, args, strict=True)):
-        structure = flatten(arg)[1]
-        if axis is None or type(axis) is int:
-            axes += [axis] * structure.leaves
-        else:
-            axes += _axes_like(axis, structure, f"{call_of('vmap', f)}: in_axes[{i}]", f"args[{i}]")
-    return axes + [0] * flatten(kwargs)[1].leaves if kwargs else axes
+    for i, (axis, arg) in enumerate(zip(each, args.children, strict=True)):
+        axes += _axes_like(axis, arg, f, f"in_axes[{i}]", f"args[{i}]")
+    return axes + [0] * kwargs.leaves
 
 
-def _axes_like(axes: Axes, structure: Structure, what: str, of: str) -> list[Any]:
+def _axes_like(axes: Axes, structure: Structure, f: Callable[..., Any], name: str, of: str) -> list[Any]:
     """Return the batch axis of each leaf of a pytree.
+
+    Args:
+        axes: the axis, or a pytree prefix of axes.
+        structure: the structure of the pytree.
+        f: the function, for messages.
+        name: the name of the axes, for messages.
+        of: the name of the pytree, for messages.
 
     Raises:
         StructureError: `axes` is not a pytree prefix of the pytree.
@@ -239,8 +246,9 @@ def _axes_like(axes: Axes, structure: Structure, what: str, of: str) -> list[Any
     """
     if axes is None or isinstance(axes, (int, np.integer)):
         return [axes] * structure.leaves
-    found = prefix_leaves(axes, structure, what, of)
+    name = f"{call_of('vmap', f)}: {name}"
+    found = prefix_leaves(axes, structure, name, of)
     for axis in found:
         if axis is not None and not isinstance(axis, (int, np.integer)):
-            raise InputError(f"{what} has a {type(axis).__name__} in it. An axis is an integer or None.")
+            raise InputError(f"{name} has a {type(axis).__name__} in it. An axis is an integer or None.")
     return found

@@ -11,7 +11,6 @@ record, the others hold `None`.
 from __future__ import annotations
 
 import itertools
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -21,14 +20,13 @@ from weakref import ref
 
 from functad.errors import EscapedTensorError
 from functad.expressions.spec import PLAIN
-from functad.places import here, line_of, name_of, place_of, user_frame
+from functad.places import here, line_of, name_of
 from functad.primitives.entry import Primitive
 from functad.primitives.indexing.indexable import as_plain
 from functad.primitives.operands import converted
 from functad.process import context_variable, setting
 
 _serials = itertools.count()
-_getframe = sys._getframe
 
 ONLOOKER: ContextVar[Callable[[Sequence[Recorded]], bool] | None] = context_variable("onlooker", default=None)
 """Called with the Tensors of inactive recorders that an operation takes; returns `True` if a `graph` records them now."""
@@ -174,8 +172,11 @@ class Recorder:
         self.eager = False
         self.checksums = {}
 
-    def operate(self, primitive: Primitive, x: Recorded, other: Any, flipped: bool) -> Any:
-        """Compute an operator of a Tensor and another operand by a fast path of this trace; `None` if there is none."""
+    def operate(self, primitive: Primitive, x: Recorded, other: Any = None, flipped: bool = False) -> Any:
+        """Compute an operator of a Tensor, and of another operand if it takes two, by a fast path; `None` if there is none.
+
+        Only traces that are not `eager` have such a path. If `flipped`, `x` is the second operand.
+        """
         return None
 
     def invalidated(self, view: ref[Recorded]) -> None:
@@ -241,11 +242,6 @@ def bare(cls: type[Recorded], recorder: Recorder, value: Any, slot: int) -> Any:
     tensor.below, tensor.recorder, tensor.slot = value, recorder, slot
     tensor.code, tensor.instruction = None, 0
     return tensor
-
-
-def user_place() -> tuple[CodeType | None, int]:
-    """Return the code and the instruction of the user's line at which `Recorder.process` records."""
-    return place_of(user_frame(_getframe(3)))  # the caller of `record` belongs to functad
 
 
 def alike(out: Any, results: Sequence[Any]) -> Any:

@@ -7,6 +7,7 @@ values as usual. Evaluation on these Tensors batches an expression list, and cot
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from types import CodeType
 from typing import Any
@@ -15,8 +16,9 @@ import numpy as np
 
 from functad.errors import AbstractValueError
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
-from functad.places import here, name_of, place_of, user_frame
-from functad.primitives.batching import batch_call, elementwise, rule_of
+from functad.immutable import assign
+from functad.places import here, name_of, user_place
+from functad.primitives.batching import batch_call, elementwise
 from functad.primitives.elementwise.conversion import COPY
 from functad.primitives.entry import Primitive
 from functad.primitives.indexing.write import ADD_TO, batched_write, is_alone, put
@@ -25,7 +27,7 @@ from functad.primitives.zero_d import form_by_entry, with_forms
 from functad.tracing.conversions import asked, batch_cure, snippet_shown
 from functad.tracing.layouts import examples_in_c_order, note_result
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import Recorded, Recorder, _getframe, alike, bare
+from functad.tracing.traces.base import Recorded, Recorder, alike, bare
 from functad.tracing.views import clone, make_stale, may_be_view, memory_of, origin_of
 
 
@@ -36,39 +38,21 @@ class Batched(ArraySpec):
 
     array: Any
     weak = False
-    zero_d = False
 
-    def __init__(self, array: Any) -> None:
-        _set_array(self, array)  # shape and dtype are computed on demand
-
-    @property
-    def shape(self) -> tuple[int, ...]:  # type: ignore[override] # specs are immutable too
-        """Shape of one example."""
-        return self.array.shape[1:]  # type: ignore[no-any-return]
-
-    @property
-    def dtype(self) -> np.dtype[Any]:  # type: ignore[override]
-        """Dtype of the examples."""
-        return self.array.dtype  # type: ignore[no-any-return]
-
-
-class BatchedZeroD(Batched):
-    """The spec of an example that is an array of shape `()`, not a scalar."""
-
-    __slots__ = ()
-
-    zero_d = True
+    def __init__(self, array: Any, zero_d: bool = False) -> None:
+        assign(self, "array", array)
+        assign(self, "shape", array.shape[1:])
+        assign(self, "dtype", array.dtype)
+        assign(self, "zero_d", zero_d)
 
 
 _ndarray = np.ndarray
-_float64 = np.float64
-_set_array = Batched.__dict__["array"].__set__  # specs are frozen
-_new_spec = object.__new__  # half the time of a call of the class; each operation makes a spec
+_ONE_OPERAND = frozenset({np.float64, float, int, type(None)})
 
 
 def _asked_by_scipy() -> bool:
     """Return `True` if the innermost frame outside functad belongs to SciPy, which tests its arguments."""
-    frame: Any = _getframe(2)
+    frame: Any = sys._getframe(2)
     while frame is not None and str(frame.f_globals.get("__name__", "")).startswith("functad."):
         frame = frame.f_back
     return frame is not None and str(frame.f_globals.get("__name__", "")).startswith("scipy.")
@@ -105,8 +89,12 @@ class BatchRecorder(Recorder):
 
     def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """Compute a call for all examples."""
-        if (primitive.batch or rule_of(primitive)) is elementwise and len(arrays) < 3 and not params:
-            made = self._operated(primitive, arrays)
+        if primitive.batch is elementwise and len(arrays) < 3 and not params:
+            x, y = arrays if len(arrays) == 2 else (arrays[0], None)
+            if isinstance(x, Recorded) and x.recorder is self:
+                made = self.operate(primitive, x, y)
+            else:  # without another operand it is a buffer for writes of batched Tensors
+                made = None if y is None else self.operate(primitive, y, x, flipped=True)
             if made is not None:
                 return made
         values: list[Any] = []
@@ -136,58 +124,45 @@ class BatchRecorder(Recorder):
             if form is None:
                 self._mark(primitive, arrays, params, [tensor])
             elif form:
-                tensor.below = BatchedZeroD(out)
+                tensor.below = Batched(out, zero_d=True)
         if self.watch is not None:
             self._note(primitive, arrays, params, tensor)
         if primitive.views or out.ndim > 2:  # with one axis there is one order only
             note_result(tensor, primitive, arrays, params)
         return tensor
 
-    def _operated(self, primitive: Primitive, arrays: tuple[Any, ...]) -> Any:
-        """Compute a call of one or two arrays by the fast path of `operate`; `None` if it does not apply."""
-        if primitive.multiple or primitive.views or type(primitive.function) is not np.ufunc:
-            return None  # other functions may return arrays of shape ()
-        x, other = arrays[0], arrays[-1]
-        flipped = not isinstance(x, Recorded) or x.recorder is not self
-        if flipped:
-            x, other = other, x
-            if not isinstance(x, Recorded) or x.recorder is not self:
-                return None
-        if len(arrays) == 2:
-            return self.operate(primitive, x, other, flipped)
-        a = x.below.array
-        if type(a) is not _ndarray or self.watch is not None:
-            return None
-        tensor = self._made(primitive.compute(a))
-        if a.ndim > 2:
-            note_result(tensor, primitive, arrays, {})
-        return tensor
-
-    def operate(self, primitive: Primitive, x: Recorded, other: Any, flipped: bool) -> Any:
-        """Compute an elementwise operation of a Tensor and another operand, in half the time of `process`.
+    def operate(self, primitive: Primitive, x: Recorded, other: Any = None, flipped: bool = False) -> Any:
+        """Compute an elementwise operation of one or two operands, in half the time of `process`.
 
         Returns:
             The Tensor of the result; `None` if the call needs `process`. If `flipped`, `x` is the second operand.
         """
         a, y, kind = x.below.array, other, type(other)
-        if kind is type(x):
+        if type(a) is not _ndarray:
+            return None
+        if kind is Tensor:
             if y.recorder is not self:
                 return None
             y = y.below.array
-            if type(y) is not _ndarray or type(a) is not _ndarray or y.ndim != a.ndim:
+            if type(y) is not _ndarray or y.ndim != a.ndim:
                 return None
-        elif type(a) is not _ndarray:
-            return None
         elif kind is _ndarray:
             if y.ndim >= a.ndim or y.dtype is not a.dtype:
                 return None
-        elif kind is not float and kind is not int and kind is not _float64:
+        elif kind not in _ONE_OPERAND:
             return None
-        if self.closed or self.watch is not None or (primitive.batch or rule_of(primitive)) is not elementwise:
+        if self.closed or self.watch is not None or primitive.batch is not elementwise:
             return None
-        tensor = self._made(primitive.compute(y, a) if flipped else primitive.compute(a, y))
+        if type(primitive.function) is not np.ufunc or primitive.multiple:
+            return None  # other functions may return arrays of shape ()
+        if y is None:
+            tensor, arrays = self._made(primitive.compute(a)), (x,)
+        elif flipped:
+            tensor, arrays = self._made(primitive.compute(y, a)), (other, x)
+        else:
+            tensor, arrays = self._made(primitive.compute(a, y)), (x, other)
         if a.ndim > 2:
-            note_result(tensor, primitive, (other, x) if flipped else (x, other), {})
+            note_result(tensor, primitive, arrays, {})
         return tensor
 
     def buffer(self, value: Any) -> Any:
@@ -204,7 +179,7 @@ class BatchRecorder(Recorder):
         cell, root.below = [root.below.array], None
         alone = is_alone(cell, 0)
         array = cell[0]
-        root.below = BatchedZeroD(array) if array.ndim == 1 else Batched(array)
+        root.below = Batched(array, zero_d=array.ndim == 1)
         if isinstance(array, Recorded):
             # a broadcast array is one array for all examples
             alone = alone and not origin_of(array)[1] and not may_be_view(array)
@@ -218,7 +193,7 @@ class BatchRecorder(Recorder):
             array = batch_call(primitive, self.size, (array, given), (True, own), params)
         made = self._made(array)
         if array.ndim == 1:
-            made.below = BatchedZeroD(array)
+            made.below = Batched(array, zero_d=True)
         if self.watch is not None:
             self._note(primitive, (root, v), params, made)
         return made
@@ -231,7 +206,7 @@ class BatchRecorder(Recorder):
         found = with_forms(primitive, specs if primitive.multiple else specs[0], given, params)
         for tensor, spec in zip(made, found if primitive.multiple else (found,), strict=True):
             if spec.zero_d and not tensor.below.zero_d:
-                tensor.below = BatchedZeroD(tensor.below.array)
+                tensor.below = Batched(tensor.below.array, zero_d=True)
 
     def _note(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any], made: Any) -> None:
         """Pass a computed operation to the watch."""
@@ -240,12 +215,11 @@ class BatchRecorder(Recorder):
 
     def _made(self, array: Any) -> Any:
         tensor = Tensor()
-        tensor.below = value = _new_spec(Batched)
-        _set_array(value, array)
+        tensor.below = Batched(array)
         tensor.recorder = self
         tensor.slot = 1
         # A backward pass knows the line: a search for each Tensor would take 5 % of `vmap(grad)`.
-        tensor.code, tensor.instruction = self.place or place_of(user_frame(_getframe(4)))
+        tensor.code, tensor.instruction = self.place or user_place()
         return tensor
 
     def described(self, owner: str) -> str:

@@ -16,7 +16,7 @@ from functad.errors import AbstractValueError, UnsupportedError
 from functad.expressions.expressions import Constant, Equation
 from functad.expressions.observers import OBSERVERS, place_now
 from functad.expressions.spec import ArraySpec, dtype_of, in_native_order, is_inexact, spec_of
-from functad.places import here, name_of
+from functad.places import here, name_of, user_place
 from functad.primitives.elementwise.arithmetic import ADD
 from functad.primitives.elementwise.conversion import COPY
 from functad.primitives.entry import Primitive
@@ -27,7 +27,7 @@ from functad.process import context_variable
 from functad.tracing.conversions import abstract_cure, asked, snippet_shown
 from functad.tracing.layouts import note_result
 from functad.tracing.ownership import map_arrays
-from functad.tracing.traces.base import OPEN, Recorded, Recorder, resolve, user_place
+from functad.tracing.traces.base import OPEN, Recorded, Recorder, resolve
 from functad.tracing.views import clone, note_if_view
 
 _ndarray = np.ndarray

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.expressions.spec import is_float_array, is_inexact
+from functad.expressions.spec import PLAIN, is_float_array, is_inexact
 from functad.primitives.entry import Primitive
 from functad.tracing.ownership import copy_if_shared
 from functad.tracing.traces.base import ONLOOKER, Recorded, Recorder, alike, bare, record, resolve
@@ -26,6 +26,16 @@ class IdleRecorder(Recorder):
     def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """Process a call with constants, as `process_constants`."""
         return process_constants(primitive, arrays, params)
+
+    def operate(self, primitive: Primitive, x: Recorded, other: Any = None, flipped: bool = False) -> Any:
+        """Compute an operator of constants, unless a `graph` may record it."""
+        value = x.below
+        if isinstance(other, Recorded) and other.recorder is self:
+            other = other.below
+        if ONLOOKER.get() is not None or type(value) not in PLAIN or not (other is None or type(other) in PLAIN):
+            return None
+        out = primitive.compute(*((value,) if other is None else (other, value) if flipped else (value, other)))
+        return idle(type(x), out)
 
     def resolve(self, tensor: Recorded) -> Any:
         """Return the value of the Tensor."""

@@ -1,15 +1,16 @@
 """The backward pass: pull cotangents back through the records of a trace, from the last to the first.
 
 Records are in topological order, so the pass is a plain loop without sorting or recursion; a million operations work.
-`functad.transforms.walks.cotangents` accumulates the cotangents.
+`functad.transforms.walks.cotangents` accumulates the cotangents. An observed pass takes its records from a generator that
+notifies the observers.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from sys import _getframe
 from typing import Any
 
 import numpy as np
@@ -18,54 +19,59 @@ from functad.expressions.observers import BACKWARD, OBSERVERS, Observer, begun, 
 from functad.expressions.spec import PLAIN
 from functad.places import place_of, user_frame
 from functad.primitives.plan import CONTRACTION, GATHER, SEVERAL, WRITE
+from functad.expressions.observers import OBSERVERS, Observer, begun, ended
+from functad.expressions.place import BACKWARD
+from functad.expressions.records import inputs_of, results_of
+from functad.expressions.spec import PLAIN, PYTHON_SCALARS, dtype_of, shape_of
+from functad.places import user_place
+from functad.primitives.arranging.broadcast import unbroadcast
+from functad.primitives.indexing.write import ADD_TO, as_cotangent, part, put, written
+from functad.primitives.operands import absent
+from functad.primitives.plan import CONTRACTION, GATHER, SEVERAL, WRITE, Plan
 from functad.primitives.safe import CAREFUL, ELEMENTWISE, PASS, current_pass, strict
 from functad.process import setting
 from functad.tracing.engines import derivative_of, lacking
 from functad.tracing.float_errors import in_silence
-from functad.tracing.traces.base import OPEN, Recorder
+from functad.tracing.traces.base import OPEN, Recorded, Recorder, resolve
 from functad.tracing.traces.batch import BatchRecorder
 from functad.transforms.walks.cotangents import RowSum, Scattered, accumulate, add_piece, foreign, take
-from functad.transforms.walks.observed import observed_back
-from functad.transforms.walks.one_record import fit, pull_several, pull_write
 from functad.transforms.walks.zero_wins import FEW, apply_carefully, has_nan_below, pull_carefully
 
 _ndarray = np.ndarray
+
+
 _NO_FITS = itertools.repeat(None)
 
 
+@in_silence
 def pull_back(equations: list[Any], cotangents: list[Any], inputs: int, *, consume: bool) -> list[Any]:
     """Return the cotangents of the inputs; `None` means zero.
 
     Args:
         equations: the records of a reverse trace.
-        cotangents: the cotangents by slot, `None` except for results. May be shorter than `equations`; is modified.
+        cotangents: the cotangents by slot, `None` except for results. May be shorter than `equations`. At the end it holds the
+            cotangents of the inputs.
         inputs: the number of inputs, which have the first slots.
         consume: free the records and their residuals at the end.
     """
-    walk_back(equations, cotangents, inputs, consume=consume)
-    return [g.total() if type(g) is Scattered else g for g in cotangents[:inputs]]
-
-
-def walk_back(equations: list[Any], cotangents: list[Any], inputs: int, *, consume: bool) -> None:
-    """Pull cotangents back like `pull_back`, and leave the results in `cotangents`."""
     while inputs < len(cotangents) < len(equations) and equations[len(cotangents) - 1] is None:
         cotangents.append(None)  # a record with several results has the slot of the last result
-    if cotangents and (type(last := cotangents[-1]) not in PLAIN) and (inner := foreign(last)) is not None:
+    batch = OPEN.get()
+    if cotangents and type(last := cotangents[-1]) not in PLAIN and (inner := foreign(last)) is not None:
         with (
             setting(PASS, current_pass() or ELEMENTWISE),
             lacking(derivative_of, type(inner)) if inner is last else nullcontext(),
         ):
             _walk(equations, cotangents, inputs, consume)
-        return
-    batch = OPEN.get()
-    if not isinstance(batch, BatchRecorder) or batch.place is not None:
+    elif isinstance(batch, BatchRecorder) and batch.place is None:
+        try:
+            batch.place = user_place()
+            _walk(equations, cotangents, inputs, consume)
+        finally:
+            batch.place = None
+    else:
         _walk(equations, cotangents, inputs, consume)
-        return
-    try:
-        batch.place = place_of(user_frame(_getframe(1)))
-        _walk(equations, cotangents, inputs, consume)
-    finally:
-        batch.place = None
+    return [g.total() if type(g) is Scattered else g for g in cotangents[:inputs]]
 
 
 def pull_through(recorder: Recorder, cotangents: list[Any], *, consume: bool) -> list[Any]:
@@ -93,7 +99,6 @@ def seeded(recorder: Recorder, slots: Sequence[int | None], gs: Sequence[Any]) -
     return cotangents
 
 
-@in_silence
 def _walk(records: list[Any], cotangents: list[Any], inputs: int, consume: bool) -> None:
     """Pull back through all records, and repeat with a careful pass if a cotangent is NaN.
 
@@ -171,6 +176,38 @@ def _is_nan(cotangents: list[Any], inputs: int) -> bool:
     return has_nan_below(cotangents[:inputs] or [g for g in cotangents if g is not None])
 
 
+def pull_record(plan: Plan, g: Any, saved: Any) -> list[Any]:
+    """Return the cotangents of the active inputs of one record, before `fit`."""
+    if plan.joint:
+        around = OPEN.get()
+        if not isinstance(around, BatchRecorder) or around.place is None:
+            found = plan.rules[0](g, *plan.arguments(saved)[0])
+        else:  # a custom rule may have its own lines of user code
+            place, around.place = around.place, None
+            try:
+                found = plan.rules[0](g, *plan.arguments(saved)[0])
+            finally:
+                around.place = place
+        return [found[i] for i in plan.active]
+    return [rule(g, *args) for rule, args in zip(plan.rules, plan.arguments(saved), strict=True)]
+
+
+def fit(ct: Any, spec: tuple[tuple[int, ...] | None, Any]) -> Any:
+    """Return a cotangent in the shape and dtype of its input: sum over broadcast axes, take the real part, cast."""
+    shape, dtype = spec
+    if shape is not None and (ct.shape if type(ct) is _ndarray else shape_of(ct)) != shape:
+        ct = unbroadcast(ct, shape)
+    own = ct.dtype if type(ct) is _ndarray else dtype_of(ct)
+    return ct if own is dtype or own == dtype else in_dtype(ct, own, dtype)
+
+
+def in_dtype(derivative: Any, own: Any, dtype: Any) -> Any:
+    """Return a tangent or cotangent with the dtype `own` cast to another dtype: its real part if the other dtype is real."""
+    if own.kind == "c" and dtype.kind != "c":
+        derivative = derivative.real
+    return dtype.type(derivative) if type(derivative) in PYTHON_SCALARS else derivative.astype(dtype)
+
+
 def _pull_gather(records: list[Any], index: int, cotangents: list[Any], owned: bytearray, careful: bool) -> None:
     """Pull back through an indexed read: add the cotangent to the indexed elements."""
     g = take(cotangents, index)
@@ -216,6 +253,83 @@ def _sums_over(equation: Any, axis: int) -> bool:
     return True
 
 
+def pull_several(records: list[Any], index: int, cotangents: list[Any], owned: bytearray, careful: bool) -> None:
+    """Pull back through a record with a joint rule or several results."""
+    record = records[index]
+    plan, _, residuals, fits = record
+    if plan.primitive.multiple:
+        fits, outputs = fits
+        first = index + 1 - len(outputs)
+        parts = cotangents[first : index + 1]
+        cotangents[first : index + 1] = [None] * len(outputs)
+        if all(part is None for part in parts):
+            return
+        g = tuple([_total(part, shape, dtype) for part, (shape, dtype) in zip(parts, outputs, strict=True)])
+    elif (g := take(cotangents, index)) is None:
+        return
+    if len(plan.active) == 1:
+        fits = (fits,)
+    for slot, ct, spec in zip(inputs_of(record), pull_record(plan, g, residuals), fits or _NO_FITS, strict=False):
+        if ct is None:  # a custom rule returned `None`: no derivative
+            continue
+        accumulate(cotangents, owned, slot, ct if spec is None else fit(ct, spec))
+
+
+def _total(part: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    if part is None:
+        return absent(shape, dtype)
+    return part.total() if type(part) is Scattered else part
+
+
+def pull_write(records: list[Any], index: int, cotangents: list[Any], owned: bytearray, careful: bool) -> None:
+    """Pull back through a write: extract the cotangent of the written elements, and pass the rest on in the same buffer.
+
+    A loop that writes one element at a time thus takes time linear in its length. The VJP rule would make an array per write.
+    """
+    g, record = take(cotangents, index), records[index]
+    if g is None:
+        return
+    plan, _, (path, where, shapes), specs = record
+    adds = plan.primitive is ADD_TO
+    number = shape_of(g) == ()
+    known = resolve(g)  # a seed may be a constant Tensor, which is immutable
+    buffer = known if number or (known is g and owned[index]) else known.copy()
+    view = buffer if number else part(buffer, path)
+    copied = path and not isinstance(buffer, Recorded) and not np.may_share_memory(view, buffer)
+    if number or copied:  # a scalar, or a buffer whose layout allows no such view
+        buffer, piece = plan.rules[0](buffer, path, where, shapes)
+    else:
+        piece = None
+        if 1 in plan.active:
+            piece = view[where] if adds else written(view, where)
+            piece = piece if issubclass(type(piece), np.generic) else piece.copy()
+            if path:
+                piece = as_cotangent(piece, path)
+        if not adds:
+            if path and isinstance(buffer, Recorded):
+                put(buffer, path, where, 0, adds=False)
+            else:
+                view[where] = 0
+    targets = inputs_of(record)
+    for position, slot, spec in zip(
+        plan.active, targets, (specs,) if len(targets) == 1 else specs or (None, None), strict=True
+    ):
+        ct = buffer if position == 0 else piece if spec is None else fit(piece, spec)
+        first = cotangents[slot] is None
+        accumulate(cotangents, owned, slot, ct, fresh=True)
+        if first and position == 0 and not number and isinstance(ct, Recorded):
+            owned[slot] = True  # the pass may write to this Tensor
+
+
+_SPECIAL: dict[str, Callable[[list[Any], int, list[Any], bytearray, bool], None]] = {
+    SEVERAL: pull_several,
+    WRITE: pull_write,
+    GATHER: _pull_gather,
+    CONTRACTION: _pull_product,
+}
+"""Pullback functions by `Plan.special`. Arguments: records, index of the record, cotangents, owned, careful."""
+
+
 def pull_alone(record: Any, gs: Sequence[Any]) -> list[Any]:
     """Return the cotangents of the active inputs of one record.
 
@@ -229,10 +343,44 @@ def pull_alone(record: Any, gs: Sequence[Any]) -> list[Any]:
     return pull_back(records, [*[None] * m, *gs], m, consume=False)
 
 
-_SPECIAL: dict[str, Callable[[list[Any], int, list[Any], bytearray, bool], None]] = {
-    SEVERAL: pull_several,
-    WRITE: pull_write,
-    GATHER: _pull_gather,
-    CONTRACTION: _pull_product,
-}
-"""Pullback functions by `Plan.special`. Arguments: records, index of the record, cotangents, owned, careful."""
+def observed_back(
+    order: Iterable[int], records: Sequence[Any], cotangents: list[Any], observers: Sequence[Observer]
+) -> Iterator[int]:
+    """Yield the indices of records to a backward pass, and notify the observers."""
+    for index in order:
+        record = records[index]
+        slots = () if record is None else results_of(record, index)
+        if all(cotangents[slot] is None for slot in slots):
+            yield index
+            continue
+        given = functools.partial(_at, cotangents, slots)
+        for observer in observers:
+            observer.before(index, record, given)
+        yield index
+        for observer in observers:
+            observer.after(index, record, cotangents)
+    _at(cotangents, range(len(cotangents)))  # while the observers see the pass
+
+
+def _at(derivatives: list[Any], slots: Sequence[int]) -> list[Any]:
+    """Return the cotangents or tangents in some slots, after pieces that are not yet added have been added."""
+    for slot in slots:
+        if type(derivatives[slot]) is Scattered:
+            derivatives[slot] = derivatives[slot].total()
+    return [derivatives[slot] for slot in slots]
+
+
+def observed_forward(records: Iterable[Any], tangents: list[Any], observers: Sequence[Observer]) -> Iterator[Any]:
+    """Yield records to a forward pass, which appends a tangent for each, and notify the observers."""
+    for record in records:
+        index = len(tangents)
+        slots = () if record is None else inputs_of(record)
+        if all(tangents[slot] is None for slot in slots):
+            yield record
+            continue
+        given = functools.partial(_at, tangents, slots)
+        for observer in observers:
+            observer.before(index, record, given)
+        yield record
+        for observer in observers:
+            observer.after(index, record, tangents)
