@@ -31,12 +31,9 @@ from functad.profiling.measure import gradient_of, place_of_frame, sentences_of
 from functad.tracing.conversions import asked
 from functad.tracing.traces.base import Recorded
 from functad.tracing.traces.equations import AbstractRecorder
-from functad.transforms.calling.selection import Selection
+from functad.transforms.calling.transform import Selection
 from functad.transforms.leaves import replaced
 from functad.transforms.lists import make_list
-from functad.profiling.compiled import gradient_of
-from functad.profiling.recording import Place
-from functad.transforms.calling.transform import Selection
 from functad.transforms.vmap import vmap
 from functad.trees.structure import flatten
 

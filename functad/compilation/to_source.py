@@ -21,8 +21,6 @@ from functad.primitives.elementwise.arithmetic import POSITIVE
 from functad.primitives.elementwise.conversion import COPY
 from functad.primitives.safe import PASS, SINGULAR
 from functad.process import setting
-from functad.transforms.calling.selection import parameters_of
-from functad.settings import setting
 from functad.transforms.calling.transform import parameters_of
 from functad.transforms.lists import extract, trace
 from functad.transforms.outside import frozen_in

@@ -17,14 +17,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functad.expressions.spec import dtype_of
-from functad.places import here, user_place
+from functad.places import here
 from functad.primitives.entry import INTERNAL, Primitive
 from functad.primitives.operands import innermost
 from functad.primitives.vocabulary import shown_name
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import Recorded, Recorder
 from functad.tracing.traces.concrete import ReverseRecorder
-from functad.tracing.traces.concrete import reverse_record
 from functad.tracing.views import note_if_view
 from functad.trees.structure import flatten
 

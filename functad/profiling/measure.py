@@ -35,7 +35,7 @@ from functad.tracing.traces.base import record
 from functad.tracing.traces.concrete import ReverseRecorder
 from functad.tracing.views import note_if_view
 from functad.transforms.calling.boundary import traced
-from functad.transforms.calling.selection import Selection
+from functad.transforms.calling.transform import Selection
 from functad.transforms.grad import gradient_function
 from functad.transforms.walks.cotangents import Scattered
 from functad.transforms.walks.reverse import pull_back

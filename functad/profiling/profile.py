@@ -11,12 +11,6 @@ from functad.display.text import bytes_text, counted, cut, seconds_text, share_t
 from functad.expressions.observers import Place
 from functad.profiling.call import Call
 from functad.profiling.measure import Compiled, Measured, Timed, compiled, measured
-from functad.transforms.calling.selection import ArgNames, ArgNums
-from functad.profiling.compiled import Compiled, compiled
-from functad.profiling.measure import Measured, measured
-from functad.profiling.recording import Place
-from functad.profiling.rows import Bar, Row, Total
-from functad.profiling.shown import Shown
 from functad.transforms.calling.transform import ArgNames, ArgNums
 
 

@@ -24,15 +24,12 @@ from functad.tracing.ownership import lend_read_only, take_back
 from functad.tracing.traces.base import Recorded, resolve
 from functad.tracing.traces.batch import BatchRecorder
 from functad.tracing.values import operand_of, value_of
-from functad.transforms.calling.checks import as_dtype, check_result
-from functad.transforms.calling.selection import parameters_of, positions_of
-from functad.transforms.calling.transform import transform
+from functad.transforms.calling.boundary import as_dtype, check_result
+from functad.transforms.calling.transform import parameters_of, positions_of, transform
 from functad.transforms.leaves import replaced
 from functad.transforms.walks.cotangents import zero_tangent
 from functad.transforms.walks.forward import with_zeros
 from functad.trees.structure import Structure, _split, _steps, difference, flatten, tree_map
-from functad.transforms.calling.transform import parameters_of, positions_of, transform
-from functad.trees.structure import flatten
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")

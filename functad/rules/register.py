@@ -23,9 +23,7 @@ from functad.rules.numerical import Differences, as_spec, is_pair, or_approximat
 from functad.tracing.ownership import lend, lend_read_only
 from functad.tracing.traces.base import Recorded
 from functad.tracing.values import value_of
-from functad.transforms.calling.selection import parameters_of
 from functad.transforms.calling.transform import parameters_of
-from functad.transforms.random_states import trial
 from functad.trees.structure import flatten
 
 P = ParamSpec("P")

@@ -23,14 +23,18 @@ from functad.primitives.operands import zeros_for
 from functad.tracing.ownership import own_results, unrecorded
 from functad.tracing.traces.base import Recorder
 from functad.tracing.traces.concrete import ForwardRecorder, ReverseRecorder
-from functad.transforms.calling.boundary import Inputs, by_argument, own_aux, split_aux, traced, wrap_inputs
-from functad.transforms.calling.checks import check_result, check_slope
-from functad.transforms.calling.seeds import check_chunk_size, of_identity, size_of, widest
-from functad.transforms.calling.selection import ArgNames, ArgNums, Selection
-from functad.transforms.calling.transform import transform
-from functad.transforms.grad import gradient_function
-from functad.transforms.calling.boundary import Inputs, by_argument, check_slope, own_aux, split_aux, traced, wrap_inputs
+from functad.transforms.calling.boundary import (
+    Inputs,
+    by_argument,
+    check_result,
+    check_slope,
+    own_aux,
+    split_aux,
+    traced,
+    wrap_inputs,
+)
 from functad.transforms.calling.transform import ArgNames, ArgNums, Selection, transform
+from functad.transforms.grad import gradient_function
 from functad.transforms.linear import Pushforward
 from functad.transforms.pullbacks import Pullback
 from functad.transforms.walks.cotangents import check_chunk_size, foreign, of_identity, size_of, widest

@@ -37,12 +37,8 @@ from functad.process import setting
 from functad.tracing.traces.base import Recorded
 from functad.tracing.traces.equations import DERIVATIVES, AbstractRecorder, EquationRecorder
 from functad.tracing.views import in_c_order, memory_of
-from functad.transforms.calling.boundary import traced
-from functad.transforms.calling.checks import check_result
-from functad.transforms.calling.selection import parameters_of
-from functad.transforms.calling.transform import transform
 from functad.transforms.calling.boundary import check_result, traced
-from functad.transforms.calling.transform import parameters_of
+from functad.transforms.calling.transform import parameters_of, transform
 from functad.trees.structure import Structure, flatten
 
 P = ParamSpec("P")

@@ -28,11 +28,6 @@ from functad.tracing.traces.base import Recorded, Recorder, alike, bare
 from functad.tracing.traces.concrete import forward_specs
 from functad.tracing.values import value_of
 from functad.tracing.views import clone, note_if_view
-from functad.transforms.calling.boundary import own_aux, split_aux, traced
-from functad.transforms.calling.checks import check_like, checked_leaves, described, undifferentiable
-from functad.transforms.calling.selection import Selection
-from functad.transforms.calling.transform import transform
-from functad.transforms.linear import is_linear
 from functad.transforms.calling.boundary import (
     check_like,
     checked_leaves,
@@ -43,7 +38,7 @@ from functad.transforms.calling.boundary import (
     undifferentiable,
 )
 from functad.transforms.calling.transform import Selection, transform
-from functad.transforms.linearity import is_linear
+from functad.transforms.linear import is_linear
 from functad.transforms.walks.cotangents import zero_tangent
 from functad.transforms.walks.forward import fit, push_record
 from functad.trees.structure import flatten

@@ -23,10 +23,8 @@ from functad.tracing.traces.batch import BatchRecorder
 from functad.tracing.values import value_of
 from functad.transforms.calling.boundary import check_result, traced
 from functad.transforms.calling.transform import transform
-from functad.trees.structure import Structure, flatten, prefix_leaves
 from functad.transforms.walks.cotangents import check_chunk_size
-from functad.trees.functions import prefix_leaves
-from functad.trees.structure import Structure, flatten
+from functad.trees.structure import Structure, flatten, prefix_leaves
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -36,10 +36,9 @@ from functad.tracing.graphs import check_graph
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import Recorded, Recorder, alike, bare, resolve
 from functad.tracing.traces.idle import idle, tensor_of
-from functad.transforms.calling.seeds import chunks, identity_rows, in_batch, joined, size_of, widest
 from functad.transforms.linear import Pushforward
-from functad.transforms.walks.cotangents import RowSum, Scattered
-from functad.transforms.walks.reverse import pull_back, walk_back
+from functad.transforms.walks.cotangents import RowSum, Scattered, chunks, identity_rows, in_batch, joined, size_of, widest
+from functad.transforms.walks.reverse import pull_back
 from functad.transforms.walks.row_slices import RowSlices
 from functad.trees.structure import LEAF, Structure, flatten_as_inserted
 
@@ -537,7 +536,7 @@ def cotangents_at(
             found[slot] = cotangents[slot]
         if slot in cuts:
             cotangents[slot] = None
-    walk_back(equations, cotangents, 0, consume=False)
+    pull_back(equations, cotangents, 0, consume=False)
     found |= _those_at(cotangents, inputs, 0)
     return found
 

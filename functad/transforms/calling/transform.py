@@ -16,8 +16,8 @@ from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, cast
 
 from functad.errors import InputError
-from functad.forks import cached_property
 from functad.places import call_of, here, name_of
+from functad.process import cached_property
 
 if TYPE_CHECKING:  # creating these types takes 2 % of the time of `import functad`
     from typing import Concatenate, ParamSpec, Protocol, Self, TypeVar, overload

@@ -16,11 +16,6 @@ from typing import Any
 import numpy as np
 
 from functad.expressions.observers import BACKWARD, OBSERVERS, Observer, begun, ended
-from functad.expressions.spec import PLAIN
-from functad.places import place_of, user_frame
-from functad.primitives.plan import CONTRACTION, GATHER, SEVERAL, WRITE
-from functad.expressions.observers import OBSERVERS, Observer, begun, ended
-from functad.expressions.place import BACKWARD
 from functad.expressions.records import inputs_of, results_of
 from functad.expressions.spec import PLAIN, PYTHON_SCALARS, dtype_of, shape_of
 from functad.places import user_place
