@@ -126,12 +126,13 @@ def deferred(
         each = [ArraySpec((size, *spec.shape), spec.dtype) for spec in specs]
         return deferred(f"{name}_vmap", over_examples(run, batched, size), each, shown)(*values, **shown)
 
+    own: dict[str, Any] = {"pull": pull, "push": push, "batch": batch, **rules}
     return Control(
         name,
         compute=lambda *arrays, **params: run(*arrays),
         spec=lambda *arrays, **params: tuple(specs),
         doc="computed when values are known",
-        **{"pull": pull, "push": push, "batch": batch, **rules},
+        **own,
     )
 
 

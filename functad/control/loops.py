@@ -210,7 +210,7 @@ def _compute(*arrays: Any, carries: int, cond: Any, body: Any) -> Sequence[Any]:
 def _pull(gs: Any, wrt: Sequence[int], arrays: Sequence[Any], out: Any, params: Any) -> list[Any]:
     """Defer the backward pass until values are known, because the number of steps to keep residuals for is unknown."""
     run, shown = functools.partial(_compute, **params), {**params, "by": tuple(wrt)}
-    rules = {"pull": _pull_pulled, "push": _push_pulled, "batch": _batch_pulled}
+    rules: dict[str, Callable[..., Any]] = {"pull": _pull_pulled, "push": _push_pulled, "batch": _batch_pulled}
     return pull_later("while_loop", run, gs, wrt, arrays, out, shown, **rules)
 
 
