@@ -5,8 +5,8 @@ and continues from there. While a tape records, it records the backward pass too
 `raised` replaces them by Tensors of the list, so that the rules make further records.
 
 A Jacobian needs one backward pass for many rows, with the seeds as a batch. The seeds come from
-`functad.transforms.walks.cotangents`, in chunks that bound the memory. An outer tape or transform records the backward pass once
-for all rows of a chunk.
+`functad.transforms.walks.cotangents`, in chunks that bound the memory. An outer tape or transform records the backward pass
+once for all rows of a chunk.
 """
 
 from __future__ import annotations
