@@ -100,9 +100,9 @@ class ForwardAccumulator:
 
     def __del__(self) -> None:
         leave_float_errors(getattr(self, "_errors", None))  # not `None` if an interrupt came before `__exit__`
-        if getattr(self, "_recorder", None) is not None:
+        if (recorder := getattr(self, "_recorder", None)) is not None:
             self._stop()
-            self._recorder.clear()
+            recorder.clear()
 
     def wants(self, variable: Variable) -> bool:
         """Return `True` if a Variable is a primal and was not assigned to since the accumulator was made."""

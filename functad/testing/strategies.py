@@ -13,7 +13,7 @@ Example:
 from __future__ import annotations
 
 import functools
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 from typing import Any
 
 import numpy as np
@@ -134,14 +134,22 @@ _below = functools.cache(lambda n: st.integers(0, n - 1))
 
 
 @st.composite
-def programs(draw: st.DrawFn, **options: Any) -> Program:
+def programs(
+    draw: st.DrawFn,
+    max_operations: int = 8,
+    max_rank: int = 4,
+    families: Collection[str] | None = None,
+    mutation: bool | Collection[str] = False,
+    layouts: bool = False,
+    numbers: bool = False,
+) -> Program:
     """Return a strategy for random NumPy programs with their inputs; see `functad.testing.Program`.
 
     A failing example shrinks to a few lines and prints as plain source.
 
     Args:
         draw: supplied by Hypothesis.
-        options: keyword arguments of `functad.testing.draw_program`.
+        max_operations, max_rank, families, mutation, layouts, numbers: as for `functad.testing.draw_program`.
 
     Example:
         >>> from hypothesis import given, settings
@@ -155,7 +163,15 @@ def programs(draw: st.DrawFn, **options: Any) -> Program:
     def choose(n: int) -> int:
         return draw(_below(n)) if n > 1 else 0
 
-    return draw_program(choose, **options)
+    return draw_program(
+        choose,
+        max_operations=max_operations,
+        max_rank=max_rank,
+        families=families,
+        mutation=mutation,
+        layouts=layouts,
+        numbers=numbers,
+    )
 
 
 __all__ = ["SPECIAL", "arrays", "programs", "trees"]

@@ -450,8 +450,7 @@ class TapeEquations(dict[int, tuple[Equation, tuple[ArraySpec, ...]] | Constant]
                 known = as_constant(a)
                 inputs.append(Constant(known.value.copy()) if issubclass(type(known.value), np.ndarray) else known)
         frame = user_frame(sys._getframe(1))
-        code = None if frame is None else frame.f_code
-        place = None if code is None else Place(code.co_name, code.co_filename, frame.f_lineno, 0)
+        place = None if frame is None else Place(frame.f_code.co_name, frame.f_code.co_filename, frame.f_lineno, 0)
         own = {name: map_arrays(np.copy, value) for name, value in params.items()}
         equation = Equation(primitive, tuple(inputs), own, tuple([t.slot for t in results]), place)
         self.update(dict.fromkeys(equation.outputs, (equation, tuple([spec_of(t.below) for t in results]))))

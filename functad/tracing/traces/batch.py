@@ -155,8 +155,9 @@ class BatchRecorder(Recorder):
             return None
         if type(primitive.function) is not np.ufunc or primitive.multiple:
             return None  # other functions may return arrays of shape ()
+        arrays: tuple[Any, ...] = (x,)
         if y is None:
-            tensor, arrays = self._made(primitive.compute(a)), (x,)
+            tensor = self._made(primitive.compute(a))
         elif flipped:
             tensor, arrays = self._made(primitive.compute(y, a)), (other, x)
         else:
