@@ -181,7 +181,7 @@ def test_settings_are_as_before(name):
 
 def test_context_variables_are_set_by_what_puts_them_back():
     """Anything else that sets one, as a token that is reset in `finally`, may leave it set after an interrupt."""
-    allowed = {"process.py", "boundary.py", "recorder.py", "nan_arrivals.py"}  # the last within a `setting`
+    allowed = {"process.py", "boundary.py", "recorder.py", "nan_origins.py"}  # the last within a `setting`
     for path in Path(PACKAGE).rglob("*.py"):
         assert path.name in allowed or not re.search(r"\b[A-Z_]{4,}\.(re)?set\(", path.read_text()), path
 

@@ -273,21 +273,27 @@ PUBLIC_MODULES = re.compile(
 BESIDE_THE_MODULE = {
     "backends/accuracy.py": "measures the error of single elementary functions, and writes the table of a page",
     "compat/test_functions.py": "asks the table of names which functions no row tests",
+    "compilation/conftest.py": "checks the lists of all programs after each pass",
     "compilation/test_compiled_equals_eager.py": "builds the cases of the fuzzer by hand, to show that it finds differences",
     "compilation/test_every_entry.py": "compiles the lists of all entries as one list, with chosen optimisation levels",
     "compilation/test_loops_of_no_steps.py": "compares results as the fuzzer does",
     "compilation/test_steps_at_once.py": "reads the bodies of simplified scans, with and without fusion",
     "display/test_patterns.py": "reads the groups of a displayed colouring",
+    "eager/test_active.py": "tests the active tapes, a part of functad.eager.models.variable",
     "portability/test_array_api_standard.py": "tests replacements of functions that old versions of NumPy lack",
     "portability/test_dask_jit.py": "counts tasks, and lowers the size from which chunks are not gathered",
     "portability/test_poison.py": "makes a rule wrong, and has to clear the fast path of the operator",
     "primitives/test_memory_order.py": "compares the memory layout that a trace without values assumes",
     "scipy/conftest.py": "compares the value of each formula with the value of SciPy",
+    "test_forks.py": "looks at the locks and variables of several modules in a forked child",
     "test_foreign_trees.py": "forgets the classes that a test registers",
     "test_hostile_files.py": "changes the bytes of machine code on disk",
     "test_interrupted_tools.py": "interrupts single functions at every line",
     "test_interrupts.py": "looks at the context variables of these modules",
     "testing/test_random_programs.py": "asks the generator for its families and statements, and makes rules wrong",
+    "transforms/test_checkpoint_sequence.py": "tests the schedules, a part of functad.rules.checkpoint",
+    "transforms/test_linearity.py": "tests the analysis of linearity, a part of functad.transforms.linear",
+    "transforms/test_source_lines.py": "compares the places of equations",
 }
 """Test files that import internal names and are not named after a module, with the reason."""
 

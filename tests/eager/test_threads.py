@@ -315,16 +315,3 @@ def test_threads_that_share_variables_functions_and_constants():
             assert list(pool.map(work, range(8))) == [15] * 8
     finally:
         sys.setswitchinterval(interval)
-
-
-def test_values_that_a_thread_inherits_with_its_context_are_those_of_another():
-    x = functad.constant(3.0)
-    with GradientTape(persistent=True) as tape:
-        tape.watch(x)
-        inherited = contextvars.copy_context()
-        before = tape.stats()["records"]
-        y = in_thread(lambda: inherited.run(lambda: x * x))
-        assert tape.stats()["records"] == before
-        z = y * x
-    assert tape.gradient(y, x) is None
-    assert float(tape.gradient(z, x)) == 9

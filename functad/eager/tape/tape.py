@@ -231,7 +231,11 @@ class GradientTape:
         return False
 
     def follow(self, slot: int) -> None:
-        """Add a watched slot."""
+        """Add a watched slot.
+
+        Args:
+            slot: the slot of a Tensor in the list of the tape.
+        """
         self._slots.add(slot)
 
     def watched_variables(self) -> tuple[Variable, ...]:
@@ -254,7 +258,14 @@ class GradientTape:
         self._seen = count
 
     def recorded(self, slot: int) -> bool:
-        """Return `True` if a slot was added while the tape recorded."""
+        """Return `True` if a slot was added while the tape recorded.
+
+        Args:
+            slot: a slot of the list of the tape.
+
+        Returns:
+            `False` for slots that were added before `with tape:` or inside `stop_recording`.
+        """
         return any(start <= slot and (stop < 0 or slot < stop) for start, stop in self._stretches)
 
     def _owns(self, slot: int) -> bool:

@@ -5,7 +5,7 @@ import pytest
 
 import functad
 from functad import constant, sparse_hessian, sparse_jacobian
-from functad.transforms.calling import seeds
+from functad.transforms.walks import cotangents
 from tests.eager.taped import taped
 
 
@@ -24,7 +24,7 @@ def counting(calls):
 
 
 def test_memory_bounds_the_chunks(monkeypatch):
-    monkeypatch.setattr(seeds, "MEMORY", 1000)
+    monkeypatch.setattr(cotangents, "MEMORY", 1000)
     calls = []
     square = counting(calls)
     tape, y, (x,) = taped(square, np.ones(100))
@@ -33,9 +33,9 @@ def test_memory_bounds_the_chunks(monkeypatch):
 
 
 def test_examples_around_the_tape_count_for_the_chunks(monkeypatch):
-    monkeypatch.setattr(seeds, "MEMORY", 1000)
+    monkeypatch.setattr(cotangents, "MEMORY", 1000)
     sizes = []
-    chunks = seeds.chunks
+    chunks = cotangents.chunks
     monkeypatch.setattr(
         "functad.eager.tape.request.chunks",
         lambda *given: [sizes.append(part.stop - part.start) or part for part in chunks(*given)],
@@ -61,13 +61,13 @@ def test_many_colors_are_computed_at_once():
 
     x = np.random.default_rng(0).normal(size=42)
     expected = functad.jacobian(f)(x)
-    for memory in (seeds.MEMORY, 42 * 32 * 8):
-        old, seeds.MEMORY = seeds.MEMORY, memory
+    for memory in (cotangents.MEMORY, 42 * 32 * 8):
+        old, cotangents.MEMORY = cotangents.MEMORY, memory
         try:
             for mode in ("column", "row"):
                 np.testing.assert_allclose(sparse_jacobian(f, mode=mode, check=True)(x).toarray(), expected, atol=1e-12)
             energy = sparse_hessian(lambda x: np.sum(f(x) ** 2), check=True)(x)
         finally:
-            seeds.MEMORY = old
+            cotangents.MEMORY = old
         second = functad.jacobian(functad.grad(lambda x: np.sum(f(x) ** 2)))(x)
         np.testing.assert_allclose(energy.toarray(), second, rtol=1e-9, atol=1e-9)
