@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import NamedTuple
 
@@ -22,6 +22,7 @@ from functad.compilation.rewriting import Rewriter
 from functad.compilation.rolling.rolled import rolled
 from functad.compilation.scans.shorter import with_shorter_loops
 from functad.expressions.expressions import Expressions
+from functad.process import context_variable, setting
 from functad.transforms.lists import extract
 
 DUMP = "FUNCTAD_DUMP"
@@ -88,17 +89,12 @@ PASSES = (
 """All passes, in order."""
 
 
-_AFTER: ContextVar[Callable[[str, Expressions], object] | None] = ContextVar("after each pass", default=None)
+_AFTER: ContextVar[Callable[[str, Expressions], object] | None] = context_variable("after each pass", default=None)
 
 
-@contextmanager
-def after_each_pass(call: Callable[[str, Expressions], object] | None) -> Iterator[None]:
+def after_each_pass(call: Callable[[str, Expressions], object] | None) -> AbstractContextManager[None]:
     """Call a function with the name and the result of each pass, for tests and tools; `None` for no function."""
-    token = _AFTER.set(call)
-    try:
-        yield
-    finally:
-        _AFTER.reset(token)
+    return setting(_AFTER, call)
 
 
 def run_passes(expressions: Expressions, options: Options) -> Expressions:

@@ -191,7 +191,7 @@ SECTIONS: dict[str, tuple[Row, ...]] = {
         Row(
             "binomial_checkpointing",
             "binomial checkpointing of loops",
-            "transforms/test_checkpoint.py::test_binomial_schedule_takes_as_many_steps_as_the_formula_says",
+            "transforms/test_checkpoint_sequence.py::test_binomial_schedule_takes_as_many_steps_as_the_formula_says",
         ),
     ),
     "Control flow": (

@@ -23,7 +23,7 @@ from functad.primitives.operands import array_api_advice, foreign_rules, has_arr
 from functad.process import context_variable, setting
 from functad.tracing.operators import BINARY, UNARY
 from functad.tracing.tensor import Tensor, passes_on
-from functad.tracing.traces.base import Recorded, Recorder, resolve
+from functad.tracing.traces.base import Recorded, resolve
 from functad.tracing.traces.batch import Batched
 from functad.tracing.traces.concrete import ConcreteRecorder
 from functad.tracing.traces.idle import idle
@@ -208,8 +208,8 @@ def followers(value: Any) -> Any:
     found = []
     while isinstance(value, Recorded):
         recorder = value.recorder
-        lists_it = type(recorder).assigned is not Recorder.assigned  # `explain` lists the assignment
-        follows = (isinstance(recorder, ConcreteRecorder) or not recorder.has_values) and not lists_it
+        follows = isinstance(recorder, ConcreteRecorder) or not recorder.has_values
+        follows = follows and recorder.transform != "explain"  # it lists the assignment itself
         if follows and not (recorder.closed or recorder.inactive):
             found.append(ref(recorder))
         value = value.below
