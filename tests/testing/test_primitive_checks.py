@@ -78,7 +78,7 @@ WRONG: list[tuple[str, str, Callable[[], Any]]] = [
     (
         "single precision",
         "in single precision|paired with",
-        lambda: _cubed(lambda g, x: g * ((3.001 if x.dtype == np.float32 else 3) * x * x)),
+        lambda: _cubed(lambda g, x: g * ((3.001 if getattr(x, "dtype", None) == np.float32 else 3) * x * x)),
     ),
     ("complex accepted", "accepts complex numbers", lambda: _cubed(complex=False)),
     ("no batching rule", "no batching rule", lambda: _cubed(batch=None)),
