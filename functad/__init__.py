@@ -9,8 +9,6 @@ from functad.expressions.expressions import Expressions
 from functad.expressions.spec import ArraySpec
 from functad.tracing.tensor import Tensor
 from functad.transforms.grad import grad, value_and_grad, vjp
-from functad.transforms.jvp import jvp
-from functad.transforms.stop import stop_gradient
 from functad.trees.structure import (
     register_tree,
     static_field,
@@ -90,7 +88,6 @@ if _TYPE_CHECKING:
     from functad.transforms.taylor import deriv, taylor
     from functad.transforms.vmap import vmap
     from functad.transforms.walks.row_slices import RowSlices
-    from functad.trees.structure import tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten
 
 __version__ = "0.1.0"
 
@@ -148,7 +145,6 @@ _HOLDERS = {
     "transforms.taylor": "deriv taylor",
     "transforms.vmap": "vmap",
     "transforms.walks.row_slices": "RowSlices",
-    "trees.functions": "tree_flatten tree_leaves tree_map tree_structure tree_unflatten",
 }
 """By module, the names that are imported on first access, to keep `import functad` fast."""
 

@@ -227,7 +227,8 @@ class Primitive(Entry):
             `True` if tangents lose information in the direction `t`. The cotangents of these results (of all results, if none
             of these is used) are then passed to the VJP rule, which may raise. `None` if tangents never lose information.
         looked_at_by: primitives of rules. If one is recorded for the same argument, the check of `lost` was made already.
-        batch: the batching rule (see `functad.primitives.batching`); `None` to derive it from the kind.
+        batch: the batching rule (see `functad.primitives.batching`); `None` for no rule: elementwise functions and
+            ufuncs broadcast, and all others are computed example by example, with a `LoopWarning`.
         linear_by: `linear_by(params)` returns the positions of the arguments that are jointly linear; `None` if the kind
             and the rules show them.
         dependence: the name of a rule of `functad.sparse.dependence` for the sparsity of the Jacobian; empty if the kind

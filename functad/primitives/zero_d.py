@@ -1,4 +1,4 @@
-"""Arrays of shape `()` versus scalars, as results of operations in abstract traces.
+"""Arrays of shape `()` versus scalars, as results of operations in batches and traces without values.
 
 NumPy's ufuncs and reductions return scalars. Views, copies and `np.where` return arrays of shape `()`. Other functions depend
 on their arguments. An array of shape `()` can be written to, and a view of it shares its memory; a scalar is immutable.

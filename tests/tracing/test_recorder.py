@@ -304,6 +304,15 @@ def test_no_perturbation_confusion() -> None:
     assert grad(lambda x: x * functad.jvp(lambda y: x * y, (2.0,), (1.0,))[1])(3.0) == 6.0
 
 
+def test_an_escaped_example_is_named_as_an_argument() -> None:
+    kept: list[Any] = []
+    functad.vmap(lambda x: (kept.append(x), kept.append(x * 3.0), x)[2])(np.ones((3, 2)))
+    with pytest.raises(EscapedTensorError, match="stands for an argument"):
+        kept[0] + 1.0
+    with pytest.raises(EscapedTensorError, match=r"was made at .*test_recorder\.py"):
+        kept[1] + 1.0
+
+
 def test_escaped_tensor_is_named() -> None:
     stolen = []
 

@@ -229,7 +229,7 @@ class Request:
     Attributes:
         tape: the tape.
         targets: the targets, each with its expression for messages.
-        given: the structure of the targets.
+        target_structure: the structure of the targets.
         sources: the sources.
         paths: their expressions.
         structure: the structure of the sources.
@@ -240,7 +240,7 @@ class Request:
     def __init__(self, tape: Any, target: Any, sources: Any, unconnected: Any, conj: Any) -> None:
         self.tape = tape
         self.zero, self.conj = zero_wanted(unconnected), checked_conj(conj)
-        self.targets, self.given = leaves_of(target, "target")
+        self.targets, self.target_structure = leaves_of(target, "target")
         pairs, self.structure = leaves_of(sources, "sources")
         self.sources = [source for source, _ in pairs]
         self.paths = [path for _, path in pairs]
@@ -333,7 +333,7 @@ class JacobianRequest(Request):
         super().__init__(tape, target, sources, unconnected, conj)
         if not isinstance(chunk_size, (int, np.integer)) or chunk_size < 1:
             check_option("chunk_size", chunk_size, (None,), "it must be at least 1, or None")
-        if self.given.kind is not None:
+        if self.target_structure.kind is not None:
             raise SourceError(f"{method} needs one Tensor as its target, not a {type(target).__name__}, at {here()}.")
         self.transform, self.function, self.values = method, tape, [target]
         self.target, self.chunk_size = target, chunk_size

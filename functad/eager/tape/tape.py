@@ -347,7 +347,7 @@ class GradientTape:
             ValueError: an option is unknown, or a seed does not fit. The tape is not spent by this error.
         """
         request = Request(self, target, sources, unconnected_gradients, conj)
-        seeds = requests.seeds_for(request.targets, request.given, output_gradients)
+        seeds = requests.seeds_for(request.targets, request.target_structure, output_gradients)
         requests.check_option("sparse", sparse, (True, False), "it must be True or False")
         requests.check_option("missing", missing, (None, "raise"), "it must be None or 'raise'")
         with self._asked("gradient"):

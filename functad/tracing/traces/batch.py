@@ -73,6 +73,7 @@ class BatchRecorder(Recorder):
     def __init__(self, transform: str, function: object, size: int) -> None:
         super().__init__(transform, function)
         self.size = size
+        self.inputs = 1  # there is no list: all arguments have slot 0, and all other Tensors slot 1
 
     def batch(self, array: Any) -> Tensor:
         """Return the Tensor of an array with the batch axis in front; `array[i]` is an example."""

@@ -1,5 +1,7 @@
 """Traces on values: the function computes its usual values, and the list holds the records for its derivatives.
 
+A value is an array, a number or a Tensor of an older trace, so these traces nest, also inside `vmap` and `jit`.
+
 A record is `(plan, slots, saved, specs)`:
 
 - `plan`: the rules.

@@ -46,7 +46,8 @@ def pull_back(equations: list[Any], cotangents: list[Any], inputs: int, *, consu
         equations: the records of a reverse trace.
         cotangents: the cotangents by slot, `None` except for results. May be shorter than `equations`. At the end it holds the
             cotangents of the inputs.
-        inputs: the number of inputs, which have the first slots.
+        inputs: the slot at which the pass stops, usually the number of inputs, which have the first slots. The cotangents of
+            slots without a record stay in `cotangents`.
         consume: free the records and their residuals at the end.
     """
     while inputs < len(cotangents) < len(equations) and equations[len(cotangents) - 1] is None:
