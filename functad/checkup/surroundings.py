@@ -291,7 +291,7 @@ def branches(call: Call, known: str) -> Iterator[Finding]:
         if place.where == known:
             continue
         if wanted == "bool":
-            message = "This branch is decided by a value, so that a trace without values, such as that of jit, cannot take it."
+            message = "This branch is decided by a value. A trace without values, as under jit, cannot take it."
             advice = (
                 "Choose between values by np.where, between computations by functad.cond; a loop until something holds is "
                 "functad.while_loop."

@@ -210,6 +210,6 @@ for _function, _samples in (
     Refused(
         _function,
         why=_NO_DATES,
-        instead=f"Call np.{_function.__name__} with the dates, and multiply what it returns with the Tensor.",
+        instead=f"Call np.{_function.__name__} with the dates, and multiply its result by the Tensor.",
         samples=_samples,
     )

@@ -162,7 +162,7 @@ def _jumps(values: Any, cells: Any, fixed: Any) -> bool:
 
 
 def _torn(left: Any, right: Any, least: float) -> Any:
-    """Return a mask of jumps: differences between neighbouring cells that exceed those of adjacent nodes (axis 0)."""
+    """Return a mask of jumps: places where neighbouring cells differ by more than adjacent nodes do (axis 0)."""
     return np.abs(right[0] - left[-1]) > 5 * (np.abs(left[-1] - left[-2]) + np.abs(right[1] - right[0])) + least
 
 

@@ -244,8 +244,8 @@ def linear_list(transform: str, function: Callable[..., Any], f: Callable[..., A
     try:
         expressions = trace(transform, f, args, function=function)
     except AbstractValueError as error:
-        what = str(error).removesuffix(f" [{error.code}]")
-        raise NotLinearError(f"{asked} what it gives depends on a value of its arguments. {what}") from error
+        reason = str(error).removesuffix(f" [{error.code}]")
+        raise NotLinearError(f"{asked} the result depends on a value of the arguments. {reason}") from error
     states = _results_of(expressions, [LINEAR] * len(expressions.inputs), None)
     bend = next((state for state in states if isinstance(state, Bend)), None)
     if bend is None:

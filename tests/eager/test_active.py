@@ -12,7 +12,7 @@ from functad.eager.models.variable import ACTIVE
 
 @pytest.fixture(autouse=True)
 def without_collector(small_heap):
-    """What is let go must go at once, without the cycle collector."""
+    """Dropped objects are freed at once, without the cycle collector."""
     gc.disable()
     yield
     gc.enable()

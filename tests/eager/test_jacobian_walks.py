@@ -11,7 +11,7 @@ import functad
 from functad import ForwardAccumulator, GradientTape, constant
 from functad.errors import AbstractValueError, LoopWarning
 from tests.differences import numerical_jacobian
-from tests.eager.taped import recorded, taped
+from tests.eager.taped import counting, recorded, taped
 
 A = np.array([[1.0, -2.0, 0.5], [0.3, 1.5, -1.0]])
 
@@ -28,20 +28,6 @@ def one_by_one(f, *values):
         None if all(g is None for g in column) else np.stack([g.numpy() for g in column]).reshape(*y.shape, *x.shape)
         for column, x in zip(zip(*found, strict=True), xs, strict=True)
     ]
-
-
-def counting(calls):
-    """Return the square with a gradient function that counts its calls."""
-
-    @functad.custom_gradient
-    def square(x):
-        def pulled(dy):
-            calls.append(dy.shape)
-            return 2 * dy * x
-
-        return x * x, pulled
-
-    return square
 
 
 FUNCTIONS = {

@@ -18,7 +18,7 @@ class Array(np.ndarray):
 
 @pytest.fixture(autouse=True)
 def without_collector(small_heap):
-    """What is let go must go at once, without the cycle collector."""
+    """Dropped objects are freed at once, without the cycle collector."""
     gc.disable()
     yield
     gc.enable()

@@ -153,4 +153,4 @@ def test_a_loop_of_writes_into_a_batch_copies_the_array_once() -> None:
         np.testing.assert_array_equal(found, np.tile(np.arange(float(n)), (4, 1)))
         return counts[0]
 
-    assert copied(50) == 1  # what was broadcast to all examples
+    assert copied(50) == 1  # the constant that was broadcast to all examples

@@ -6,21 +6,7 @@ import pytest
 import functad
 from functad import constant, sparse_hessian, sparse_jacobian
 from functad.transforms.walks import cotangents
-from tests.eager.taped import taped
-
-
-def counting(calls):
-    """Return the square with a gradient function that counts its calls."""
-
-    @functad.custom_gradient
-    def square(x):
-        def pulled(dy):
-            calls.append(dy.shape)
-            return 2 * dy * x
-
-        return x * x, pulled
-
-    return square
+from tests.eager.taped import counting, taped
 
 
 def test_memory_bounds_the_chunks(monkeypatch):

@@ -300,8 +300,8 @@ def opened(path: Path, writer: str = "functad.save", texts: Collection[str] = ()
             raise StateError(f"{path} is compressed as NumPy's files are not, at {here()}: it was not written by {writer}.")
         for name in names:
             if counts[name] > 1 or not (name.endswith(_ENDING) or name in texts):
-                what = "two entries" if counts[name] > 1 else "an entry that is no array"
-                raise StateError(f"{path} holds {what}, {name!r}, at {here()}: it was not written by {writer}.")
+                found = "two entries" if counts[name] > 1 else "an entry that is no array"
+                raise StateError(f"{path} holds {found}, {name!r}, at {here()}: it was not written by {writer}.")
         yield {name.removesuffix(_ENDING): (_text if name in texts else _entry)(path, archive, name) for name in names}
 
 
@@ -365,7 +365,7 @@ def _read(path: Path, archive: zipfile.ZipFile, name: str, reader: Callable[[IO[
 
 
 @contextmanager
-def _telling(what: str) -> Iterator[None]:
+def _telling(failure: str) -> Iterator[None]:
     """Return a context that turns every error of a damaged file into a `StateError`.
 
     Raises:
@@ -377,4 +377,4 @@ def _telling(what: str) -> Iterator[None]:
         raise
     except Exception as error:  # zipfile, zlib, struct and NumPy raise different classes
         text = str(error).partition("\n")[0][:_LONGEST_TEXT].rstrip(".")
-        raise StateError(f"{what}, at {here()}: {type(error).__name__}: {text}.") from error
+        raise StateError(f"{failure}, at {here()}: {type(error).__name__}: {text}.") from error

@@ -89,8 +89,8 @@ def _not_followed(tape: Any, source: Any) -> str:
     for weak in tape._watched:
         if (tensor := weak()) is not None and np.array_equal(np.asarray(all_examples(tensor)), value):
             return (
-                "the tape watches another Tensor, of equal value. It knows them by what they are: ask for the very object "
-                "that was watched."
+                "the tape watches another Tensor of equal value. A tape compares Tensors by identity: ask for the gradient by "
+                "the watched object itself."
             )
     return (
         "the Tensor was never watched, and was not made from anything that is: tape.watch(x) inside the `with` block, before "

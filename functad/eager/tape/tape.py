@@ -488,7 +488,7 @@ class GradientTape:
         """
         if not self.lists:
             raise TapeError(
-                f"expressions() at {here()}: a tape keeps only what derivatives need, from which it cannot be listed. Open it "
+                f"expressions() at {here()}: a tape keeps only the values for derivatives, and no list of operations. Open it "
                 f"as GradientTape(lists=True)."
             )
         if self.recorder is None:

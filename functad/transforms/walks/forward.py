@@ -13,8 +13,9 @@ the check when it is evaluated.
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ from functad.tracing.float_errors import in_silence
 from functad.tracing.traces.base import Recorded, Recorder
 from functad.tracing.traces.concrete import ReverseRecorder
 from functad.transforms.walks.cotangents import foreign, zero_tangent
-from functad.transforms.walks.reverse import in_dtype, observed_forward, pull_back, pull_record, seeded
+from functad.transforms.walks.reverse import derivatives_at, in_dtype, pull_back, pull_record, seeded
 from functad.transforms.walks.zero_wins import has_nan_below, push_carefully
 from functad.trees.structure import flatten
 
@@ -333,3 +334,19 @@ def random_like(value: Any, generator: np.random.Generator) -> Any:
     shape, dtype = shape_of(value), dtype_of(value)
     numbers = generator.standard_normal(shape)
     return np.asarray(numbers + 1j * generator.standard_normal(shape) if dtype.kind == "c" else numbers).astype(dtype)[()]
+
+
+def observed_forward(records: Iterable[Any], tangents: list[Any], observers: Sequence[Observer]) -> Iterator[Any]:
+    """Yield records to a forward pass, which appends a tangent for each, and notify the observers."""
+    for record in records:
+        index = len(tangents)
+        slots = () if record is None else inputs_of(record)
+        if all(tangents[slot] is None for slot in slots):
+            yield record
+            continue
+        given = functools.partial(derivatives_at, tangents, slots)
+        for observer in observers:
+            observer.before(index, record, given)
+        yield record
+        for observer in observers:
+            observer.after(index, record, tangents)
