@@ -84,7 +84,7 @@ class _TypeOfTypes(type):
         kind = type(x)
         if args or kwargs or x is ABSENT:
             return type(*(() if x is ABSENT else (x, *args)), **kwargs)
-        return x.__class__ if hasattr(kind, "__functad_record__") else kind
+        return x.__class__ if hasattr(kind, "__functad_dispatch__") else kind
 
     def __instancecheck__(cls, value: Any) -> bool:
         return isinstance(value, type)

@@ -22,7 +22,7 @@ from functad.profiling.call import Call, quiet
 from functad.profiling.measure import operation_name, place_of_frame
 from functad.rules.call import CallWithRules
 from functad.tracing.engines import computed
-from functad.tracing.traces.base import Recorder, record
+from functad.tracing.traces.base import Recorder, dispatch
 from functad.tracing.traces.concrete import ReverseRecorder
 from functad.tracing.views import note_if_view
 from functad.transforms.calling.boundary import traced
@@ -134,7 +134,7 @@ class LookingRecorder(ReverseRecorder):
 
     def __init__(self, function: object, outermost: FrameType | None, rounding: Rounding | None = None) -> None:
         super().__init__("doctor", function)
-        self.eager = False
+        self.fast = False
         self.outermost = outermost
         self.rounding = rounding
         self.generator = np.random.default_rng(0 if rounding is None else rounding.seed)
@@ -156,7 +156,7 @@ class LookingRecorder(ReverseRecorder):
         rounding = self.rounding
         if rounding is not None and rounding.inputs == number:
             values = [self.rounded(value) for value in values]
-        out = record(primitive, tuple(values), params) if nested else computed(primitive, values, params)
+        out = dispatch(primitive, tuple(values), params) if nested else computed(primitive, values, params)
         if out is NotImplemented:
             return out
         if rounding is not None and (rounding.outputs is None or place.where in rounding.outputs):
@@ -364,7 +364,7 @@ class Point:
         with call.undisturbed(), quiet():
             out = traced(recorder, call.entered(recorder, known), (), {})
             found, seeds = call.finished(recorder, out)
-            gradients = pull_back(recorder.equations, seeds, recorder.inputs, consume=True)
+            gradients = pull_back(recorder.records, seeds, recorder.inputs, consume=True)
         return Outcome([value for value in found if dtype_of(value).kind in "fc"], gradients)
 
     def looked_at(

@@ -254,10 +254,10 @@ class AnsweringRecorder(AbstractRecorder):
         if frame is not None:
             place = place_of_frame(frame)
             self.asked.setdefault(place.where, (place, wanted))
-        for equation in self.equations[self.reached :]:
+        for equation in self.records[self.reached :]:
             if equation is not None:
                 self._compute(equation)
-        self.reached = len(self.equations)
+        self.reached = len(self.records)
         return self.values[tensor.slot]
 
     def _compute(self, equation: Equation) -> None:

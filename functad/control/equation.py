@@ -35,7 +35,7 @@ from functad.primitives.elementwise.conversion import array_of_number
 from functad.primitives.indexing.indexable import handed
 from functad.primitives.kinds import SolverPrimitive
 from functad.primitives.operands import absent, all_examples, foreign_rules, is_number, numpy_values
-from functad.tracing.traces.base import OPEN, Recorded, record
+from functad.tracing.traces.base import OPEN, Recorded, dispatch
 from functad.tracing.traces.equations import AbstractRecorder
 from functad.tracing.values import value_of
 from functad.tracing.views import in_c_order
@@ -90,7 +90,7 @@ class Control(SolverPrimitive):
 
     def __call__(self, *arrays: Any, **params: Any) -> Any:
         """Run the lists if values are known; record one equation if they are unknown."""
-        return record(self, arrays, params) if any(map(unknown, arrays)) else self.compute(*arrays, **params)
+        return dispatch(self, arrays, params) if any(map(unknown, arrays)) else self.compute(*arrays, **params)
 
 
 def deferred(

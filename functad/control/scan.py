@@ -26,7 +26,7 @@ from functad.primitives.batching import spread_out
 from functad.primitives.indexing.indexable import handed
 from functad.primitives.operands import foreign_rules, is_absent
 from functad.tracing.ownership import give_state, lend, own_results, own_state
-from functad.tracing.traces.base import Recorded, record
+from functad.tracing.traces.base import Recorded, dispatch
 from functad.tracing.values import value_of
 from functad.transforms.leaves import pulled_with_results, pushed
 from functad.transforms.lists import Closed, extract, trace
@@ -364,7 +364,7 @@ class _Scan(Control):
         if newest is None or not newest.pulls or not wrt or not any(unknown(a) for a in arrays):
             return super().__call__(*arrays, **params)
         split = StepDerivative(params["body"], params["carries"], params["rows"], wrt)
-        found = record(self, arrays, {**params, "body": split.forward, "back": split})
+        found = dispatch(self, arrays, {**params, "body": split.forward, "back": split})
         return found[: len(found) - split.stacked]
 
 

@@ -192,8 +192,8 @@ class _Analysis:
         self.connected = _needed([leaf.slot for leaf in alive], self.active)
         zeros = _Zeros()
         with observing(zeros):
-            seeds = _seeds(alive, len(follower.equations))
-            self.gradients = pull_back(follower.equations, seeds, follower.inputs, consume=False)
+            seeds = _seeds(alive, len(follower.records))
+            self.gradients = pull_back(follower.records, seeds, follower.inputs, consume=False)
         self.vanished = zeros.places
 
     def finding(self, path: str, slot: int) -> Finding:

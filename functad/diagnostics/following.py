@@ -67,7 +67,7 @@ class Follower(ReverseRecorder):
 
     def __init__(self, function: object) -> None:
         super().__init__("explain", function)
-        self.eager, self.watch = False, None  # the fast paths would bypass `process`
+        self.fast, self.monitor = False, None  # the fast paths would bypass `process`
         self.steps: list[Step] = []
         self.uses: list[tuple[int, str, bool]] = []
         self.equal: list[tuple[str, tuple[int, ...]]] = []
@@ -95,7 +95,7 @@ class Follower(ReverseRecorder):
         """Record a computed call and its step."""
         made = super().record(primitive, arrays, values, active, params, out)
         step = self.step(primitive, arrays, params, tuple([arrays[i].slot for i in active]))
-        self.steps.extend([step] * (len(self.equations) - len(self.steps)))
+        self.steps.extend([step] * (len(self.records) - len(self.steps)))
         return made
 
     def underived(self, primitive: Primitive, arrays: Sequence[Any], params: dict[str, Any], out: Any) -> Any:

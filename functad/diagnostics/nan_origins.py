@@ -304,23 +304,23 @@ class CotangentArrivals(Arrivals):
     _sign = 1
 
     def _note(self, index: int, record: Any, given: Sequence[Any], found: Sequence[Any]) -> None:
-        plan, _, saved, _ = record
+        plan, _, residuals, _ = record
         slots = inputs_of(record)
         if plan.special == WRITE:
-            self._note_write(index, plan, slots, saved)
+            self._note_write(index, plan, slots, residuals)
         elif plan.special == GATHER:
             if self._is_bad(index):
-                self._arrive(slots[0], lambda mask: [(index, np.asarray(mask[saved[0]]))])
+                self._arrive(slots[0], lambda mask: [(index, np.asarray(mask[residuals[0]]))])
         elif bad := [i for i, slot in enumerate(slots) if NOT_FINITE.found(_known(found[slot]))]:
             for i in bad:
                 arrival = self._arrival(index, record, given, i)
                 if arrival is not None:
                     self._arrive(slots[i], arrival)
 
-    def _note_write(self, index: int, plan: Any, slots: Sequence[int], saved: Any) -> None:
+    def _note_write(self, index: int, plan: Any, slots: Sequence[int], residuals: Any) -> None:
         if not self._is_bad(index):
             return
-        path, where, shapes = saved
+        path, where, shapes = residuals
         adds = adds_to(plan.primitive, path)
         for position, slot in zip(plan.active, slots, strict=True):
             if position == 1:

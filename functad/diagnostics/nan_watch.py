@@ -84,7 +84,7 @@ class NanObserver(Observer):
         tensors = [recorder.enter(leaf) if dtype_of(leaf).kind in "fc" else leaf for leaf in leaves]
         outs = traced(recorder, functools.partial(evaluate, expressions), (tensors,), {})
         own = [isinstance(out, Recorded) and out.recorder is recorder for out in outs]
-        recorder.watch.check_values([out.slot for out, mine in zip(outs, own, strict=True) if mine])
+        recorder.monitor.check_values([out.slot for out, mine in zip(outs, own, strict=True) if mine])
         return [out.below if mine else out for out, mine in zip(outs, own, strict=True)]
 
 
@@ -172,8 +172,8 @@ class Watch:
         recorder, seeds = self.recorder, _by_slot(cotangents)
         self.check_values(list(seeds))
         arrivals = CotangentArrivals(self.log, seeds, quiet=self.silent())
-        equations, inputs = recorder.equations, recorder.inputs
-        found: list[Any] = arrivals.through(pull_back, equations, cotangents, inputs, consume=False)
+        records, inputs = recorder.records, recorder.inputs
+        found: list[Any] = arrivals.through(pull_back, records, cotangents, inputs, consume=False)
         what = "The derivative by input {}" if inputs > 1 else "The derivative"
         self.check_derivatives(arrivals, found, range(inputs), what)
         return found
@@ -182,7 +182,7 @@ class Watch:
         """Push tangents forward as `forward.push_forward` does, and raise `NotFiniteError` for a bad value or tangent."""
         self.check_values(outputs)
         arrivals = TangentArrivals(self.log, _by_slot(tangents), quiet=self.silent())
-        arrivals.through(push_forward, self.recorder.equations, tangents, outputs)
+        arrivals.through(push_forward, self.recorder.records, tangents, outputs)
         what = "The tangent of result {}" if len(outputs) > 1 else "The tangent"
         self.check_derivatives(arrivals, [tangents[slot] for slot in outputs], outputs, what)
         return tangents
@@ -210,8 +210,8 @@ def _check_batch(value: Any) -> None:
     while isinstance(value, Recorded):
         below = value.below
         if isinstance(below, Batched):
-            if value.recorder.watch is not None:
-                value.recorder.watch.check_results([value])
+            if value.recorder.monitor is not None:
+                value.recorder.monitor.check_results([value])
                 return
             below = below.array
         value = below
@@ -276,7 +276,7 @@ class BatchWatch(Watch):
             if not isinstance(leaf, Recorded) or leaf.recorder is not self.recorder or leaf.slot not in self.log:
                 continue
             array = leaf.below.array
-            if isinstance(array, Recorded) and array.recorder.watch is not None:
+            if isinstance(array, Recorded) and array.recorder.monitor is not None:
                 continue
             examples = innermost(array)
             mask = self.offence.mask(examples)
@@ -299,9 +299,9 @@ def watch_batch(recorder: BatchRecorder, inputs: Sequence[Recorded], first: int)
     """
     observer = checker()
     if observer is not None and not _INSIDE.get():
-        recorder.watch = BatchWatch(recorder, offence=observer.offence, first=first)
+        recorder.monitor = BatchWatch(recorder, offence=observer.offence, first=first)
         for tensor in inputs:
-            recorder.watch.number(tensor)
+            recorder.monitor.number(tensor)
 
 
 def _of_example(log: OperationLog, i: int) -> OperationLog:

@@ -120,11 +120,11 @@ class ForwardAccumulator:
         """Compute the tangents of new records."""
         recorder = self._recorder
         assert recorder is not None
-        if recorder.watch is None:
-            _push_from(recorder.equations, self._pushed, self._inputs)
+        if recorder.monitor is None:
+            _push_from(recorder.records, self._pushed, self._inputs)
         else:
-            self._pushed, self._arrivals = [], recorder.watch.observed_by(self, self._inputs)
-            self._arrivals.through(_push_from, recorder.equations, self._pushed, self._inputs)
+            self._pushed, self._arrivals = [], recorder.monitor.observed_by(self, self._inputs)
+            self._arrivals.through(_push_from, recorder.records, self._pushed, self._inputs)
 
     def jvp(self, primals: Any, unconnected_gradients: Any = UnconnectedGradients.NONE) -> Any:
         """Return the tangents of results. `jvp` may be called any number of times, inside the context and after it.
@@ -156,8 +156,8 @@ class ForwardAccumulator:
         slot = None if recorder is None else recorder.slot_of(read(leaf))
         if recorder is None or slot is None or slot >= len(self._pushed):
             return None
-        if recorder.watch is not None:
-            recorder.watch.check_tangent(self, self._arrivals, slot, self._pushed[slot])
+        if recorder.monitor is not None:
+            recorder.monitor.check_tangent(self, self._arrivals, slot, self._pushed[slot])
         return self._pushed[slot]
 
 

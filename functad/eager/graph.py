@@ -94,7 +94,7 @@ class graph(GradientTape):  # noqa: N801 - used as a function: `with functad.gra
     def _mark(self) -> None:
         """Mark all slots: the scope owns every record in its stretches."""
         assert self.recorder is not None
-        self._seen = len(self.recorder.equations)
+        self._seen = len(self.recorder.records)
         self._marks = bytearray(b"\x01") * self._seen
 
     def _record_constants(self, tensors: Sequence[Recorded]) -> bool:

@@ -224,7 +224,7 @@ class Expressions(Immutable):
         """Return the input of a shape rule: the spec of a slot or a Tensor, or the value of a plain constant."""
         if not isinstance(source, Constant):
             return self.specs[source]
-        return spec_of(source.value) if hasattr(type(source.value), "__functad_record__") else source.value
+        return spec_of(source.value) if hasattr(type(source.value), "__functad_dispatch__") else source.value
 
     def table(self, most: int | None = 400) -> str:
         """Return the equations as a text table of at most 80 columns, with types, bytes and source lines.

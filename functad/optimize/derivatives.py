@@ -45,7 +45,7 @@ class Linearised:
         """Return `J`, with many directions in one forward pass."""
         recorder = self._push.recorder
         width = pushed_size(recorder) // 4
-        rows = of_identity(recorder, self._x, lambda t: [self(t)], None if recorder.watch is None else 1, width)
+        rows = of_identity(recorder, self._x, lambda t: [self(t)], None if recorder.monitor is None else 1, width)
         m = np.size(self.value)
         return np.ascontiguousarray(np.reshape(rows[0], (-1, m)).T) if rows else np.zeros((m, 0))
 

@@ -334,9 +334,9 @@ class Primitive(Entry):
         """Compute on arrays; record the call if an argument is a Tensor."""
         for a in arrays:
             if type(a) not in PLAIN:
-                record = getattr(type(a), "__functad_record__", None)
-                if record is not None:
-                    return record(self, arrays, params)
+                dispatch = getattr(type(a), "__functad_dispatch__", None)
+                if dispatch is not None:
+                    return dispatch(self, arrays, params)
         return self.compute(*arrays, **params)
 
     def __reduce__(self) -> Any:

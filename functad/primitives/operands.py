@@ -14,7 +14,7 @@ from functad.places import here
 
 def is_traced(value: Any) -> bool:
     """Return `True` if a value is a Tensor."""
-    return hasattr(type(value), "__functad_record__")
+    return hasattr(type(value), "__functad_dispatch__")
 
 
 def read(value: Any) -> Any:
@@ -111,7 +111,7 @@ def has_array_api_alone(kind: type) -> bool:
     """Return `True` for an array class with `__array_namespace__` and none of NumPy's protocols, such as JAX arrays."""
     known = _ALONE.get(kind)
     if known is None:
-        protocols = ("__array_ufunc__", "__array_function__", "__functad_record__", "__functad_read__")
+        protocols = ("__array_ufunc__", "__array_function__", "__functad_dispatch__", "__functad_read__")
         known = hasattr(kind, "__array_namespace__") and not any(hasattr(kind, name) for name in protocols)
         known = _ALONE[kind] = known and not issubclass(kind, np.generic)  # scalars have a namespace and no protocol
     return known
@@ -212,7 +212,7 @@ def _reach(kind: type) -> int:
     if known is None:
         own = (np.ndarray, np.generic, np.poly1d)
         known = OPERATIONS if has_array_api_alone(kind) else NOTHING
-        others = ("__array_function__", "__array_namespace__", "__functad_record__", "__functad_read__")
+        others = ("__array_function__", "__array_namespace__", "__functad_dispatch__", "__functad_read__")
         if hasattr(kind, "__array__") and not issubclass(kind, own) and not any(hasattr(kind, name) for name in others):
             known = FUNCTIONS if hasattr(kind, "__array_ufunc__") and not is_table(kind) else OPERATIONS
         _REACHES[kind] = known

@@ -31,7 +31,7 @@ from functad.primitives.operands import innermost
 from functad.primitives.vocabulary import shown_name
 from functad.profiling.call import Call, quiet
 from functad.tracing.engines import computed
-from functad.tracing.traces.base import record
+from functad.tracing.traces.base import dispatch
 from functad.tracing.traces.concrete import ReverseRecorder
 from functad.tracing.views import note_if_view
 from functad.transforms.calling.boundary import traced
@@ -70,7 +70,7 @@ class TimedRecorder(ReverseRecorder):
 
     def __init__(self, function: object, clock: Callable[[], float], outermost: FrameType | None, *, notes: bool) -> None:
         super().__init__("profile", function)
-        self.eager = False  # fast paths would bypass `process`
+        self.fast = False  # fast paths would bypass `process`
         self.clock = clock
         self.outermost = outermost
         self.laps: list[tuple[float, float]] = []
@@ -87,7 +87,7 @@ class TimedRecorder(ReverseRecorder):
         begun = self.last
         values, active, nested = self.lowered(primitive, arrays)
         start = self.clock()
-        out = record(primitive, tuple(values), params) if nested else computed(primitive, values, params)
+        out = dispatch(primitive, tuple(values), params) if nested else computed(primitive, values, params)
         end = self.clock()
         if out is NotImplemented:
             return out
@@ -98,7 +98,7 @@ class TimedRecorder(ReverseRecorder):
             made = self.record(primitive, arrays, values, active, params, out)
             if primitive.views:
                 note_if_view(arrays[0], made, values[0], out, primitive, params)
-        self.note(primitive, values, out, len(self.equations) - 1 if active else None)
+        self.note(primitive, values, out, len(self.records) - 1 if active else None)
         self.last = self.clock()
         return made
 
@@ -315,7 +315,7 @@ def gradient_times(call: Call) -> tuple[float, float]:
     forward = clock() - start
     _, seeds = call.finished(recorder, out)
     start = clock()
-    pull_back(recorder.equations, seeds, recorder.inputs, consume=True)
+    pull_back(recorder.records, seeds, recorder.inputs, consume=True)
     return forward, clock() - start
 
 
@@ -329,8 +329,8 @@ def _observed(call: Call, outermost: FrameType | None, *, notes: bool) -> tuple[
     _, seeds = call.finished(recorder, out)
     laps = Laps(clock, notes=notes)
     with observing(laps):
-        pull_back(recorder.equations, seeds, recorder.inputs, consume=False)
-    recorder.equations.clear()  # release the residuals
+        pull_back(recorder.records, seeds, recorder.inputs, consume=False)
+    recorder.records.clear()  # release the residuals
     return recorder, laps, end
 
 
@@ -365,7 +365,7 @@ def walk_time() -> float:
         laps = Laps(clock, notes=False)
         seeds = [None] * out.slot + [one]
         with observing(laps):
-            pull_back(recorder.equations, seeds, recorder.inputs, consume=False)
+            pull_back(recorder.records, seeds, recorder.inputs, consume=False)
         start = clock()
         chained(one)
         return statistics.median(laps.times.values()) - (clock() - start) / length

@@ -39,7 +39,7 @@ from functad.primitives.entry import Primitive
 from functad.primitives.operands import zeros_for
 from functad.primitives.plan import Plan, Plans
 from functad.tracing.ownership import hold, lend_read_only, own_state
-from functad.tracing.traces.base import Recorded, Recorder, escaped, making, making_plain, record, resolve
+from functad.tracing.traces.base import Recorded, Recorder, dispatch, escaped, making, making_plain, resolve
 from functad.tracing.traces.equations import AbstractRecorder
 from functad.tracing.traces.idle import tensor_of
 from functad.tracing.values import noted
@@ -115,7 +115,7 @@ def apply(rules: Rules, arrays: Sequence[Any]) -> tuple[Any, ...]:
     if rules.inlines and isinstance(recorder, AbstractRecorder):
         outs = rules.value(*given)
     else:
-        outs = record(CallWithRules(rules, given, recorder if recorder.has_values else None, recorder.serial), given, {})
+        outs = dispatch(CallWithRules(rules, given, recorder if recorder.has_values else None, recorder.serial), given, {})
     if not recorder.has_values:
         constants = [a for a in arrays if isinstance(a, Recorded) and a.recorder.inactive]
         return tuple([tensor_of(type(constants[0]), out) if is_inexact(out) else out for out in outs]) if constants else outs

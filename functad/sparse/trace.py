@@ -97,9 +97,9 @@ class Dependence(Recorder):
 
     def tensor(self, value: Any, sets: Array, events: Array | None = None) -> Any:
         """Return a Tensor of a value with the given sets and events."""
-        place = Place(len(self.equations))
+        place = Place(len(self.records))
         place.sets, place.events = sets, events
-        self.equations.append(None)
+        self.records.append(None)
         return bare(Tensor, self, value, place)
 
     def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:

@@ -364,19 +364,19 @@ def depends_on_inputs(tensor: Any, watched: Collection[int] = ()) -> bool:
         watched: slots that count as inputs too, such as the slots that a tape watches.
     """
     recorder = tensor.recorder
-    equations, inputs = recorder.equations, recorder.inputs
+    records, inputs = recorder.records, recorder.inputs
     seen, waiting = set(), [tensor.slot]
     while waiting:
         slot = waiting.pop()
         if slot < inputs or slot in watched:
             return True
         last = slot
-        while last < len(equations) and equations[last] is None:  # the last of several results holds the record
+        while last < len(records) and records[last] is None:  # the last of several results holds the record
             last += 1
-        if last == len(equations) or last in seen or slot not in results_of(equations[last], last):
+        if last == len(records) or last in seen or slot not in results_of(records[last], last):
             continue  # a buffer
         seen.add(last)
-        waiting.extend(inputs_of(equations[last]))
+        waiting.extend(inputs_of(records[last]))
     return False
 
 

@@ -1,11 +1,11 @@
 """Fast paths of functions that are no ufuncs, in an open trace with values.
 
-`np.sum`, `np.mean`, `np.max` and `np.min` take half of the time of `record`. Loss functions end in one of these reductions, and
-a normalization along an axis begins with two.
+`np.sum`, `np.mean`, `np.max` and `np.min` take half of the time of `dispatch`. Loss functions end in one of these reductions,
+and a normalization along an axis begins with two.
 
-`np.concatenate` and `np.stack` take a third of the time of `record`, in reverse traces. A function that returns a vector often
-ends in `np.stack`, and a loop over it spends half of its time there. Without the fast path, the steps of the Lorenz system in
-the benchmarks take 1.2 to 1.3 times as long.
+`np.concatenate` and `np.stack` take a third of the time of `dispatch`, in reverse traces. A function that returns a vector
+often ends in `np.stack`, and a loop over it spends half of its time there. Without the fast path, the steps of the Lorenz
+system in the benchmarks take 1.2 to 1.3 times as long.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _enter_reduction(primitive: Primitive, function: Any) -> None:
         if rest or others or (keepdims is not False and keepdims is not True):
             return NotImplemented
         recorder, value = x.recorder, x.below
-        if not recorder.eager or type(value) is not _ndarray:
+        if not recorder.fast or type(value) is not _ndarray:
             return NotImplemented
         if value.dtype is not _FLOAT64 and value.dtype is not _FLOAT32:
             return NotImplemented
@@ -52,9 +52,9 @@ def _enter_reduction(primitive: Primitive, function: Any) -> None:
                 return NotImplemented
             axes = None if ndim == 1 else (axis % ndim,)
         out = compute(value, axis=axes, keepdims=keepdims)
-        saved = (value.shape, axes, keepdims) if reads_shape else (value, out, axes, keepdims)
+        residuals = (value.shape, axes, keepdims) if reads_shape else (value, out, axes, keepdims)
         frame = _getframe(2)
-        return recorder.append((plan, x.slot, saved, None), out, frame.f_code, frame.f_lasti, type(x))
+        return recorder.append((plan, x.slot, residuals, None), out, frame.f_code, frame.f_lasti, type(x))
 
     SHORT[function] = short
 
@@ -79,7 +79,7 @@ def _enter_join(primitive: Primitive, *, adds: int) -> None:
             if isinstance(a, Recorded):
                 if recorder is None:
                     recorder, cls = a.recorder, type(a)
-                    if not recorder.eager or not recorder.pulls:
+                    if not recorder.fast or not recorder.pulls:
                         return NotImplemented
                 elif a.recorder is not recorder:
                     return NotImplemented

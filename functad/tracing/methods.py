@@ -35,7 +35,7 @@ from functad.primitives.indexing.write import Step
 from functad.primitives.operands import TensorGivenError
 from functad.primitives.reductions import extremes, scans, statistics
 from functad.primitives.reductions import sums as reductions
-from functad.tracing.traces.base import record
+from functad.tracing.traces.base import dispatch
 from functad.tracing.views import add_view, origin_of
 from functad.tracing.writing import by_name, into
 
@@ -93,8 +93,8 @@ class ArrayMethods:
         """The transpose: all axes in reverse order."""
         ndim = len(self.shape)
         if ndim == 2:
-            return record(TRANSPOSE, (self,), {"axes": (1, 0)})
-        return self if ndim < 2 else record(TRANSPOSE, (self,), {"axes": tuple(range(ndim - 1, -1, -1))})
+            return dispatch(TRANSPOSE, (self,), {"axes": (1, 0)})
+        return self if ndim < 2 else dispatch(TRANSPOSE, (self,), {"axes": tuple(range(ndim - 1, -1, -1))})
 
     @property
     def mT(self: Any) -> Any:  # noqa: N802
@@ -125,7 +125,7 @@ class ArrayMethods:
     def flat(self: Any) -> Any:
         """All elements in C order, on one axis. Reading gives copies; writing changes this Tensor."""
         params = {"shape": (self.size,)}
-        out = record(RESHAPE, (self,), params)
+        out = dispatch(RESHAPE, (self,), params)
         root, path = origin_of(self)
         add_view(root, (*path, Step(RESHAPE, params, copied=True)), out)
         return out
@@ -138,7 +138,7 @@ class ArrayMethods:
         """As `np.reshape`; the shape may be given as one tuple or as several integers."""
         wanted = as_shape(shape[0] if len(shape) == 1 else shape)
         if order == "C" and copy is None:
-            return record(RESHAPE, (self,), {"shape": complete_shape(self.shape, wanted)})
+            return dispatch(RESHAPE, (self,), {"shape": complete_shape(self.shape, wanted)})
         return reshape(self, wanted, order, copy=copy)
 
     def ravel(self, order: str | None = "C") -> Any:

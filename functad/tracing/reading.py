@@ -1,6 +1,6 @@
 """Indexing and iteration of Tensors: `t[i]`, `for v in t` and `x, y = t`, with a fast path in an open concrete trace.
 
-Python code often loops over the elements of an array. The fast path skips NumPy's dispatch and `record`: 1 us instead of 3 us
+Python code often loops over the elements of an array. The fast path skips NumPy's dispatch and `dispatch`: 1 us instead of 3 us
 per element.
 """
 
@@ -27,7 +27,7 @@ from functad.primitives.indexing.read import GATHER, GETITEM, taken_apart
 from functad.tracing.engines import check_shape
 from functad.tracing.layouts import note_view_at
 from functad.tracing.ownership import hold, map_arrays
-from functad.tracing.traces.base import record as recorded
+from functad.tracing.traces.base import dispatch as recorded
 from functad.tracing.views import note_view, shares
 
 _getframe = sys._getframe
@@ -69,7 +69,7 @@ class Reading:
                 if wider is not None:
                     return wider
         recorder = self.recorder
-        if not recorder.eager:
+        if not recorder.fast:
             return GETITEM(self, index=index)
         value = self.below
         out = value[index]
@@ -103,7 +103,7 @@ def _elements(t: Any, code: CodeType, instruction: int) -> Iterator[Any]:
     shape, dtype = t.shape, t.dtype
     for i in range(shape[0]):
         recorder = t.recorder
-        if not recorder.eager:
+        if not recorder.fast:
             yield GETITEM(t, index=i)
             continue
         value = t.below

@@ -47,7 +47,7 @@ from functad.tracing.memory import ArrayMemory, not_assigned
 from functad.tracing.methods import ArrayMethods
 from functad.tracing.operators import BINARY, SHORT, UNARY, Operators, binary, unary
 from functad.tracing.reading import Reading
-from functad.tracing.traces.base import Recorded, Recorder, escaped, record, resolve
+from functad.tracing.traces.base import Recorded, Recorder, dispatch, escaped, resolve
 from functad.tracing.traces.idle import idle
 from functad.tracing.type_tests import TensorType, TypeTests
 from functad.tracing.views import note_read_only, refresh
@@ -107,7 +107,7 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
     __slots__ = ()
     __array_priority__ = 1000.0
 
-    __functad_record__ = staticmethod(record)
+    __functad_dispatch__ = staticmethod(dispatch)
     __functad_write__ = staticmethod(write)
     __functad_into__ = staticmethod(into)
     __functad_view__ = staticmethod(note_read_only)

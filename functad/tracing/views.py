@@ -24,7 +24,7 @@ from functad.primitives.elementwise.conversion import copy_alike
 from functad.primitives.entry import Composite, Primitive
 from functad.primitives.indexing.write import Path, Step, part
 from functad.primitives.operands import innermost, is_traced
-from functad.tracing.traces.base import Recorded, Recorder, record, resolve
+from functad.tracing.traces.base import Recorded, Recorder, dispatch, resolve
 
 _ndarray = np.ndarray
 _new_step = tuple.__new__  # half the time of a call of the named tuple
@@ -42,7 +42,7 @@ class StaleRecorder(Recorder):
         for a in arrays:
             if isinstance(a, Recorded) and a.recorder is self:
                 refresh(a)
-        return record(primitive, arrays, params)
+        return dispatch(primitive, arrays, params)
 
     def resolve(self, tensor: Recorded) -> Any:
         """Refresh a view and resolve it."""

@@ -26,7 +26,7 @@ from functad.primitives.operands import as_operand, innermost, is_number, numpy_
 from functad.primitives.ufunc_methods import METHODS
 from functad.tracing.conversions import updating
 from functad.tracing.layouts import lie_alike
-from functad.tracing.traces.base import ONLOOKER, Recorded, Recorder, escaped, record, resolve
+from functad.tracing.traces.base import ONLOOKER, Recorded, Recorder, dispatch, escaped, resolve
 from functad.tracing.views import clone, in_c_order, make_stale, memory_of, origin_of
 
 _ndarray = np.ndarray
@@ -118,7 +118,7 @@ def _place_at(root: Any, path: Path, template: Any, arrays: Sequence[Any], v: An
     """Write at indices that are Tensors."""
     from functad.primitives.indexing.place import PLACE, PLACE_ADD  # noqa: PLC0415 - rarely needed
 
-    new = record(PLACE_ADD if adds else PLACE, (clone(root), v, *arrays), {"path": path, "template": template})
+    new = dispatch(PLACE_ADD if adds else PLACE, (clone(root), v, *arrays), {"path": path, "template": template})
     root.recorder.written = new.recorder.written = True
     adopt(root, new)
 

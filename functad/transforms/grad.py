@@ -150,8 +150,8 @@ def _pull_scalar(
     slot = out.slot
     cotangents: list[Any] = [None] * (slot + 1 if slot >= inputs else inputs)
     cotangents[slot] = one
-    if recorder.watch is None:
-        return value, pull_back(recorder.equations, cotangents, inputs, consume=True)
+    if recorder.monitor is None:
+        return value, pull_back(recorder.records, cotangents, inputs, consume=True)
     return value, pull_through(recorder, cotangents, consume=True)
 
 

@@ -311,11 +311,11 @@ class _Trace:
             mode == "auto"
             and sum(map(size_of, self.pull.values)) > 2 * sum(map(size_of, self.primals))
             and not any(dtype_of(primal).kind == "c" for primal in self.primals)
-            and self.recorder.watch is None
+            and self.recorder.monitor is None
         )
         if not holomorphic:
             self._check_real()
-        if self.recorder.watch is not None:
+        if self.recorder.monitor is not None:
             self.chunk_size = 1
 
     def _check_real(self) -> None:
@@ -394,12 +394,12 @@ class _Trace:
 def pushed_size(recorder: Recorder) -> int:
     """Return the number of elements of the tangents of all values of a forward trace, which a pass holds at once."""
     total = 1
-    for equation in recorder.equations:
-        if equation is not None:
-            if equation[3] is None:  # as large as the residuals, if there are any
-                total += _kept_size(equation[2])
+    for record in recorder.records:
+        if record is not None:
+            if record[3] is None:  # as large as the residuals, if there are any
+                total += _kept_size(record[2])
                 continue
-            for shape, _ in equation[3][1] if equation[0].primitive.multiple else (equation[3],):
+            for shape, _ in record[3][1] if record[0].primitive.multiple else (record[3],):
                 total += math.prod(shape)
     return total
 

@@ -55,7 +55,7 @@ class Pushforward:
     def leaves(self, tangents: Sequence[Any]) -> list[Any]:
         """Return the tangents of the leaves of the result for tangents of the inputs; `None` means zero in both."""
         recorder, seeds = self.recorder, transposed_seeds(self.recorder, tangents, self.found)
-        return pull_back(recorder.equations, seeds, recorder.inputs, consume=False)
+        return pull_back(recorder.records, seeds, recorder.inputs, consume=False)
 
 
 class LinearFunction(OfTrace, Generic[R, *Args]):

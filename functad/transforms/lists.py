@@ -160,7 +160,7 @@ def make_list(
         check_result(result, path, transform, function)
         own = isinstance(result, Recorded) and result.recorder is recorder
         outputs.append(result.slot if own else Constant(result))
-    equations = tuple(equation for equation in recorder.equations if equation is not None)
+    equations = tuple(equation for equation in recorder.records if equation is not None)
     expressions = Expressions(tuple(names), equations, tuple(outputs), tuple(recorder.specs), structure, output_structure)
     if isinstance(recorder, AbstractRecorder) and recorder.derivatives and (noted := DERIVATIVES.get()) is not None:
         noted.append((expressions, recorder.derivatives))
@@ -386,7 +386,7 @@ class SourceLines(Observer):
             place = Place(_name_of(code.co_qualname), code.co_filename, frame.f_lineno or 0, self._calls, phase)
         self._open = [weak for weak in self._open if (recorder := weak()) is not None and not recorder.closed]
         for weak in self._open:
-            records = weak().equations  # type: ignore[union-attr]
+            records = weak().records  # type: ignore[union-attr]
             self._noted.setdefault(id(records), (records, {}))[1][len(records)] = place
         return place
 

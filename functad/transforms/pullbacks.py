@@ -62,8 +62,8 @@ class Pullback(OfTrace):
         self.inputs = inputs
         self.slots = [leaf.slot if isinstance(leaf, Recorded) and leaf.recorder is recorder else None for leaf in leaves]
         self.values = [leaf if slot is None else leaf.below for leaf, slot in zip(leaves, self.slots, strict=True)]
-        if recorder.watch is not None:
-            recorder.watch.check_values(self.slots)
+        if recorder.monitor is not None:
+            recorder.monitor.check_values(self.slots)
 
     def __call__(self, g: Any) -> tuple[Any, ...]:
         """Return the cotangents of the selected arguments for a cotangent `g` of the result, which must match the result."""

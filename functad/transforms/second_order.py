@@ -338,7 +338,7 @@ def _diagonals(
             continue
         parts = [
             _part_of_diagonal(selection, recorder, j, leaf, primal, part)
-            for part in chunks(size_of(primal), 1 if recorder.watch is not None else chunk_size, width)
+            for part in chunks(size_of(primal), 1 if recorder.monitor is not None else chunk_size, width)
         ]
         whole = np.concatenate(parts) if parts else np.zeros(0, inexact(primal))
         whole = whole.reshape(shape_of(primal))

@@ -25,7 +25,7 @@ from functad.primitives.plan import Plan
 from functad.tracing.ownership import hold_input, own_results
 from functad.tracing.tensor import Tensor
 from functad.tracing.traces.base import Recorded, Recorder, alike, bare
-from functad.tracing.traces.concrete import forward_specs
+from functad.tracing.traces.concrete import forward_fits
 from functad.tracing.values import value_of
 from functad.tracing.views import clone, note_if_view
 from functad.transforms.calling.boundary import (
@@ -145,7 +145,7 @@ class _Call(NamedTuple):
         outs = self.out if self.primitive.multiple else (self.out,)
         if all(t is None for t in ts):
             return (None,) * len(outs) if self.primitive.multiple else None
-        return push_record(self.plan, ts, saved, forward_specs(self.primitive, self.values, self.active, self.out))
+        return push_record(self.plan, ts, saved, forward_fits(self.primitive, self.values, self.active, self.out))
 
     def _product(self, order: int) -> Coefficients:
         """Return the convolution: `c_k` is the sum of all products of coefficients with total order k."""

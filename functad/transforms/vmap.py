@@ -170,8 +170,8 @@ class _Batch:
         with setting(WITHIN_BATCH, True):
             out = traced(recorder, self.f, args, kwargs)
         leaves, structure = flatten(out)
-        if recorder.watch is not None:
-            recorder.watch.check_results(leaves)
+        if recorder.monitor is not None:
+            recorder.monitor.check_results(leaves)
         axes = _axes_like(self.out_axes, structure, self.f, "out_axes", "the result")
         pairs = enumerate(zip(leaves, axes, strict=True))
         results = [self._result(leaf, axis, recorder, structure, i) for i, (leaf, axis) in pairs]

@@ -11,7 +11,7 @@ for _ in range(3):
     with functad.GradientTape() as tape:
         tape.watch(c)
         y = c * v
-        counts.append(len(tape.recorder.equations))
+        counts.append(len(tape.recorder.records))
 print(len(set(counts)), counts)
 """
 

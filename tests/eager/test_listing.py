@@ -292,10 +292,10 @@ def test_a_tape_that_cannot_be_listed_takes_the_short_way_again():
     x = functad.constant(2.0)
     with GradientTape() as outer:
         outer.watch(x)
-        assert outer.recorder.eager
+        assert outer.recorder.fast
         with GradientTape(lists=True):
-            assert not outer.recorder.eager
-        assert outer.recorder.eager
+            assert not outer.recorder.fast
+        assert outer.recorder.fast
         y = x * x
     assert float(outer.gradient(y, x)) == 4
 

@@ -35,7 +35,7 @@ def f(x):
 def traced(cls):
     recorder = cls("a test", f)
     out = f(recorder.enter(X))
-    return recorder.equations, out.slot
+    return recorder.records, out.slot
 
 
 def pulled(observer=None):

@@ -20,7 +20,7 @@ def several(x, y):
 def recorded(cls):
     recorder = cls("test", several)
     several(*[recorder.enter(a) for a in (np.diag([1.0, 2.0]), np.array([3.0, 4.0]))])
-    return recorder.equations
+    return recorder.records
 
 
 def at(marks):

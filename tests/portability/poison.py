@@ -50,7 +50,7 @@ def _refuse(name: str) -> Callable[..., Any]:
 
 def _binary(function: Callable[..., Any]) -> Any:
     def method(self: Any, other: Any) -> Any:
-        if hasattr(type(other), "__functad_record__"):
+        if hasattr(type(other), "__functad_dispatch__"):
             return NotImplemented
         return wrap(function(self.inside, unwrap(other)))
 
@@ -78,12 +78,12 @@ class Poison:
         self.inside = inside
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        if any(hasattr(type(value), "__functad_record__") for value in inputs):
+        if any(hasattr(type(value), "__functad_dispatch__") for value in inputs):
             return NotImplemented
         return wrap(getattr(ufunc, method)(*unwrap(inputs), **unwrap(kwargs)))
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        if any(hasattr(kind, "__functad_record__") for kind in types):
+        if any(hasattr(kind, "__functad_dispatch__") for kind in types):
             return NotImplemented
         out = function(*unwrap(args), **{key: unwrap(value) for key, value in kwargs.items() if key != "like"})
         return out if function in _PLAIN_RESULTS else wrap(out)

@@ -27,7 +27,7 @@ PRIMITIVES = [entry for entry in every_entry() if _has_a_rule_for_each_array(ent
 def _records(call: Call) -> list[Any]:
     recorder = ReverseRecorder("test", call.smooth)
     call.smooth(*[recorder.enter(value) for value in call.primals])
-    return [record for record in recorder.equations if record is not None]
+    return [record for record in recorder.records if record is not None]
 
 
 @pytest.mark.parametrize("entry", PRIMITIVES, ids=label)
@@ -68,7 +68,7 @@ def test_a_value_times_itself_is_recorded_as_its_square() -> None:
     recorder = ReverseRecorder("test", None)
     x = recorder.enter(np.array([1.0, 3.0]))
     x * x
-    assert recorder.equations[-1][0].primitive is ENTRIES[np.square]
+    assert recorder.records[-1][0].primitive is ENTRIES[np.square]
     assert functad.grad(lambda x: np.sum(x * x * x))(np.array([1.0, 3.0])).tolist() == [3.0, 27.0]
 
 

@@ -37,9 +37,9 @@ def _bytes_kept(operation: Callable[[Any], Any], *, size: int = N) -> int:
 
     def f(x: Any) -> Any:
         y = x + 0.1
-        before = sum(a.nbytes for a in _arrays(x.recorder.equations))
+        before = sum(a.nbytes for a in _arrays(x.recorder.records))
         operation(y)
-        kept.append(sum(a.nbytes for a in _arrays(x.recorder.equations)) - before)
+        kept.append(sum(a.nbytes for a in _arrays(x.recorder.records)) - before)
         return x.sum()
 
     functad.grad(f)(np.linspace(-1.0, 1.0, size))
@@ -144,7 +144,7 @@ def test_small_constant_operands_are_copied_and_large_ones_are_not():
 
         def f(x: Any, a: Any = a, kept: list[Any] = kept, size: int = size) -> Any:
             y = x * a
-            kept.extend(held for held in _arrays(x.recorder.equations) if held.size == size)
+            kept.extend(held for held in _arrays(x.recorder.records) if held.size == size)
             return y.sum()
 
         functad.grad(f)(np.ones(size))
@@ -288,7 +288,7 @@ def test_newest_recorder_records() -> None:
             product, own = x * y, x * 2.0
             assert product.recorder is y.recorder
             assert own.recorder is x.recorder
-            levels.append(len(x.recorder.equations))
+            levels.append(len(x.recorder.records))
             return product * own
 
         return functad.grad(inner)(x)

@@ -139,8 +139,8 @@ def test_quick_and_careful_tangents_agree_with_differences_where_some_are_zero(a
     expected = central_difference(lambda x, y: [_mixture(x, y)], [X, Y[1]], [dx, dy])[0]
     for now in (QUICK, CAREFUL):
         with setting(PASS, now):
-            tangents = push_forward(recorder.equations, list(along), [slot])
-        assert len(tangents) == len(recorder.equations)
+            tangents = push_forward(recorder.records, list(along), [slot])
+        assert len(tangents) == len(recorder.records)
         np.testing.assert_allclose(tangents[slot], expected, rtol=1e-7, atol=1e-7)
     recorder.close()
 

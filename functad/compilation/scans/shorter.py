@@ -188,7 +188,7 @@ def _every_row(source: Any) -> Constant | None:
 
 
 def _is_traced(value: Any) -> bool:
-    return hasattr(type(value), "__functad_record__")
+    return hasattr(type(value), "__functad_dispatch__")
 
 
 def _reading(body: Expressions, same: dict[int, Any]) -> Expressions:

@@ -70,7 +70,7 @@ def explain_missing(tape: Any, targets: Sequence[Any], source: Any) -> str:
 
 def _dependent(tape: Any, slots: Sequence[int], *, cutting: bool = True) -> set[int]:
     """Return `slots` and all slots that depend on them; without `cutting`, ignore gradient functions of the user."""
-    records = tape.recorder.equations
+    records = tape.recorder.records
     if not cutting:
         records = [None if r is None or getattr(r[0].primitive, "may_cut", False) else r for r in records]
     return {slot for slot, mark in enumerate(mark_reached(marks_at(slots, len(records)), records)) if mark}
@@ -100,7 +100,7 @@ def _not_followed(tape: Any, source: Any) -> str:
 
 def _late(tape: Any, source: Any, own: Sequence[int]) -> str:
     """Return a sentence if the source was watched after the first record, so that earlier uses may be lost; else `""`."""
-    before = sum(record is not None and tape.recorded(i) for i, record in enumerate(tape.recorder.equations[: min(own)]))
+    before = sum(record is not None and tape.recorded(i) for i, record in enumerate(tape.recorder.records[: min(own)]))
     watched = id(source) in tape._explicit or any(weak() is source for weak in tape._watched)
     if not before or not watched:
         return ""
@@ -171,13 +171,13 @@ def holdings(tape: Any) -> list[Holding]:
     return list(found.values())
 
 
-def _arrays_in(saved: Any) -> list[Any]:
+def _arrays_in(residuals: Any) -> list[Any]:
     """Return the arrays in the residuals of a record."""
-    if isinstance(saved, Recorded):
-        return _arrays_in(all_examples(saved))
-    if type(saved) is np.ndarray:
-        return [saved]
-    return [a for part in saved for a in _arrays_in(part)] if isinstance(saved, (tuple, list)) else []
+    if isinstance(residuals, Recorded):
+        return _arrays_in(all_examples(residuals))
+    if type(residuals) is np.ndarray:
+        return [residuals]
+    return [a for part in residuals for a in _arrays_in(part)] if isinstance(residuals, (tuple, list)) else []
 
 
 def _watched(tape: Any) -> str:

@@ -90,8 +90,8 @@ class EagerRecorder(ReverseRecorder):
         if (watch := watch_of(self)) is not None:
             from functad.eager.tape.diagnostics import TapeWatch  # noqa: PLC0415 - only `debug_nans` needs it
 
-            self.watch = TapeWatch(self, offence=watch.offence)
-        self.short = self.watch is None
+            self.monitor = TapeWatch(self, offence=watch.offence)
+        self.short = self.monitor is None
 
     @property
     def members(self) -> list[Any]:
@@ -104,7 +104,7 @@ class EagerRecorder(ReverseRecorder):
         return [tape for tape in self.members if tape.recording]
 
     @property
-    def eager(self) -> bool:  # type: ignore[override]
+    def fast(self) -> bool:  # type: ignore[override]
         """Whether operators may take their fast path: the recorder is active and `short`."""
         return self.short and self in _active()
 
@@ -155,9 +155,9 @@ class EagerRecorder(ReverseRecorder):
 
     def clear(self) -> None:
         """Drop the records and all data about them; no tape needs them any more."""
-        for kept in (self.equations, self.variables, self.aliases, self.left, self.listed):
+        for kept in (self.records, self.variables, self.aliases, self.left, self.listed):
             kept.clear()
-        self.watch = None
+        self.monitor = None
 
     def keeps(self, tensor: Recorded) -> bool:
         """Return `True` if a Tensor is watched or constant, so that `t += v` must not change it."""
@@ -255,7 +255,7 @@ class EagerRecorder(ReverseRecorder):
     def _choose_way(self, tapes: Sequence[Any]) -> None:
         """Collect equations, and switch off the fast path, if one of the recording tapes has `lists=True`."""
         self.listing = any(tape.lists for tape in tapes)
-        self.short = not self.listing and self.watch is None
+        self.short = not self.listing and self.monitor is None
 
     def take(self, variable: Variable, tensor: Any, besides: Sequence[Any] = ()) -> None:
         """Add a Tensor read from `variable` to the list if a tape, except `besides`, follows the Variable."""
@@ -284,7 +284,7 @@ class AccumulatorRecorder(ForwardRecorder, EagerRecorder):
     pulls = False
 
     @property
-    def eager(self) -> bool:  # type: ignore[override]
+    def fast(self) -> bool:  # type: ignore[override]
         """Always `False`: operators take the general path."""
         return False
 
@@ -294,7 +294,7 @@ def shared_recorder(transform: str) -> EagerRecorder:
     active, running = ACTIVE.get(), OPEN.get()
     if active:
         newest: EagerRecorder = active[-1]
-        alike = (newest.watch is None) == (checker() is None)  # records made without `debug_nans` have no log
+        alike = (newest.monitor is None) == (checker() is None)  # records made without `debug_nans` have no log
         if alike and newest.pulls and (running is None or running.closed or running.serial < newest.serial):
             return newest
     return EagerRecorder(transform)
@@ -382,8 +382,8 @@ def _watch(tensor: Any, recorder: EagerRecorder) -> None:
     for name in ("origin", "memory"):
         if getattr(tensor, name, None) is not None:
             delattr(tensor, name)
-    slot = len(recorder.equations)
-    recorder.equations.append(None)
+    slot = len(recorder.records)
+    recorder.records.append(None)
     recorder.watched.add(slot)
     tensor.below, tensor.recorder, tensor.slot = value, recorder, slot  # no call, so no interrupt can come between
 
@@ -480,7 +480,7 @@ def listed_between(tape: Any, target: Any, sources: Any) -> Expressions:
     targets, given = flatten(target)
     arguments = tuple(sources) if type(sources) in (list, tuple) else (sources,)
     inputs, taken = flatten((arguments, {}))
-    listed, count = recorder.listed, len(recorder.equations)
+    listed, count = recorder.listed, len(recorder.records)
     every = _every(listed, [None] * count + [spec_of(read(source)) for source in inputs])
     places = {slot: count + i for i, source in enumerate(inputs) for slot in tape.slots_of(source)}
     wanted = [

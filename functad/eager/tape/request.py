@@ -400,7 +400,7 @@ class JacobianRequest(Request):
 
     def _parts(self, count: int) -> Iterable[slice]:
         """Return the chunks of `count` seeds; `debug_nans` finds the origin of a NaN for one cotangent at a time."""
-        return chunks(count, self.chunk_size if self.tape.recorder.watch is None else 1, self._width)
+        return chunks(count, self.chunk_size if self.tape.recorder.monitor is None else 1, self._width)
 
     def _rows(self, seeds_at: Callable[[slice], Any], count: int) -> list[Any]:
         """Return, for each source, the cotangents for all seeds: `(count, *source.shape)`; `None` without a path."""
@@ -434,7 +434,7 @@ class JacobianRequest(Request):
     def _transposable(self) -> bool:
         """Return `True` if `_columns` is possible: all values are real, and no rule or watch needs single cotangents."""
         real = all(dtype_of(value).kind == "f" for value in (self.target, *self.sources))
-        return real and not self.tape.recorder.fallible and self.tape.recorder.watch is None and checker() is None
+        return real and not self.tape.recorder.fallible and self.tape.recorder.monitor is None and checker() is None
 
     def _columns(self) -> list[Any]:
         """Return the Jacobian for each source, computed column by column from one backward pass; `None` without a path."""
@@ -501,12 +501,12 @@ def _not_zero(found: Any, ndim: int) -> Any:
 
 
 def cotangents_at(
-    equations: list[Any], seeds: dict[int, Any], wanted: set[int], cuts: set[int], *, sparse: bool = False
+    records: list[Any], seeds: dict[int, Any], wanted: set[int], cuts: set[int], *, sparse: bool = False
 ) -> dict[int, Any]:
     """Return the cotangents of the wanted slots by slot, without slots that no path reaches.
 
     Args:
-        equations: the records of the tape, by slot; `None` in place of other records.
+        records: the records of the tape, by slot; `None` in place of other records.
         seeds: cotangents of the targets, by slot.
         wanted: the slots of the sources.
         cuts: slots that count as constants: the backward pass does not continue from them.
@@ -519,14 +519,14 @@ def cotangents_at(
     for slot, seed in seeds.items():
         cotangents[slot] = seed
     found: dict[int, Any] = {}
-    inputs = {slot for slot in wanted if slot < top and _is_input(equations, slot)}
+    inputs = {slot for slot in wanted if slot < top and _is_input(records, slot)}
     for slot in inputs if sparse else ():
         if cotangents[slot] is None:
             cotangents[slot] = RowSum()
     for slot in sorted((slot for slot in (wanted - inputs) | cuts if slot < top), reverse=True):
-        stop = _group_end(equations, slot + 1)
+        stop = _group_end(records, slot + 1)
         if stop < len(cotangents):
-            rest = pull_back(equations, cotangents, stop, consume=False)
+            rest = pull_back(records, cotangents, stop, consume=False)
             found |= _those_at(cotangents, inputs, stop)
             cotangents = rest
             for g in rest if sparse else ():
@@ -536,7 +536,7 @@ def cotangents_at(
             found[slot] = cotangents[slot]
         if slot in cuts:
             cotangents[slot] = None
-    pull_back(equations, cotangents, 0, consume=False)
+    pull_back(records, cotangents, 0, consume=False)
     found |= _those_at(cotangents, inputs, 0)
     return found
 
@@ -548,22 +548,22 @@ def _those_at(cotangents: list[Any], inputs: set[int], start: int) -> dict[int, 
     return {slot: g for slot, g in found.items() if g is not None}
 
 
-def _is_input(equations: Sequence[Any], slot: int) -> bool:
+def _is_input(records: Sequence[Any], slot: int) -> bool:
     """Return `True` if a slot is an input, not a result of an operation."""
-    return equations[slot] is None and _group_end(equations, slot + 1) == slot + 1
+    return records[slot] is None and _group_end(records, slot + 1) == slot + 1
 
 
-def _group_end(equations: Sequence[Any], stop: int) -> int:
+def _group_end(records: Sequence[Any], stop: int) -> int:
     """Return the end of the results of the operation that made slot `stop - 1`; it may have several results."""
     index = stop - 1
-    while index < len(equations) and equations[index] is None:
+    while index < len(records) and records[index] is None:
         index += 1
-    return index + 1 if index < len(equations) and results_of(equations[index], index)[0] < stop else stop
+    return index + 1 if index < len(records) and results_of(records[index], index)[0] < stop else stop
 
 
 def raised(recorder: Recorder, index: int, record: Any) -> Any:
     """Return a record with its residuals replaced by Tensors of its own list."""
-    plan, slots, saved, specs = record
+    plan, slots, residuals, fits = record
     if not plan.names or plan.special in (GATHER, WRITE):
         return record
     by_position = dict(zip(plan.active, inputs_of(record), strict=True))
@@ -587,5 +587,5 @@ def raised(recorder: Recorder, index: int, record: Any) -> Any:
         return value if slot is None else bare(Tensor, recorder, value, slot)
 
     if len(plan.names) == 1:
-        return plan, slots, one(plan.names[0], saved), specs
-    return plan, slots, tuple(map(one, plan.names, saved)), specs
+        return plan, slots, one(plan.names[0], residuals), fits
+    return plan, slots, tuple(map(one, plan.names, residuals)), fits

@@ -116,7 +116,7 @@ class GradientTape:
         """Start to record, in a new stretch of the list."""
         recorder = self.recorder
         assert recorder is not None
-        self._stretches.append([len(recorder.equations), -1])
+        self._stretches.append([len(recorder.records), -1])
         self._state = "recording"
         try:
             recorder.start(self)
@@ -129,7 +129,7 @@ class GradientTape:
         if self.recorder is not None:
             if self.recording:
                 self.recorder.stop(self)
-                self._stretches[-1][1] = len(self.recorder.equations)
+                self._stretches[-1][1] = len(self.recorder.records)
             self._state = state  # last, so that `_stop` can run again after an interrupt
 
     def _release(self) -> None:
@@ -146,8 +146,8 @@ class GradientTape:
             other._mark()
         for start, stop in self._stretches:
             for index in range(start, stop):
-                if recorder.equations[index] is not None and not any(other._owns(index) for other in others):
-                    recorder.equations[index] = None
+                if recorder.records[index] is not None and not any(other._owns(index) for other in others):
+                    recorder.records[index] = None
 
     def _absent(self) -> str:
         """Return the reason for a missing recorder."""
@@ -248,13 +248,13 @@ class GradientTape:
         """Update the marks of the slots that depend on watched slots."""
         recorder = self.recorder
         assert recorder is not None
-        count = len(recorder.equations)
+        count = len(recorder.records)
         self._marks.extend(bytes(count - len(self._marks)))
         for slot in self._slots:
             self._marks[slot] = 1
         for start, stop in self._stretches:
             end = count if stop < 0 else stop
-            mark_reached(self._marks, recorder.equations, max(start, self._seen), end)
+            mark_reached(self._marks, recorder.records, max(start, self._seen), end)
         self._seen = count
 
     def recorded(self, slot: int) -> bool:
@@ -275,9 +275,9 @@ class GradientTape:
         """Return the list, with `None` in place of records that the tape does not own."""
         recorder = self.recorder
         if recorder is None or not recorder.shared:
-            return [] if recorder is None else recorder.equations
+            return [] if recorder is None else recorder.records
         self._mark()
-        return [None if e is None or not self._owns(i) else e for i, e in enumerate(recorder.equations)]
+        return [None if e is None or not self._owns(i) else e for i, e in enumerate(recorder.records)]
 
     def stats(self) -> dict[str, int]:
         """Return the number of records of the tape, and the bytes of the arrays that the records keep alive."""
@@ -304,11 +304,11 @@ class GradientTape:
             wanted = {slot for slot in wanted if self._marks[slot] or slot in seeds}
         if recorder.tapes and recorder in ACTIVE.get():  # a tape records the backward pass
             records = [None if record is None else raised(recorder, i, record) for i, record in enumerate(records)]
-        if records is not recorder.equations:
-            copied(recorder.equations, records)
-        if recorder.watch is not None:
+        if records is not recorder.records:
+            copied(recorder.records, records)
+        if recorder.monitor is not None:
             walk = functools.partial(cotangents_at, records, seeds, wanted, cuts)
-            return recorder.watch.pulled(self, seeds, walk)  # type: ignore[no-any-return]
+            return recorder.monitor.pulled(self, seeds, walk)  # type: ignore[no-any-return]
         return cotangents_at(records, seeds, wanted, cuts, sparse=sparse)
 
     # Derivatives
@@ -456,7 +456,7 @@ class GradientTape:
     def run(self, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Return `f(*args, **kwargs)`; `debug_nans` defers its checks until this tape is asked for a gradient."""
         assert self.recorder is not None
-        watch = self.recorder.watch
+        watch = self.recorder.monitor
         return f(*args, **kwargs) if watch is None else watch.run(f, args, kwargs)
 
     def expressions(self, target: Any, sources: Any) -> Expressions:

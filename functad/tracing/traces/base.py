@@ -1,4 +1,4 @@
-"""`Recorder`, the growing list of records of one trace, and `record`, which dispatches an operation to a recorder.
+"""`Recorder`, the growing list of records of one trace, and `dispatch`, which passes an operation to a recorder.
 
 The arguments alone select the recorder of an operation: the newest one among the Tensors processes it. The value of a Tensor is
 one level lower, and may itself be a Tensor of an older recorder. Subclasses define the meaning of operations in `process`,
@@ -68,15 +68,15 @@ class Recorder:
         serial: increases from recorder to recorder.
         rank: the recorder of the highest rank among the arguments processes an operation. The rank is the serial number. It is
             infinite if the Tensors must be resolved before a trace can use them: stale views and Tensors of inactive tapes.
-        eager: the trace is open, and operators may use their fast path, which appends a record without calling `process`.
+        fast: the trace is open, and operators may use their fast path, which appends a record without calling `process`.
         closed: the trace has ended, and its Tensors are unusable.
         lasting: the records outlive the function, and so do the user arrays that they keep.
         checksums: user arrays that must be unchanged when the function has returned, see `functad.tracing.ownership`.
         written: a Tensor has been written to, so other Tensors may be stale.
-        equations: the records, by slot; inputs come first.
+        records: the records by slot, inputs first. In a trace without values a record is an `Equation`.
         inputs: the number of inputs.
         transform, function: the transform and its function, for messages.
-        watch: the watch that an observer made, which is notified of each operation; usually `None`.
+        monitor: the watch that an observer made, which is notified of each operation; usually `None`.
     """
 
     # No `__slots__`: class attributes hold the rare defaults, since making a recorder is a third of the fixed cost of a trace.
@@ -104,9 +104,9 @@ class Recorder:
     reassigns: ClassVar[bool] = False
     """`t += v` creates a new Tensor and leaves the old one unchanged, since it may be a source of a tape."""
 
-    eager = False
+    fast = False
     lasting = False
-    watch: Any = None
+    monitor: Any = None
     written = False
 
     def __init__(self, transform: str, function: object) -> None:
@@ -114,7 +114,7 @@ class Recorder:
         self.rank: float = self.serial
         self.closed = False
         self.checksums: dict[int, Any] = {}
-        self.equations: list[Any] = []
+        self.records: list[Any] = []
         self.inputs = 0
         self.transform = transform
         self.function = function
@@ -138,17 +138,17 @@ class Recorder:
         tensor = (cls or self.tensor_class)()
         tensor.below = value
         tensor.recorder = self
-        tensor.slot = len(self.equations)
+        tensor.slot = len(self.records)
         tensor.code = code
         tensor.instruction = instruction
-        self.equations.append(record)
+        self.records.append(record)
         return tensor
 
     def append_results(self, record: Any, values: Sequence[Any], code: CodeType | None = None, instruction: int = 0) -> Any:
         """Append the record of a primitive with several results and return their Tensors."""
         results = [self.append(None, value, code, instruction) for value in values]
         if results:  # an empty scan has no results
-            self.equations[-1] = record
+            self.records[-1] = record
         return alike(values, results)
 
     def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
@@ -169,13 +169,13 @@ class Recorder:
     def close(self) -> None:
         """End the trace: any later use of its Tensors raises."""
         self.closed = True
-        self.eager = False
+        self.fast = False
         self.checksums = {}
 
     def operate(self, primitive: Primitive, x: Recorded, other: Any = None, flipped: bool = False) -> Any:
         """Compute an operator of a Tensor, and of another operand if it takes two, by a fast path; `None` if there is none.
 
-        Only traces that are not `eager` have such a path. If `flipped`, `x` is the second operand.
+        Only traces that are not `fast` have such a path. If `flipped`, `x` is the second operand.
         """
         return None
 
@@ -249,7 +249,7 @@ def alike(out: Any, results: Sequence[Any]) -> Any:
     return type(out)(*results) if hasattr(out, "_fields") else tuple(results)
 
 
-def record(primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
+def dispatch(primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
     """Call a primitive; the newest trace among the Tensors of its arrays processes the call."""
     newest: Recorded | None = None
     for a in arrays:
@@ -257,7 +257,7 @@ def record(primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]
             if newest is None or (a.recorder is not newest.recorder and a.recorder.rank > newest.recorder.rank):
                 newest = a
         elif type(a) not in PLAIN and type(own := converted(as_plain(a), primitive.name)) is not type(a):
-            return record(primitive, tuple([own if other is a else other for other in arrays]), params)
+            return dispatch(primitive, tuple([own if other is a else other for other in arrays]), params)
     if newest is None:
         return primitive.compute(*arrays, **params)
     if newest.recorder.closed:

@@ -116,7 +116,7 @@ class BatchRecorder(Recorder):
             self._mark(primitive, arrays, params, results)
             for result in results:
                 note_result(result, primitive, arrays, params)
-            if self.watch is not None:
+            if self.monitor is not None:
                 self._note(primitive, arrays, params, results)
             return alike(out, results)
         tensor = self._made(out)
@@ -126,7 +126,7 @@ class BatchRecorder(Recorder):
                 self._mark(primitive, arrays, params, [tensor])
             elif form:
                 tensor.below = Batched(out, zero_d=True)
-        if self.watch is not None:
+        if self.monitor is not None:
             self._note(primitive, arrays, params, tensor)
         if primitive.views or out.ndim > 2:  # with one axis there is one order only
             note_result(tensor, primitive, arrays, params)
@@ -152,7 +152,7 @@ class BatchRecorder(Recorder):
                 return None
         elif kind not in _ONE_OPERAND:
             return None
-        if self.closed or self.watch is not None or primitive.batch is not elementwise:
+        if self.closed or self.monitor is not None or primitive.batch is not elementwise:
             return None
         if type(primitive.function) is not np.ufunc or primitive.multiple:
             return None  # other functions may return arrays of shape ()
@@ -176,8 +176,8 @@ class BatchRecorder(Recorder):
         own = isinstance(v, Recorded) and v.recorder is self
         given = v.below.array if own else clone(v) if isinstance(v, Recorded) else v
         make_stale(root)
-        if self.watch is not None:
-            self.watch.keep(root)
+        if self.monitor is not None:
+            self.monitor.keep(root)
         cell, root.below = [root.below.array], None
         alone = is_alone(cell, 0)
         array = cell[0]
@@ -196,7 +196,7 @@ class BatchRecorder(Recorder):
         made = self._made(array)
         if array.ndim == 1:
             made.below = Batched(array, zero_d=True)
-        if self.watch is not None:
+        if self.monitor is not None:
             self._note(primitive, (root, v), params, made)
         return made
 
@@ -213,7 +213,7 @@ class BatchRecorder(Recorder):
     def _note(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any], made: Any) -> None:
         """Pass a computed operation to the watch."""
         values = [a.below if isinstance(a, Recorded) and a.recorder is self else a for a in arrays]
-        self.watch.note(primitive, arrays, values, params, made)
+        self.monitor.note(primitive, arrays, values, params, made)
 
     def _made(self, array: Any) -> Any:
         tensor = Tensor()

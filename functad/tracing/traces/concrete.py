@@ -2,12 +2,19 @@
 
 A value is an array, a number or a Tensor of an older trace, so these traces nest, also inside `vmap` and `jit`.
 
-A record is `(plan, slots, saved, specs)`:
+A record is `(plan, slots, residuals, fits)`:
 
 - `plan`: the rules.
 - `slots`: the slots of the differentiated inputs; an integer for one input.
-- `saved`: the residuals, the values that the rules read.
-- `specs`: the shapes and dtypes to which derivatives must be cast or summed; `None` if that is never needed.
+- `residuals`: the values that the rules read: the value itself for one name in `plan.names`, a tuple for several names.
+- `fits`: the shapes and dtypes that derivatives must have, in one of these forms:
+
+  | trace | results | `fits` |
+  |---|---|---|
+  | reverse | one | `(shape, dtype)` of the input, a tuple of them for several inputs; `None` if none needs a conversion |
+  | reverse | several | the same, and `(shape, dtype)` of each result, as a pair |
+  | forward | one | `(shape, dtype)` of the result |
+  | forward | several | `None`, and `(shape, dtype)` of each result, as a pair |
 
 Records are tuples of long-lived objects, integers and arrays. They hold no back references, so there are no cycles and little
 work for the cycle collector.
@@ -30,7 +37,7 @@ from functad.primitives.plan import Plan
 from functad.tracing.conversions import depends_on_inputs
 from functad.tracing.engines import computed
 from functad.tracing.ownership import hold_params, hold_residuals
-from functad.tracing.traces.base import Recorded, Recorder, record
+from functad.tracing.traces.base import Recorded, Recorder, dispatch
 from functad.tracing.views import clone, make_stale, may_be_view, memory_of, note_if_view
 
 _ndarray = np.ndarray
@@ -45,22 +52,22 @@ class ConcreteRecorder(Recorder):
     record_of: ClassVar[Callable[..., tuple[Any, ...]]]
     """Returns the record of a call."""
 
-    specs_for: ClassVar[Callable[..., Any]]
-    """Returns the specs of a record for a fast path, from the primitive, values, active positions and result."""
+    fits_for: ClassVar[Callable[..., Any]]
+    """Returns the fits of a record for a fast path, from the primitive, values, active positions and result."""
 
-    specs_beside: ClassVar[Callable[..., Any]]
-    """`specs_for` for an elementwise primitive."""
+    fits_beside: ClassVar[Callable[..., Any]]
+    """`fits_for` for an elementwise primitive."""
 
     def __init__(self, transform: str, function: object) -> None:
         Recorder.__init__(self, transform, function)
-        self.eager = True
+        self.fast = True
         if OBSERVERS.get():
-            self.watch = watch_of(self)
-            self.eager = self.watch is None  # the fast paths do not call the watch
+            self.monitor = watch_of(self)
+            self.fast = self.monitor is None  # the fast paths do not call the watch
 
     def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """Compute a call one level lower, and record it."""
-        if len(arrays) == 1 and self.eager and not primitive.multiple:
+        if len(arrays) == 1 and self.fast and not primitive.multiple:
             plan = primitive.unary_plan
             if plan is not None and (self.pulls or plan.pushes is not None):
                 return self._process_one(plan, arrays[0], params)
@@ -73,14 +80,14 @@ class ConcreteRecorder(Recorder):
             else:
                 out = primitive.compute(*values, **params)
         else:  # a subclass of `Primitive` may override the call
-            out = record(primitive, tuple(values), params) if type(primitive) is Primitive else primitive(*values, **params)
+            out = dispatch(primitive, tuple(values), params) if type(primitive) is Primitive else primitive(*values, **params)
         if not active or out is NotImplemented:
             return self.underived(primitive, arrays, params, out)
         made = self.record(primitive, arrays, values, active, params, out)
         if primitive.views:
             note_if_view(arrays[0], made, values[0], out, primitive, params)
-        if self.watch is not None:
-            self.watch.note(primitive, arrays, values, params, made)
+        if self.monitor is not None:
+            self.monitor.note(primitive, arrays, values, params, made)
         return made
 
     def _process_one(self, plan: Plan, x: Recorded, params: dict[str, Any]) -> Any:
@@ -90,16 +97,16 @@ class ConcreteRecorder(Recorder):
         if kind in PLAIN:
             out = primitive.compute(value, **params)
         else:
-            out = record(primitive, (value,), params) if issubclass(kind, Recorded) else computed(primitive, (value,), params)
+            out = dispatch(primitive, (value,), params) if issubclass(kind, Recorded) else computed(primitive, (value,), params)
         if out is NotImplemented:
             return out
         own = PYTHON_SCALARS[kind] if kind in PYTHON_SCALARS else value.dtype
         made = dtype_of(out) if type(out) in PYTHON_SCALARS else out.dtype
         if plan.params:
             params = hold_params(params, plan.params, self)
-        saved = plan.save((value,), out, params)
-        specs = None if own is made else self.specs_for(primitive, (value,), (0,), out)
-        tensor = self.append((plan, x.slot, saved, specs), out, *user_place())
+        residuals = plan.save((value,), out, params)
+        fits = None if own is made else self.fits_for(primitive, (value,), (0,), out)
+        tensor = self.append((plan, x.slot, residuals, fits), out, *user_place())
         if primitive.views:
             note_if_view(x, tensor, value, out, primitive, params)
         return tensor
@@ -142,7 +149,7 @@ class ConcreteRecorder(Recorder):
             out: the result, one level lower.
         """
         try:
-            equation = self.record_of(self, primitive, arrays, values, active, params, out)
+            record = self.record_of(self, primitive, arrays, values, active, params, out)
         except ConversionError:  # the result holds Python objects; the inputs may be buffers without a written Tensor
             if any(not self.is_constant(arrays[i]) for i in active):
                 raise
@@ -155,8 +162,8 @@ class ConcreteRecorder(Recorder):
             if not active:
                 return self.underived(primitive, arrays, params, out)
             arrays = tuple([values[i] if i in known else a for i, a in enumerate(arrays)])
-            equation = self.record_of(self, primitive, arrays, values, active, params, out)
-        return (self.append_results if primitive.multiple else self.append)(equation, out, *user_place())
+            record = self.record_of(self, primitive, arrays, values, active, params, out)
+        return (self.append_results if primitive.multiple else self.append)(record, out, *user_place())
 
     def _constants_without_rule(self, primitive: Primitive, arrays: Sequence[Any], active: tuple[int, ...]) -> set[int]:
         """Return the active positions without a VJP rule whose Tensors are constants (buffers)."""
@@ -172,12 +179,12 @@ class ConcreteRecorder(Recorder):
         own = isinstance(v, Recorded) and v.recorder is self
         given = v.below if own else v
         make_stale(root)
-        if self.watch is not None:
-            self.watch.keep(root)
+        if self.monitor is not None:
+            self.monitor.keep(root)
         out = _written(primitive, root, given, **params)
         made = self.record(primitive, (root, v), (out, given), (0, 1) if own else (0,), params, out)
-        if self.watch is not None:
-            self.watch.note(primitive, (root, v), (out, given), params, made)
+        if self.monitor is not None:
+            self.monitor.note(primitive, (root, v), (out, given), params, made)
         return made
 
     def buffer(self, value: Any) -> Any:
@@ -189,15 +196,15 @@ class ConcreteRecorder(Recorder):
         return not depends_on_inputs(tensor)
 
 
-def forward_specs(primitive: Primitive, values: Sequence[Any], active: tuple[int, ...], out: Any) -> Any:
-    """Return the shape and dtype of the tangent of the result; `(None, specs)` for several results."""
+def forward_fits(primitive: Primitive, values: Sequence[Any], active: tuple[int, ...], out: Any) -> Any:
+    """Return the shape and dtype of the tangent of the result; `(None, fits)` for several results."""
     if primitive.multiple:
         return None, tuple([(shape_of(value), dtype_of(value)) for value in out])
     return shape_of(out), dtype_of(out)
 
 
-def reverse_specs_beside(primitive: Primitive, values: Sequence[Any], active: tuple[int, ...], out: Any) -> Any:
-    """Return the result of `reverse_specs` for an elementwise primitive, in 40 % of the time if all dtypes are equal."""
+def reverse_fits_beside(primitive: Primitive, values: Sequence[Any], active: tuple[int, ...], out: Any) -> Any:
+    """Return the result of `reverse_fits` for an elementwise primitive, in 40 % of the time if all dtypes are equal."""
     first = values[active[0]]
     if type(out) not in PYTHON_SCALARS and type(first) not in PYTHON_SCALARS and (dtype := out.dtype) is first.dtype:
         whole, shape = out.shape, first.shape
@@ -209,10 +216,10 @@ def reverse_specs_beside(primitive: Primitive, values: Sequence[Any], active: tu
             shape = second.shape
             other = None if shape == whole else (shape, dtype)
             return None if spec is other else (spec, other)
-    return reverse_specs(primitive, values, active, out)
+    return reverse_fits(primitive, values, active, out)
 
 
-def reverse_specs(primitive: Primitive, values: Sequence[Any], active: tuple[int, ...], out: Any) -> Any:
+def reverse_fits(primitive: Primitive, values: Sequence[Any], active: tuple[int, ...], out: Any) -> Any:
     """Return the shape and dtype to which the cotangent of each active input must be brought, or `None`.
 
     `None` means no conversion. In a spec, the shape is `None` if broadcasting does not change the shape of the input.
@@ -261,11 +268,11 @@ def reverse_record(
     slots = arrays[active[0]].slot if len(active) == 1 else tuple([arrays[i].slot for i in active])
     plan = primitive.reverse_plans.get(active) or primitive.reverse_plan(active)
     values, params = hold_residuals(arrays, values, params, plan, recorder)
-    specs = reverse_specs(primitive, values, active, out)
-    saved = plan.save(values, out, params)
+    fits = reverse_fits(primitive, values, active, out)
+    residuals = plan.save(values, out, params)
     if primitive.multiple:
-        specs = specs, tuple([(shape_of(value), dtype_of(value)) for value in out])
-    return plan, slots, saved, specs
+        fits = fits, tuple([(shape_of(value), dtype_of(value)) for value in out])
+    return plan, slots, residuals, fits
 
 
 def forward_record(
@@ -281,7 +288,7 @@ def forward_record(
     slots = arrays[active[0]].slot if len(active) == 1 else tuple([arrays[i].slot for i in active])
     plan = primitive.forward_plan(active) or primitive.reverse_plan(active)
     values, params = hold_residuals(arrays, values, params, plan, recorder)
-    return plan, slots, plan.save(values, out, params), forward_specs(primitive, values, active, out)
+    return plan, slots, plan.save(values, out, params), forward_fits(primitive, values, active, out)
 
 
 class ReverseRecorder(ConcreteRecorder):
@@ -289,8 +296,8 @@ class ReverseRecorder(ConcreteRecorder):
 
     pulls = True
     record_of = staticmethod(reverse_record)
-    specs_for = staticmethod(reverse_specs)
-    specs_beside = staticmethod(reverse_specs_beside)
+    fits_for = staticmethod(reverse_fits)
+    fits_beside = staticmethod(reverse_fits_beside)
 
 
 class ForwardRecorder(ConcreteRecorder):
@@ -298,7 +305,7 @@ class ForwardRecorder(ConcreteRecorder):
 
     pushes = True
     record_of = staticmethod(forward_record)
-    specs_for = specs_beside = staticmethod(forward_specs)
+    fits_for = fits_beside = staticmethod(forward_fits)
 
 
 def _written(primitive: Primitive, root: Any, v: Any, path: Any, index: Any) -> Any:

@@ -83,7 +83,7 @@ class EquationRecorder(Recorder):
         """Return the equation of a call with all of its inputs, and add the specs of its results."""
         inputs = tuple(map(self._source, arrays))
         kept = {name: map_arrays(self.hold, value) for name, value in params.items()} if params else params
-        first = len(self.equations)
+        first = len(self.records)
         place = place_now(self.observers) if self.observers else None
         self.specs.extend(map(spec_of, results))
         return Equation(primitive, inputs, kept, tuple(range(first, first + len(results))), place)

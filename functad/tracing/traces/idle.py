@@ -10,7 +10,7 @@ import numpy as np
 from functad.expressions.spec import PLAIN, is_float_array, is_inexact
 from functad.primitives.entry import Primitive
 from functad.tracing.ownership import copy_if_shared
-from functad.tracing.traces.base import ONLOOKER, Recorded, Recorder, alike, bare, record, resolve
+from functad.tracing.traces.base import ONLOOKER, Recorded, Recorder, alike, bare, dispatch, resolve
 
 
 class IdleRecorder(Recorder):
@@ -66,7 +66,7 @@ def process_constants(primitive: Primitive, arrays: tuple[Any, ...], params: dic
     inactive = [a for a in arrays if isinstance(a, Recorded) and a.recorder.inactive]
     onlooker = ONLOOKER.get()
     if onlooker is not None and onlooker(inactive):
-        return record(primitive, arrays, params)
+        return dispatch(primitive, arrays, params)
     cls = type(inactive[0])
     values = tuple(map(resolve, arrays))
     out = primitive(*values, **params)

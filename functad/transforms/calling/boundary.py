@@ -147,7 +147,7 @@ def traced(recorder: Recorder, f: Callable[..., Any], args: Sequence[Any], kwarg
             if errors is not None:
                 set_state(errors[1])
             OPEN.set(recorder)
-            out = f(*args, **kwargs) if recorder.watch is None else recorder.watch.run(f, args, kwargs)
+            out = f(*args, **kwargs) if recorder.monitor is None else recorder.monitor.run(f, args, kwargs)
             if recorder.checksums and (broken := first_modified(recorder)) is not None:
                 raise overwritten(recorder, *broken)
             if type(out) is Tensor and out.recorder is recorder and not recorder.written:
@@ -415,7 +415,7 @@ def _made_as_number(tensor: Any) -> bool:
         tensor = tensor.below
     if type(tensor.recorder) is not AbstractRecorder:
         return True  # one example of a batch
-    made = tensor.recorder.equations[tensor.slot]
+    made = tensor.recorder.records[tensor.slot]
     if made is None:
         return False
     primitive = made.primitive

@@ -165,13 +165,13 @@ def accumulate(cotangents: list[Any], owned: bytearray, slot: int, ct: Any, fres
         owned[slot] = type(total) is _ndarray
 
 
-def add_piece(cotangents: list[Any], owned: bytearray, slot: int, g: Any, saved: tuple[Any, ...]) -> None:
+def add_piece(cotangents: list[Any], owned: bytearray, slot: int, g: Any, residuals: tuple[Any, ...]) -> None:
     """Add the cotangent of an indexed read to the indexed elements of a slot's cotangent."""
     held = cotangents[slot]
     if owned[slot] and type(held) is Scattered and type(g) in PLAIN:
-        add_at(held.whole, saved[0], g)
+        add_at(held.whole, residuals[0], g)
         return
-    index, shape, dtype = saved
+    index, shape, dtype = residuals
     if type(held) is RowSum:
         if held.takes(index, g, shape):
             return
@@ -302,10 +302,10 @@ def joined(parts: Sequence[Any]) -> Any:
 def widest(recorder: Recorder, *leaves: Any) -> int:
     """Return the size of the largest value among `leaves` and the residuals of a trace; a batch counts with all examples."""
     sizes = [size_of(all_examples(leaf)) for leaf in leaves]
-    for equation in recorder.equations:
-        if equation is not None:
-            saved = equation[2]
-            for value in saved if type(saved) is tuple else (saved,):
+    for record in recorder.records:
+        if record is not None:
+            residuals = record[2]
+            for value in residuals if type(residuals) is tuple else (residuals,):
                 if type(value) is np.ndarray:
                     sizes.append(value.size)
                 elif isinstance(value, Recorded):

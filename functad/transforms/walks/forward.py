@@ -44,7 +44,7 @@ _LARGE = 1 << 14
 
 
 def push_forward(
-    equations: Sequence[Any], tangents: list[Any], outputs: Collection[int] = (), *, frees: bool = False
+    records: Sequence[Any], tangents: list[Any], outputs: Collection[int] = (), *, frees: bool = False
 ) -> list[Any]:
     """Return the tangents of all slots; `None` means zero.
 
@@ -52,7 +52,7 @@ def push_forward(
     in place discards the tangent of the overwritten value, except in the slots `outputs`.
 
     Args:
-        equations: the records of a forward trace.
+        records: the records of a forward trace.
         tangents: the tangents of the inputs, which have the first slots. The other tangents are appended.
         outputs: the slots of the results.
         frees: free each tangent after its last reader, except outputs. This reduces the peak memory.
@@ -63,17 +63,17 @@ def push_forward(
     # Arrays of other libraries are not searched for NaN.
     if not current_pass() and any(t is not None and foreign(t) is not None for t in tangents):
         with setting(PASS, ELEMENTWISE):
-            return push_forward(equations, tangents, outputs, frees=frees)
-    observers = begun(TANGENT, equations) if OBSERVERS.get() else ()
+            return push_forward(records, tangents, outputs, frees=frees)
+    observers = begun(TANGENT, records) if OBSERVERS.get() else ()
     try:
         given = list(tangents)
-        losses = push_all(equations, tangents, outputs, frees=frees, observers=observers)
+        losses = push_all(records, tangents, outputs, frees=frees, observers=observers)
         if not current_pass() and not strict() and _are_nan([tangents[slot] for slot in outputs]):
             tangents[:] = given
             with setting(PASS, CAREFUL):
-                losses = push_all(equations, tangents, outputs, frees=frees, observers=observers)
+                losses = push_all(records, tangents, outputs, frees=frees, observers=observers)
         if losses and outputs:
-            check_losses(equations, losses, outputs, push_all)
+            check_losses(records, losses, outputs, push_all)
     finally:
         if observers:
             ended(observers)
@@ -82,9 +82,9 @@ def push_forward(
 
 def push_alone(record: Any, ts: Sequence[Any]) -> list[Any]:
     """Return the tangents of the results of one record for tangents `ts` of its inputs; `None` means zero."""
-    plan, _, saved, rest = record
+    plan, _, residuals, rest = record
     m, count = len(ts), len(rest[1]) if plan.primitive.multiple else 1
-    return push_forward([*[None] * (m + count - 1), (plan, 0 if m == 1 else tuple(range(m)), saved, rest)], list(ts))[m:]
+    return push_forward([*[None] * (m + count - 1), (plan, 0 if m == 1 else tuple(range(m)), residuals, rest)], list(ts))[m:]
 
 
 @in_silence
@@ -95,7 +95,7 @@ def _are_nan(ts: Sequence[Any]) -> bool:
 
 @in_silence
 def push_all(
-    equations: Sequence[Any],
+    records: Sequence[Any],
     tangents: list[Any],
     outputs: Collection[int],
     *,
@@ -103,38 +103,38 @@ def push_all(
     observers: Sequence[Observer] = (),
 ) -> list[tuple[int, tuple[bool, ...]]]:
     """Push tangents through all records; return the index and the flags of `Primitive.lost` of each degenerate record."""
-    last = last_readers(equations, outputs) if frees else {}
+    last = last_readers(records, outputs) if frees else {}
     written = False
     losses = []
     careful = bool(current_pass()) and not strict()
-    remaining: Iterator[Any] = itertools.islice(equations, len(tangents), None)
+    remaining: Iterator[Any] = itertools.islice(records, len(tangents), None)
     if observers:
         remaining = observed_forward(remaining, tangents, observers)
-    while (equation := next(remaining, _END) if last or careful else _push_run(remaining, tangents)) is not _END:
+    while (record := next(remaining, _END) if last or careful else _push_run(remaining, tangents)) is not _END:
         index = len(tangents)
         tangents.append(None)
-        if equation is None:
+        if record is None:
             continue
-        plan, _, residuals, fits = equation
+        plan, _, residuals, fits = record
         if plan.primitive.writes:
             written = True
-            last = last or last_readers(equations, outputs)
-            if push_write(equation, index, tangents, last):
+            last = last or last_readers(records, outputs)
+            if push_write(record, index, tangents, last):
                 continue
-        ts = [tangents[slot] for slot in inputs_of(equation)]
+        ts = [tangents[slot] for slot in inputs_of(record)]
         if any(t is not None for t in ts):
             out = push_record(plan, ts, residuals, fits, careful)
             if plan.primitive.multiple:
-                for slot, t in zip(results_of(equation, index), out, strict=True):
+                for slot, t in zip(results_of(record, index), out, strict=True):
                     tangents[slot] = t
             else:
                 tangents[index] = out
-            if plan.primitive.lost is not None and (lost := loss_at(equation, ts)):
+            if plan.primitive.lost is not None and (lost := loss_at(record, ts)):
                 losses.append((index, lost))
         if written and plan.primitive.views and type(tangents[index]) is np.ndarray:
             tangents[index] = tangents[index].copy()  # a write to the viewed tangent must not change this one
         if frees:
-            for slot in inputs_of(equation):
+            for slot in inputs_of(record):
                 if last[slot] == index:
                     tangents[slot] = None
     return losses
@@ -142,13 +142,13 @@ def push_all(
 
 def _push_run(remaining: Iterator[Any], tangents: list[Any]) -> Any:
     """Push through the next records up to the first with fits, and return that record; `_END` if there is none."""
-    for equation in remaining:
-        if equation is None:
+    for record in remaining:
+        if record is None:
             tangents.append(None)
             continue
-        plan, slots, residuals, rest = equation
+        plan, slots, residuals, rest = record
         if rest is not None:
-            return equation
+            return record
         if type(slots) is int:
             t = tangents[slots]
             tangents.append(None if t is None else plan.push(t, residuals))
@@ -180,13 +180,13 @@ def push_record(plan: Plan, ts: Sequence[Any], residuals: Any, fits: Any, carefu
     return out if specs is None else fit(out, specs)
 
 
-def push_write(equation: Any, index: int, tangents: list[Any], last: dict[int, int]) -> bool:
+def push_write(record: Any, index: int, tangents: list[Any], last: dict[int, int]) -> bool:
     """Push through a write in place and return `True`, if no other record needs the old tangent; otherwise return `False`.
 
     A loop that fills an array then takes time linear in its length.
     """
-    plan, _, (*_, params), _ = equation
-    slots = inputs_of(equation)
+    plan, _, (*_, params), _ = record
+    slots = inputs_of(record)
     slot = slots[0]
     held = type(tangents[slot]) is np.ndarray and tangents[slot].base is None and is_alone(tangents, slot)
     if not held or plan.active[0] != 0 or last[slot] != index:
@@ -201,16 +201,16 @@ def push_write(equation: Any, index: int, tangents: list[Any], last: dict[int, i
     return True
 
 
-def push_transposed(plan: Plan, ts: Sequence[Any], saved: Any, specs: Any) -> Any:
+def push_transposed(plan: Plan, ts: Sequence[Any], residuals: Any, specs: Any) -> Any:
     """Return the JVP as the transpose of the linear VJP: `J t = (g -> g^T J)^T t`."""
     multiple = plan.primitive.multiple
     recorder = ReverseRecorder("jvp", plan.primitive)
     like = innermost(next(t for t in ts if t is not None))
     zeros = [zeros_for(shape, dtype, like) for shape, dtype in (specs if multiple else (specs,))]
     gs = [recorder.enter(zero) for zero in zeros]
-    cts = pull_record(plan, tuple(gs) if multiple else gs[0], saved)
+    cts = pull_record(plan, tuple(gs) if multiple else gs[0], residuals)
     recorder.close()
-    found = pull_back(recorder.equations, transposed_seeds(recorder, ts, cts), recorder.inputs, consume=True)
+    found = pull_back(recorder.records, transposed_seeds(recorder, ts, cts), recorder.inputs, consume=True)
     result = [zero if t is None else t for t, zero in zip(found, zeros, strict=True)]
     return tuple(result) if multiple else result[0]
 
@@ -248,11 +248,11 @@ def push_through(recorder: Recorder, tangents: Sequence[Any], outs: Sequence[Any
     """
     slots = [out.slot if isinstance(out, Recorded) and out.recorder is recorder else None for out in outs]
     own = [slot for slot in slots if slot is not None]
-    if recorder.watch is not None:
-        pushed = recorder.watch.push_forward(list(tangents), own)
+    if recorder.monitor is not None:
+        pushed = recorder.monitor.push_forward(list(tangents), own)
     else:
         frees = any(type(t) is np.ndarray and t.nbytes > _LARGE for t in tangents)
-        pushed = push_forward(recorder.equations, list(tangents), own, frees=frees)
+        pushed = push_forward(recorder.records, list(tangents), own, frees=frees)
     return [None if slot is None else pushed[slot] for slot in slots]
 
 
@@ -261,27 +261,27 @@ def with_zeros(found: Sequence[Any], values: Sequence[Any]) -> list[Any]:
     return [zero_tangent(value) if t is None else t for t, value in zip(found, values, strict=True)]
 
 
-def loss_at(equation: Any, ts: Sequence[Any]) -> tuple[bool, ...]:
+def loss_at(record: Any, ts: Sequence[Any]) -> tuple[bool, ...]:
     """Return `Primitive.lost` of a record with one input: one flag per result, all `True` if values are unknown."""
-    plan, _, saved, fits = equation
-    t, read = lowered(ts[0]), lowered(plan.arguments(saved)[0])
+    plan, _, residuals, fits = record
+    t, read = lowered(ts[0]), lowered(plan.arguments(residuals)[0])
     if any(map(is_traced, flatten((t, read))[0])):
         return (True,) * (len(fits[1]) if plan.primitive.multiple else 1)
     found: tuple[bool, ...] = plan.primitive.lost(t, *read)
     return found
 
 
-def lowered(saved: Any) -> Any:
+def lowered(residuals: Any) -> Any:
     """Return residuals with the innermost values in place of Tensors; Tensors without values stay."""
-    if isinstance(saved, tuple):
-        parts = [lowered(part) for part in saved]
-        return type(saved)(*parts) if hasattr(saved, "_fields") else tuple(parts)
-    value = innermost(saved)
-    return saved if isinstance(value, ArraySpec) else value
+    if isinstance(residuals, tuple):
+        parts = [lowered(part) for part in residuals]
+        return type(residuals)(*parts) if hasattr(residuals, "_fields") else tuple(parts)
+    value = innermost(residuals)
+    return residuals if isinstance(value, ArraySpec) else value
 
 
 def check_losses(
-    equations: Sequence[Any],
+    records: Sequence[Any],
     losses: Sequence[tuple[int, tuple[bool, ...]]],
     outputs: Collection[int],
     push: Callable[[Sequence[Any], list[Any], Collection[int]], Any],
@@ -289,7 +289,7 @@ def check_losses(
     """Check that no result depends on the lost tangents of degenerate decompositions.
 
     Args:
-        equations: the records of a forward trace.
+        records: the records of a forward trace.
         losses: pairs of the index of a degenerate record and one flag per result: check the cotangent of this result.
         outputs: the slots of the results.
         push: pushes tangents through all records.
@@ -297,9 +297,9 @@ def check_losses(
     Raises:
         DegenerateError: a result depends on a lost tangent.
     """
-    lowest = [None if e is None else (e[0], e[1], lowered(e[2]), e[3]) for e in equations]
+    lowest = [None if e is None else (e[0], e[1], lowered(e[2]), e[3]) for e in records]
     for index, lost in losses:
-        plan, slot, saved, fits = lowest[index]  # type: ignore[misc]
+        plan, slot, residuals, fits = lowest[index]  # type: ignore[misc]
         if any(e is not None and e[0].primitive in plan.primitive.looked_at_by and inputs_of(e)[0] == slot for e in lowest):
             continue
         multiple = plan.primitive.multiple
@@ -310,23 +310,23 @@ def check_losses(
                 seen = cotangents
             g = tuple([absent(*spec) if ct is None else ct for ct, spec in zip(seen, specs, strict=True)])
             with np.errstate(all="ignore"):
-                pull_record(plan.primitive.reverse_plan((0,)), g if multiple else g[0], saved)
+                pull_record(plan.primitive.reverse_plan((0,)), g if multiple else g[0], residuals)
 
 
-def _cotangents(equations: Sequence[Any], index: int, specs: Any, outputs: Collection[int], push: Callable[..., Any]) -> Any:
+def _cotangents(records: Sequence[Any], index: int, specs: Any, outputs: Collection[int], push: Callable[..., Any]) -> Any:
     """Yield, for each output, the cotangents of the results of one record for a weighted sum of the output's elements."""
-    recorder = ReverseRecorder("jvp", equations[index][0].primitive)
+    recorder = ReverseRecorder("jvp", records[index][0].primitive)
     made = [recorder.enter(np.zeros(shape, dtype)) for shape, dtype in specs]
     tangents = [*[None] * (index + 1 - len(made)), *made]
-    push(equations, tangents, outputs)
+    push(records, tangents, outputs)
     recorder.close()
     weights = np.random.default_rng(0)
     for slot in dict.fromkeys(outputs):
         t = tangents[slot]
         if isinstance(t, Recorded) and t.recorder is recorder:
-            cotangents: list[Any] = [None] * len(recorder.equations)
+            cotangents: list[Any] = [None] * len(recorder.records)
             cotangents[t.slot] = random_like(t, weights)
-            yield pull_back(recorder.equations, cotangents, recorder.inputs, consume=False)
+            yield pull_back(recorder.records, cotangents, recorder.inputs, consume=False)
 
 
 def random_like(value: Any, generator: np.random.Generator) -> Any:

@@ -39,18 +39,18 @@ _NO_FITS = itertools.repeat(None)
 
 
 @in_silence
-def pull_back(equations: list[Any], cotangents: list[Any], inputs: int, *, consume: bool) -> list[Any]:
+def pull_back(records: list[Any], cotangents: list[Any], inputs: int, *, consume: bool) -> list[Any]:
     """Return the cotangents of the inputs; `None` means zero.
 
     Args:
-        equations: the records of a reverse trace.
-        cotangents: the cotangents by slot, `None` except for results. May be shorter than `equations`. At the end it holds the
+        records: the records of a reverse trace.
+        cotangents: the cotangents by slot, `None` except for results. May be shorter than `records`. At the end it holds the
             cotangents of the inputs.
         inputs: the slot at which the pass stops, usually the number of inputs, which have the first slots. The cotangents of
             slots without a record stay in `cotangents`.
         consume: free the records and their residuals at the end.
     """
-    while inputs < len(cotangents) < len(equations) and equations[len(cotangents) - 1] is None:
+    while inputs < len(cotangents) < len(records) and records[len(cotangents) - 1] is None:
         cotangents.append(None)  # a record with several results has the slot of the last result
     batch = OPEN.get()
     if cotangents and type(last := cotangents[-1]) not in PLAIN and (inner := foreign(last)) is not None:
@@ -58,24 +58,24 @@ def pull_back(equations: list[Any], cotangents: list[Any], inputs: int, *, consu
             setting(PASS, current_pass() or ELEMENTWISE),
             lacking(derivative_of, type(inner)) if inner is last else nullcontext(),
         ):
-            _walk(equations, cotangents, inputs, consume)
+            _walk(records, cotangents, inputs, consume)
     elif isinstance(batch, BatchRecorder) and batch.place is None:
         try:
             batch.place = user_place()
-            _walk(equations, cotangents, inputs, consume)
+            _walk(records, cotangents, inputs, consume)
         finally:
             batch.place = None
     else:
-        _walk(equations, cotangents, inputs, consume)
+        _walk(records, cotangents, inputs, consume)
     return [g.total() if type(g) is Scattered else g for g in cotangents[:inputs]]
 
 
 def pull_through(recorder: Recorder, cotangents: list[Any], *, consume: bool) -> list[Any]:
     """Return the cotangents of the inputs of a trace; the watch of the trace, if any, checks them."""
-    if recorder.watch is not None:
-        found: list[Any] = recorder.watch.pull_back(cotangents)
+    if recorder.monitor is not None:
+        found: list[Any] = recorder.monitor.pull_back(cotangents)
         return found
-    return pull_back(recorder.equations, cotangents, recorder.inputs, consume=consume)
+    return pull_back(recorder.records, cotangents, recorder.inputs, consume=consume)
 
 
 def seeded(recorder: Recorder, slots: Sequence[int | None], gs: Sequence[Any]) -> list[Any]:
@@ -172,20 +172,20 @@ def _is_nan(cotangents: list[Any], inputs: int) -> bool:
     return has_nan_below(cotangents[:inputs] or [g for g in cotangents if g is not None])
 
 
-def pull_record(plan: Plan, g: Any, saved: Any) -> list[Any]:
+def pull_record(plan: Plan, g: Any, residuals: Any) -> list[Any]:
     """Return the cotangents of the active inputs of one record, before `fit`."""
     if plan.joint:
         around = OPEN.get()
         if not isinstance(around, BatchRecorder) or around.place is None:
-            found = plan.rules[0](g, *plan.arguments(saved)[0])
+            found = plan.rules[0](g, *plan.arguments(residuals)[0])
         else:  # a custom rule may have its own lines of user code
             place, around.place = around.place, None
             try:
-                found = plan.rules[0](g, *plan.arguments(saved)[0])
+                found = plan.rules[0](g, *plan.arguments(residuals)[0])
             finally:
                 around.place = place
         return [found[i] for i in plan.active]
-    return [rule(g, *args) for rule, args in zip(plan.rules, plan.arguments(saved), strict=True)]
+    return [rule(g, *args) for rule, args in zip(plan.rules, plan.arguments(residuals), strict=True)]
 
 
 def fit(ct: Any, spec: tuple[tuple[int, ...] | None, Any]) -> Any:
@@ -238,12 +238,12 @@ def _pull_product(records: list[Any], index: int, cotangents: list[Any], owned: 
         accumulate(cotangents, owned, slot, ct if spec is None else fit(ct, spec))
 
 
-def _sums_over(equation: Any, axis: int) -> bool:
+def _sums_over(record: Any, axis: int) -> bool:
     """Return `True` if the pullback of a record only sums over `axis` and possibly changes signs."""
-    plan, _, _, specs = equation
-    if specs is None or not plan.elementwise or plan.names:
+    plan, _, _, fits = record
+    if fits is None or not plan.elementwise or plan.names:
         return False
-    for spec in (specs,) if len(plan.active) == 1 else specs:
+    for spec in (fits,) if len(plan.active) == 1 else fits:
         if spec is None or spec[0] is None or (len(spec[0]) >= -axis and spec[0][axis] != 1):
             return False
     return True
@@ -285,7 +285,7 @@ def pull_write(records: list[Any], index: int, cotangents: list[Any], owned: byt
     g, record = take(cotangents, index), records[index]
     if g is None:
         return
-    plan, _, (path, where, shapes), specs = record
+    plan, _, (path, where, shapes), fits = record
     adds = plan.primitive is ADD_TO
     number = shape_of(g) == ()
     known = resolve(g)  # a seed may be a constant Tensor, which is immutable
@@ -307,9 +307,7 @@ def pull_write(records: list[Any], index: int, cotangents: list[Any], owned: byt
             else:
                 view[where] = 0
     targets = inputs_of(record)
-    for position, slot, spec in zip(
-        plan.active, targets, (specs,) if len(targets) == 1 else specs or (None, None), strict=True
-    ):
+    for position, slot, spec in zip(plan.active, targets, (fits,) if len(targets) == 1 else fits or (None, None), strict=True):
         ct = buffer if position == 0 else piece if spec is None else fit(piece, spec)
         first = cotangents[slot] is None
         accumulate(cotangents, owned, slot, ct, fresh=True)
@@ -333,9 +331,9 @@ def pull_alone(record: Any, gs: Sequence[Any]) -> list[Any]:
         record: the record.
         gs: the cotangents of its results; `None` means zero.
     """
-    plan, _, saved, specs = record
+    plan, _, residuals, fits = record
     m = len(plan.active)
-    records = [*[None] * (m + len(gs) - 1), (plan, 0 if m == 1 else tuple(range(m)), saved, specs)]
+    records = [*[None] * (m + len(gs) - 1), (plan, 0 if m == 1 else tuple(range(m)), residuals, fits)]
     return pull_back(records, [*[None] * m, *gs], m, consume=False)
 
 

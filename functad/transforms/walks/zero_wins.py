@@ -96,7 +96,7 @@ def _has_zeros_of(found: Any, g: Any) -> bool:
         return False
     if getattr(g.recorder, "singular", None) is None:  # a batch, for example, keeps no equations
         return False
-    maker: Any = found.recorder.equations[found.slot]
+    maker: Any = found.recorder.records[found.slot]
     return maker is not None and maker.primitive in (PRODUCT, QUOTIENT) and maker.inputs[0] == g.slot
 
 
