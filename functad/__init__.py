@@ -75,6 +75,7 @@ if _TYPE_CHECKING:
     from functad.transforms.linear import linear_transpose, linearize
     from functad.transforms.lists import eval_shape, make_expressions
     from functad.transforms.ravel import ravel
+    from functad.transforms.row_slices import RowSlices
     from functad.transforms.second_order import (
         divergence,
         gauss_newton_product,
@@ -87,7 +88,6 @@ if _TYPE_CHECKING:
     from functad.transforms.stop import stop_gradient
     from functad.transforms.taylor import deriv, taylor
     from functad.transforms.vmap import vmap
-    from functad.transforms.walks.row_slices import RowSlices
 
 __version__ = "0.1.0"
 
@@ -144,7 +144,7 @@ _HOLDERS = {
     "transforms.stop": "stop_gradient",
     "transforms.taylor": "deriv taylor",
     "transforms.vmap": "vmap",
-    "transforms.walks.row_slices": "RowSlices",
+    "transforms.row_slices": "RowSlices",
 }
 """By module, the names that are imported on first access, to keep `import functad` fast."""
 

@@ -26,7 +26,7 @@ import numpy as np
 from functad.expressions.spec import shape_of
 from functad.importable import optional
 from functad.primitives.operands import concrete, innermost, is_traced, known_values
-from functad.tracing.tensor import AskedError, asks_first
+from functad.tracing.conversions import AskedError, asks_first
 
 _NUMBERS = frozenset({float, int, np.float64, bool})
 _ASKED = _NUMBERS | {list, tuple, np.ndarray}

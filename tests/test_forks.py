@@ -9,7 +9,7 @@ import warnings
 import pytest
 
 from functad import process
-from functad.tracing import engines
+from functad.tracing import foreign
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform has no os.fork"),
@@ -182,7 +182,7 @@ def test_filters_of_warnings_of_another_thread_are_not_left_in_a_child():
     before = list(warnings.filters)
 
     def hold():
-        with engines.lacking(str, list):
+        with foreign.lacking(str, list):
             taken.set()
             done.wait()
 
@@ -193,7 +193,7 @@ def test_filters_of_warnings_of_another_thread_are_not_left_in_a_child():
     try:
         assert len(warnings.filters) == len(before) + 1
         assert in_child(
-            lambda: len([each for each in warnings.filters if getattr(each[1], "pattern", "") == engines._CONVERTS]) == 0
+            lambda: len([each for each in warnings.filters if getattr(each[1], "pattern", "") == foreign._CONVERTS]) == 0
         )
     finally:
         done.set()

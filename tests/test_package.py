@@ -35,8 +35,13 @@ LAYERS = (
     "functad.math",
     "functad.adoption",
     "functad.numpy",
-    "functad.transforms.walks",
-    "functad.transforms.calling",
+    "functad.transforms.row_slices",
+    "functad.transforms.cotangents",
+    "functad.transforms.zero_wins",
+    "functad.transforms.reverse",
+    "functad.transforms.forward",
+    "functad.transforms.transform",
+    "functad.transforms.boundary",
     "functad.diagnostics",
     "functad.transforms",
     "functad.drawing",
@@ -71,7 +76,7 @@ LAYERS = (
 )
 LONGEST_FILE = 700
 LARGEST_FOLDER = 24
-IMPORTED_MODULES = 90
+IMPORTED_MODULES = 72
 IMPORT_CALLS = 38_000
 VAGUE = {"core", "utils", "util", "misc", "helpers", "helper", "common"}
 

@@ -35,8 +35,8 @@ from functad.primitives.operands import (
     is_traced,
     strong,
 )
-from functad.tracing.tensor import AskedError, asks_first
-from functad.tracing.traces.base import making
+from functad.tracing.conversions import AskedError, asks_first
+from functad.tracing.trace import making
 
 __all__ = ["PLAIN_TYPES", "apply_along_axis", "asarray", "asarray_chkfinite", "broadcast_arrays", "has_tensors", "namespace"]
 

@@ -16,7 +16,7 @@ from functad.errors import UnsupportedError
 from functad.expressions.spec import ArraySpec, shape_of
 from functad.places import here
 from functad.primitives.operands import innermost, is_traced
-from functad.tracing.traces.base import resolve
+from functad.tracing.trace import resolve
 
 _KINDS = frozenset({"cython_function_or_method", "fused_cython_function", "builtin_function_or_method"})
 

@@ -17,9 +17,9 @@ from functad.adoption.standing import ABSENT
 from functad.expressions.spec import dtype_of, shape_of
 from functad.primitives import vocabulary
 from functad.primitives.operands import LISTS, PLAIN_TYPES, as_array, has_tensors, innermost, is_traced, read
+from functad.tracing.conversions import AskedError, asks_first
 from functad.tracing.ownership import copy_if_shared
-from functad.tracing.tensor import AskedError, asks_first
-from functad.tracing.traces.base import making
+from functad.tracing.trace import making
 from functad.trees.structure import flatten
 
 Function = Callable[..., Any]

@@ -24,7 +24,7 @@ from functad.adoption.standing import ABSENT, StandIn, standing_type, stands_for
 from functad.adoption.uses import IMPORTED, IS, LOCAL, STORED, Use, may_use_as_values, names_used_as_values
 from functad.expressions.spec import dtype_of, shape_of
 from functad.primitives.operands import is_traced
-from functad.tracing.traces.base import resolve
+from functad.tracing.trace import resolve
 
 
 class EqualModule(ModuleType):

@@ -28,7 +28,7 @@ from functad.primitives.operands import (
     is_traced,
     read,
 )
-from functad.tracing.tensor import AskedError, asks_first
+from functad.tracing.conversions import AskedError, asks_first
 
 
 def with_tensors(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:

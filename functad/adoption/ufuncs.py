@@ -10,7 +10,7 @@ import numpy as np
 
 from functad.adoption.signatures import concerns_tensors, with_tensors
 from functad.adoption.standing import ABSENT, stands_for
-from functad.tracing.tensor import AskedError, asks_first
+from functad.tracing.conversions import AskedError, asks_first
 
 
 def ufunc_taking_lists(ufunc: np.ufunc) -> Any:

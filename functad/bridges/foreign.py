@@ -17,8 +17,7 @@ from functad.immutable import exact_key
 from functad.importable import by_name
 from functad.places import here, name_of
 from functad.rules.call import Rules, apply
-from functad.tracing.traces.base import Recorded
-from functad.tracing.values import value_of
+from functad.tracing.trace import Recorded, value_of
 from functad.transforms.leaves import replaced
 from functad.trees.structure import Structure, flatten
 

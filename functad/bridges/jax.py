@@ -12,7 +12,7 @@ from functad.bridges.foreign import Flat, ForeignFunction, Library
 from functad.expressions.spec import ArraySpec, is_array, is_inexact
 from functad.importable import optional
 from functad.rules.call import CallWithRules, Rules
-from functad.tracing.values import value_of
+from functad.tracing.trace import value_of
 from functad.transforms.leaves import pull_leaves, replaced
 from functad.transforms.vmap import vmap
 

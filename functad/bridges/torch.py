@@ -11,7 +11,7 @@ import numpy as np
 from functad.bridges.foreign import Flat, ForeignFunction, Library
 from functad.expressions.spec import PYTHON_SCALARS
 from functad.importable import optional
-from functad.tracing.values import value_of
+from functad.tracing.trace import value_of
 from functad.transforms.leaves import pull_leaves, push_leaves, replaced
 from functad.transforms.vmap import vmap
 from functad.trees.structure import flatten

@@ -23,7 +23,7 @@ from functad.errors import InputError
 from functad.places import name_of
 from functad.profiling.call import Call, quiet
 from functad.profiling.profile import short
-from functad.transforms.calling.transform import ArgNames, ArgNums
+from functad.transforms.transform import ArgNames, ArgNums
 
 _COLORS = {"error": "red", "warning": "orange", "note": "blue"}
 TOO_MANY = 10_000

@@ -21,13 +21,13 @@ from functad.primitives.entry import Primitive
 from functad.profiling.call import Call, quiet
 from functad.profiling.measure import operation_name, place_of_frame
 from functad.rules.call import CallWithRules
-from functad.tracing.engines import computed
-from functad.tracing.traces.base import Recorder, dispatch
-from functad.tracing.traces.concrete import ReverseRecorder
+from functad.tracing.concrete import ReverseRecorder
+from functad.tracing.foreign import computed
+from functad.tracing.trace import Recorder, dispatch
 from functad.tracing.views import note_if_view
-from functad.transforms.calling.boundary import traced
-from functad.transforms.walks.forward import random_like
-from functad.transforms.walks.reverse import pull_back
+from functad.transforms.boundary import traced
+from functad.transforms.forward import random_like
+from functad.transforms.reverse import pull_back
 from functad.trees.structure import flatten
 
 SEVERITIES = ("error", "warning", "note")

@@ -29,11 +29,11 @@ from functad.places import user_frame
 from functad.profiling.call import Call
 from functad.profiling.measure import gradient_of, place_of_frame, sentences_of
 from functad.tracing.conversions import asked
-from functad.tracing.traces.base import Recorded
-from functad.tracing.traces.equations import AbstractRecorder
-from functad.transforms.calling.transform import Selection
+from functad.tracing.equations import AbstractRecorder
+from functad.tracing.trace import Recorded
 from functad.transforms.leaves import replaced
 from functad.transforms.lists import make_list
+from functad.transforms.transform import Selection
 from functad.transforms.vmap import vmap
 from functad.trees.structure import flatten
 

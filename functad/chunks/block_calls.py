@@ -19,10 +19,10 @@ from functad.primitives.safe import product
 from functad.process import setting
 from functad.rules.call import Rules, apply
 from functad.tracing.ownership import TRUST
-from functad.tracing.traces.base import Recorded
+from functad.tracing.trace import Recorded
+from functad.transforms.forward import with_zeros
 from functad.transforms.leaves import pulled, pulled_with_results, push_leaves, replaced
 from functad.transforms.vmap import vmap
-from functad.transforms.walks.forward import with_zeros
 
 Flat = Callable[..., Sequence[Any]]
 """A function from arrays to a sequence of arrays."""

@@ -16,7 +16,7 @@ from functad.errors import UnsupportedError
 from functad.expressions.expressions import Constant
 from functad.expressions.spec import ArraySpec
 from functad.places import here
-from functad.tracing.engines import computed
+from functad.tracing.foreign import computed
 
 WIDTH = 16
 """The number of parts that one task combines."""

@@ -13,7 +13,7 @@ from functad.errors import AbstractValueError, ConversionError, InputError, Outp
 from functad.expressions.spec import ArraySpec, dtype_of, is_array, shape_of, spec_of, stand_in
 from functad.places import here, name_of
 from functad.primitives.operands import all_examples
-from functad.tracing.values import value_of
+from functad.tracing.trace import value_of
 from functad.transforms.leaves import replaced
 from functad.transforms.lists import trace
 from functad.trees.structure import Structure, flatten

@@ -23,8 +23,8 @@ from functad.eager.gradient_functions import Params, _Parameters
 from functad.eager.models.variable import TensorLike
 from functad.expressions.spec import PYTHON_SCALARS
 from functad.places import here
-from functad.tracing.traces.base import Recorded
-from functad.transforms.calling.transform import transform
+from functad.tracing.trace import Recorded
+from functad.transforms.transform import transform
 from functad.trees.structure import flatten
 
 __all__ = [

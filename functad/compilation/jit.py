@@ -43,12 +43,11 @@ from functad.primitives.operands import foreign_rules, is_of_jax
 from functad.primitives.safe import CAREFUL, ELEMENTWISE, PASS, QUICK, STRICT
 from functad.process import setting
 from functad.tracing.ownership import own_results
-from functad.tracing.traces.base import LIVE, Recorded
-from functad.tracing.values import value_of
+from functad.tracing.trace import LIVE, Recorded, value_of
 from functad.tracing.views import in_c_order
-from functad.transforms.calling.transform import Transformed, transform
 from functad.transforms.lists import input_names
 from functad.transforms.outside import Outside, refuse_generator
+from functad.transforms.transform import Transformed, transform
 from functad.trees.structure import Structure, flatten, structure_of_call
 
 P = ParamSpec("P")

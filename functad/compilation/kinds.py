@@ -12,8 +12,8 @@ import numpy as np
 from functad.errors import InputError
 from functad.expressions.spec import ArraySpec
 from functad.places import here, name_of
-from functad.tracing.traces.base import Recorded
-from functad.transforms.calling.transform import parameters_of, positions_of
+from functad.tracing.trace import Recorded
+from functad.transforms.transform import parameters_of, positions_of
 
 
 def is_foreign(a: Any, kind: Any) -> bool:

@@ -31,11 +31,11 @@ from functad.expressions.spec import PLAIN, ArraySpec, is_inexact, spec_of
 from functad.primitives.safe import CAREFUL, ELEMENTWISE, PASS, QUICK
 from functad.process import cached_property, setting
 from functad.rules.call import Rules, apply
-from functad.tracing.traces.base import Recorded
-from functad.tracing.traces.equations import DERIVATIVES
+from functad.tracing.equations import DERIVATIVES
+from functad.tracing.trace import Recorded
 from functad.transforms.leaves import pull_leaves, pulled_with_results, pushed, replaced
 from functad.transforms.lists import extract, trace
-from functad.transforms.walks.zero_wins import has_nan_below
+from functad.transforms.zero_wins import has_nan_below
 from functad.trees.structure import LEAF, Structure
 
 Split = tuple["CompiledList", "CompiledList", tuple[int, ...], list[int]]

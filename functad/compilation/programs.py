@@ -18,11 +18,11 @@ from functad.compilation.kinds import Weak
 from functad.compilation.lists import CompiledList
 from functad.compilation.shared import drop_shared_programs
 from functad.compilation.trace import Cell, Trace
+from functad.tracing.concrete import idle, is_plain
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import resolve
-from functad.tracing.traces.idle import idle, is_plain
+from functad.tracing.trace import resolve
 from functad.transforms.outside import Outside
-from functad.transforms.walks.zero_wins import has_nan_below
+from functad.transforms.zero_wins import has_nan_below
 from functad.trees.structure import LEAF
 
 MAX_ENTRIES = 256

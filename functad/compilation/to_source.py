@@ -21,9 +21,9 @@ from functad.primitives.elementwise.arithmetic import POSITIVE
 from functad.primitives.elementwise.conversion import COPY
 from functad.primitives.safe import PASS, SINGULAR
 from functad.process import setting
-from functad.transforms.calling.transform import parameters_of
 from functad.transforms.lists import extract, trace
 from functad.transforms.outside import frozen_in
+from functad.transforms.transform import parameters_of
 from functad.trees.structure import MAPPINGS, Structure, _steps
 
 

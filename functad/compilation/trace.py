@@ -19,10 +19,10 @@ from functad.expressions.records import mark_needed, mark_reached, marks_at
 from functad.expressions.spec import ArraySpec, is_inexact, spec_of
 from functad.primitives.operands import innermost, read
 from functad.process import setting
+from functad.tracing.concrete import idle, is_plain
+from functad.tracing.equations import DERIVATIVES, AbstractRecorder
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import Recorded, resolve
-from functad.tracing.traces.equations import DERIVATIVES, AbstractRecorder
-from functad.tracing.traces.idle import idle, is_plain
+from functad.tracing.trace import Recorded, resolve
 from functad.tracing.views import in_c_order
 from functad.transforms.leaves import replaced
 from functad.transforms.lists import close, extract, make_list

@@ -26,7 +26,7 @@ from functad.places import here, name_of
 from functad.primitives.indexing.indexable import handed
 from functad.primitives.operands import innermost
 from functad.tracing.ownership import lend, own_state
-from functad.tracing.values import noted, operand_of
+from functad.tracing.trace import noted, operand_of
 from functad.transforms.leaves import pull_leaves, pushed_tangents
 from functad.transforms.lists import Closed
 from functad.trees.structure import flatten

@@ -35,9 +35,8 @@ from functad.primitives.elementwise.conversion import array_of_number
 from functad.primitives.indexing.indexable import handed
 from functad.primitives.kinds import SolverPrimitive
 from functad.primitives.operands import absent, all_examples, foreign_rules, is_number, numpy_values
-from functad.tracing.traces.base import OPEN, Recorded, dispatch
-from functad.tracing.traces.equations import AbstractRecorder
-from functad.tracing.values import value_of
+from functad.tracing.equations import AbstractRecorder
+from functad.tracing.trace import OPEN, Recorded, dispatch, value_of
 from functad.tracing.views import in_c_order
 from functad.transforms.leaves import LeafFunction, pull_leaves, pushed, replaced
 from functad.transforms.lists import close, trace

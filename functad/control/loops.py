@@ -31,13 +31,13 @@ from functad.expressions.spec import ArraySpec, dtype_of, is_inexact, shape_of, 
 from functad.places import here, name_of
 from functad.primitives.batching import spread_out
 from functad.primitives.operands import innermost, is_traced
+from functad.tracing.batch import BatchRecorder
 from functad.tracing.ownership import give_state, lend, lend_read_only, own_state
-from functad.tracing.traces.base import Recorded, resolve
-from functad.tracing.traces.batch import BatchRecorder
+from functad.tracing.trace import Recorded, resolve
+from functad.transforms.cotangents import zero_tangent
 from functad.transforms.leaves import pushed, replaced
 from functad.transforms.lists import Closed, close, trace
 from functad.transforms.vmap import vmap
-from functad.transforms.walks.cotangents import zero_tangent
 
 
 def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init: Any) -> Any:

@@ -20,9 +20,9 @@ from functad.expressions.records import inputs_of
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of
 from functad.places import name_of
 from functad.primitives.operands import innermost
-from functad.transforms.calling.boundary import checked_leaves, split_aux, traced, undifferentiable
-from functad.transforms.calling.transform import ArgNames, ArgNums, Selection
-from functad.transforms.walks.reverse import pull_alone, pull_back
+from functad.transforms.boundary import checked_leaves, split_aux, traced, undifferentiable
+from functad.transforms.reverse import pull_alone, pull_back
+from functad.transforms.transform import ArgNames, ArgNums, Selection
 from functad.trees.structure import flatten
 
 

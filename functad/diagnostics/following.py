@@ -21,9 +21,9 @@ from functad.places import here
 from functad.primitives.entry import INTERNAL, Primitive
 from functad.primitives.operands import innermost
 from functad.primitives.vocabulary import shown_name
+from functad.tracing.concrete import ReverseRecorder
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import Recorded, Recorder
-from functad.tracing.traces.concrete import ReverseRecorder
+from functad.tracing.trace import Recorded, Recorder
 from functad.tracing.views import note_if_view
 from functad.trees.structure import flatten
 

@@ -46,12 +46,12 @@ from functad.primitives import vocabulary
 from functad.primitives.entry import ENTRIES, Composite, Primitive
 from functad.primitives.operands import innermost
 from functad.process import context_variable, setting
-from functad.tracing.traces.base import Recorded, Recorder
-from functad.tracing.traces.batch import Batched, BatchRecorder
-from functad.tracing.traces.concrete import ReverseRecorder
-from functad.transforms.calling.boundary import traced
-from functad.transforms.walks.forward import push_forward
-from functad.transforms.walks.reverse import pull_back
+from functad.tracing.batch import Batched, BatchRecorder
+from functad.tracing.concrete import ReverseRecorder
+from functad.tracing.trace import Recorded, Recorder
+from functad.transforms.boundary import traced
+from functad.transforms.forward import push_forward
+from functad.transforms.reverse import pull_back
 
 _INSIDE: ContextVar[bool] = context_variable("inside_watched", default=False)
 """Whether a watched transform runs its function now. Transforms called inside leave the checks to the outer transform."""

@@ -26,13 +26,13 @@ from functad.primitives.entry import Primitive
 from functad.primitives.operands import innermost, read
 from functad.process import setting
 from functad.rules.call import OneCall, Rules, apply
+from functad.tracing.concrete import idle, tensor_of
 from functad.tracing.ownership import lend
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import ONLOOKER, Recorded, making_plain, resolve
-from functad.tracing.traces.idle import idle, tensor_of
+from functad.tracing.trace import ONLOOKER, Recorded, making_plain, resolve
 from functad.tracing.views import clone
-from functad.transforms.calling.transform import transform
 from functad.transforms.leaves import replaced
+from functad.transforms.transform import transform
 from functad.trees.structure import Structure, flatten_as_inserted
 
 P = ParamSpec("P")

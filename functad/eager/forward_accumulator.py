@@ -18,7 +18,7 @@ from functad.places import here, warn
 from functad.primitives.operands import read
 from functad.tracing.conversions import refusal_behind
 from functad.tracing.float_errors import enter_float_errors, float_errors, get_state, leave_float_errors
-from functad.transforms.walks.forward import push_forward
+from functad.transforms.forward import push_forward
 
 
 class ForwardAccumulator:

@@ -18,11 +18,10 @@ from functad.expressions.spec import PYTHON_SCALARS, dtype_of
 from functad.places import here, name_of
 from functad.primitives.elementwise.conversion import COPY
 from functad.primitives.operands import read
+from functad.tracing.concrete import idle, tensor_of
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import Recorded
-from functad.tracing.traces.idle import idle, tensor_of
-from functad.tracing.values import value_of
-from functad.transforms.calling.transform import transform
+from functad.tracing.trace import Recorded, value_of
+from functad.transforms.transform import transform
 from functad.trees.structure import flatten
 
 P = ParamSpec("P")

@@ -17,7 +17,7 @@ from functad.expressions.spec import ArraySpec, dtype_of, shape_of
 from functad.places import here, name_of
 from functad.primitives.operands import read
 from functad.process import setting
-from functad.tracing.traces.base import ONLOOKER, Recorded, Recorder, resolve
+from functad.tracing.trace import ONLOOKER, Recorded, Recorder, resolve
 from functad.trees.structure import Structure
 
 

@@ -21,7 +21,7 @@ from functad.expressions.spec import PYTHON_SCALARS, ArraySpec
 from functad.places import here, is_own, line_of, name_of
 from functad.primitives.indexing.write import Step
 from functad.primitives.linalg.sparse_products import ConstantMatrix
-from functad.tracing.traces.base import Recorded, resolve
+from functad.tracing.trace import Recorded, resolve
 from functad.trees.structure import Structure
 
 FACTORIES = {"list": list, "dict": dict, "tuple": tuple, "set": set, "int": int, "float": float}

@@ -2,7 +2,7 @@
 
 `OBSERVERS` holds the active observers. A new trace, a pass and an evaluation read it once, and do nothing more if it is empty.
 A pass takes its records from an iterator. An observed pass takes them from a generator that notifies the observers, see
-`functad.transforms.walks.reverse`. The loop is the same.
+`functad.transforms.reverse`. The loop is the same.
 
 A `Place` is the location of an equation in the user's code, as plain text and numbers that do not keep frames alive.
 """

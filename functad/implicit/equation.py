@@ -10,8 +10,7 @@ from typing import Any
 from functad.errors import InputError, OutputError
 from functad.implicit.linear_solve import Method
 from functad.places import here, name_of
-from functad.tracing.traces.base import Recorded
-from functad.tracing.values import value_of
+from functad.tracing.trace import Recorded, value_of
 from functad.trees.structure import flatten
 
 

@@ -22,13 +22,12 @@ from functad.primitives.entry import Primitive
 from functad.primitives.kinds import SolverPrimitive
 from functad.primitives.operands import innermost, numpy_values
 from functad.tracing.ownership import lend
-from functad.tracing.traces.base import Recorded
-from functad.tracing.values import value_of
+from functad.tracing.trace import Recorded, value_of
+from functad.transforms.forward import with_zeros
 from functad.transforms.grad import vjp
 from functad.transforms.leaves import Linearized, pull_leaves, push_leaves
 from functad.transforms.linear import linear_list
 from functad.transforms.lists import Closed, close
-from functad.transforms.walks.forward import with_zeros
 from functad.trees.structure import Structure, flatten
 
 Leaves = Sequence[Any]

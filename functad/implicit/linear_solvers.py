@@ -16,7 +16,7 @@ import numpy as np
 from functad.errors import ImplicitError
 from functad.importable import optional
 from functad.places import here
-from functad.tracing.traces.base import making_plain
+from functad.tracing.trace import making_plain
 
 Vector = Any
 Product = Callable[[Vector], Vector]

@@ -15,8 +15,7 @@ from functad.implicit.linear_solve import Leaves, inexact
 from functad.places import here, name_of
 from functad.primitives.operands import as_operand, innermost
 from functad.tracing.ownership import lend, lend_read_only
-from functad.tracing.traces.base import Recorded
-from functad.tracing.values import value_of
+from functad.tracing.trace import Recorded, value_of
 from functad.transforms.leaves import replaced
 from functad.transforms.lists import Closed, close, trace
 from functad.trees.structure import LEAF, Structure, flatten

@@ -22,14 +22,13 @@ from functad.implicit.linear_solve import Leaves, Method, Solve, System, inexact
 from functad.places import here, name_of, warn
 from functad.primitives.kinds import SolverPrimitive
 from functad.primitives.operands import innermost
+from functad.tracing.equations import PointRecorder
 from functad.tracing.ownership import lend
-from functad.tracing.traces.base import Recorded
-from functad.tracing.traces.equations import PointRecorder
-from functad.tracing.values import value_of
-from functad.transforms.calling.transform import Selection, Transformed
+from functad.tracing.trace import Recorded, value_of
 from functad.transforms.grad import gradient_function
 from functad.transforms.leaves import pull_leaves, push_leaves, replaced
 from functad.transforms.lists import Closed, close, make_list
+from functad.transforms.transform import Selection, Transformed
 from functad.trees.structure import Structure, flatten, tree_map
 
 P = ParamSpec("P")

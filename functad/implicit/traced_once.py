@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from functad.expressions.spec import ArraySpec, is_float_array, strong_spec
-from functad.tracing.traces.base import Recorded
+from functad.tracing.trace import Recorded
 from functad.transforms.leaves import replaced
 from functad.transforms.lists import Closed, close, trace
 from functad.transforms.outside import RandomStates

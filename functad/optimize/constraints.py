@@ -12,8 +12,8 @@ from functad.optimize.derivatives import Linearised, Residuals
 from functad.optimize.extras import scipy_optimize
 from functad.optimize.unknowns import Unknowns
 from functad.places import here
-from functad.transforms.calling.transform import Selection
 from functad.transforms.grad import gradient_function
+from functad.transforms.transform import Selection
 
 
 def flat_constraints(constraints: Any, unknowns: Unknowns, *, derivatives: bool, curvature: bool) -> list[Any]:

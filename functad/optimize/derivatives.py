@@ -12,13 +12,13 @@ from functad.chunks.compute import compute, is_lazy
 from functad.errors import ImplicitError, NonScalarError, OutputError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of, spec_of
 from functad.places import here, name_of
-from functad.tracing.traces.base import Recorded
-from functad.transforms.calling.transform import Selection
+from functad.tracing.trace import Recorded
+from functad.transforms.cotangents import of_identity
 from functad.transforms.grad import gradient_function, pulled_back
 from functad.transforms.jacobian import pushed_size
 from functad.transforms.leaves import Linearized
 from functad.transforms.ravel import ravel
-from functad.transforms.walks.cotangents import of_identity
+from functad.transforms.transform import Selection
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 Linear = Callable[[Any], Any]

@@ -17,7 +17,7 @@ from functad.optimize.reporting import Reporter
 from functad.optimize.unknowns import Unknowns
 from functad.places import here
 from functad.sparse.derivatives import sparse_jacobian_function
-from functad.transforms.calling.transform import Selection
+from functad.transforms.transform import Selection
 from functad.trees.structure import LEAF
 
 

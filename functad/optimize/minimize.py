@@ -14,7 +14,7 @@ from functad.optimize.extras import scipy_optimize
 from functad.optimize.reporting import Reporter
 from functad.places import here, name_of
 from functad.sparse.derivatives import sparse_hessian_function
-from functad.transforms.calling.transform import Selection
+from functad.transforms.transform import Selection
 
 # The derivatives that each method takes.
 _NONE = ("nelder-mead", "powell", "cobyla", "cobyqa")

@@ -11,8 +11,7 @@ from functad.errors import InputError, StructureError
 from functad.expressions.spec import dtype_of, is_array, shape_of
 from functad.places import here, name_of
 from functad.primitives.operands import foreign_rules
-from functad.tracing.traces.base import Recorded
-from functad.tracing.values import value_of
+from functad.tracing.trace import Recorded, value_of
 from functad.transforms.ravel import ravel
 from functad.trees.structure import LEAF, flatten
 

@@ -34,7 +34,7 @@ from functad.optimizers.transformations import (
     clip_by_norm,
 )
 from functad.places import here, warn
-from functad.transforms.walks.row_slices import RowSlices, whole
+from functad.transforms.row_slices import RowSlices, whole
 from functad.trees.structure import Structure, flatten
 
 

@@ -15,7 +15,7 @@ from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.optimizers.transformations import EmptyState, add_decayed_weights, apply_updates
 from functad.places import here
 from functad.primitives.operands import read
-from functad.transforms.walks.row_slices import RowSlices, whole
+from functad.transforms.row_slices import RowSlices, whole
 from functad.trees.structure import flatten
 
 

@@ -37,7 +37,7 @@ PASS: ContextVar[int] = context_variable("derivative_pass", default=QUICK)
 """The products in derivatives, in this thread or coroutine.
 
 - `QUICK`: plain IEEE products. A careful pass follows if the result has a NaN.
-- `CAREFUL`: an exact zero wins in the rules of all primitives (see `functad.transforms.walks.zero_wins`).
+- `CAREFUL`: an exact zero wins in the rules of all primitives (see `functad.transforms.zero_wins`).
 
 A list without a later careful pass is traced with one of these:
 

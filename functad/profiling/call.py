@@ -20,10 +20,10 @@ from functad.places import name_of
 from functad.primitives.operands import innermost
 from functad.process import setting
 from functad.tracing.ownership import hold_input
-from functad.tracing.traces.base import Recorded, Recorder
-from functad.transforms.calling.boundary import checked_leaves, split_aux, undifferentiable
-from functad.transforms.calling.transform import ArgNames, ArgNums, Selection
-from functad.transforms.walks.reverse import seeded
+from functad.tracing.trace import Recorded, Recorder
+from functad.transforms.boundary import checked_leaves, split_aux, undifferentiable
+from functad.transforms.reverse import seeded
+from functad.transforms.transform import ArgNames, ArgNums, Selection
 from functad.trees.structure import Structure, flatten
 
 

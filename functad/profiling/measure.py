@@ -30,15 +30,15 @@ from functad.primitives.entry import INTERNAL, Primitive
 from functad.primitives.operands import innermost
 from functad.primitives.vocabulary import shown_name
 from functad.profiling.call import Call, quiet
-from functad.tracing.engines import computed
-from functad.tracing.traces.base import dispatch
-from functad.tracing.traces.concrete import ReverseRecorder
+from functad.tracing.concrete import ReverseRecorder
+from functad.tracing.foreign import computed
+from functad.tracing.trace import dispatch
 from functad.tracing.views import note_if_view
-from functad.transforms.calling.boundary import traced
-from functad.transforms.calling.transform import Selection
+from functad.transforms.boundary import traced
+from functad.transforms.cotangents import Scattered
 from functad.transforms.grad import gradient_function
-from functad.transforms.walks.cotangents import Scattered
-from functad.transforms.walks.reverse import pull_back
+from functad.transforms.reverse import pull_back
+from functad.transforms.transform import Selection
 from functad.trees.structure import flatten
 
 

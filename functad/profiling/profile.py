@@ -11,7 +11,7 @@ from functad.display.text import bytes_text, counted, cut, seconds_text, share_t
 from functad.expressions.observers import Place
 from functad.profiling.call import Call
 from functad.profiling.measure import Compiled, Measured, Timed, compiled, measured
-from functad.transforms.calling.transform import ArgNames, ArgNums
+from functad.transforms.transform import ArgNames, ArgNums
 
 
 class Row(NamedTuple):

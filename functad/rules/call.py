@@ -38,11 +38,10 @@ from functad.primitives.batching import loop
 from functad.primitives.entry import Primitive
 from functad.primitives.operands import zeros_for
 from functad.primitives.plan import Plan, Plans
+from functad.tracing.concrete import tensor_of
+from functad.tracing.equations import AbstractRecorder
 from functad.tracing.ownership import hold, lend_read_only, own_state
-from functad.tracing.traces.base import Recorded, Recorder, dispatch, escaped, making, making_plain, resolve
-from functad.tracing.traces.equations import AbstractRecorder
-from functad.tracing.traces.idle import tensor_of
-from functad.tracing.values import noted
+from functad.tracing.trace import Recorded, Recorder, dispatch, escaped, making, making_plain, noted, resolve
 from functad.tracing.views import in_c_order
 from functad.transforms.leaves import pulled, replaced
 from functad.transforms.lists import trace

@@ -28,13 +28,12 @@ from functad.primitives.entry import Primitive, names_read
 from functad.primitives.kinds import elementwise
 from functad.primitives.operands import absent, innermost
 from functad.rules.call import OneCall, Rules, apply
+from functad.tracing.equations import NoValueError, PointRecorder
 from functad.tracing.ownership import hold, lend, lend_read_only, own_results
-from functad.tracing.traces.base import OPEN, Recorded, sees_inside
-from functad.tracing.traces.equations import NoValueError, PointRecorder
-from functad.tracing.values import operand_of, value_of
-from functad.transforms.calling.transform import Transformed, transform
+from functad.tracing.trace import OPEN, Recorded, operand_of, sees_inside, value_of
 from functad.transforms.leaves import pulled, pushed, replaced
 from functad.transforms.lists import Closed, close, make_list, trace
+from functad.transforms.transform import Transformed, transform
 from functad.trees.structure import Structure, difference, flatten, tree_map
 
 P = ParamSpec("P")

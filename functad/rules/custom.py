@@ -20,15 +20,14 @@ from functad.expressions.spec import PYTHON_SCALARS, dtype_of, is_array_or_numbe
 from functad.importable import by_name, calling_module
 from functad.places import here, name_of, user_frame
 from functad.rules.call import Rules, apply, of_all_examples
+from functad.tracing.batch import BatchRecorder
 from functad.tracing.ownership import lend_read_only, take_back
-from functad.tracing.traces.base import Recorded, resolve
-from functad.tracing.traces.batch import BatchRecorder
-from functad.tracing.values import operand_of, value_of
-from functad.transforms.calling.boundary import as_dtype, check_result
-from functad.transforms.calling.transform import parameters_of, positions_of, transform
+from functad.tracing.trace import Recorded, operand_of, resolve, value_of
+from functad.transforms.boundary import as_dtype, check_result
+from functad.transforms.cotangents import zero_tangent
+from functad.transforms.forward import with_zeros
 from functad.transforms.leaves import replaced
-from functad.transforms.walks.cotangents import zero_tangent
-from functad.transforms.walks.forward import with_zeros
+from functad.transforms.transform import parameters_of, positions_of, transform
 from functad.trees.structure import Structure, _split, _steps, difference, flatten, tree_map
 
 P = ParamSpec("P")

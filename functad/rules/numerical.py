@@ -18,7 +18,7 @@ from functad.errors import AbstractValueError, ConversionError, CustomRuleError,
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.places import here, warn
 from functad.rules.call import Rules, apply
-from functad.tracing.traces.base import Recorded
+from functad.tracing.trace import Recorded
 from functad.transforms.leaves import replaced
 from functad.transforms.outside import trial
 from functad.transforms.stop import stop_gradient

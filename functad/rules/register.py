@@ -21,9 +21,8 @@ from functad.primitives.operands import as_operand, layout_of
 from functad.rules.call import Rules, of_all_examples
 from functad.rules.numerical import Differences, as_spec, is_pair, or_approximate, tried
 from functad.tracing.ownership import lend, lend_read_only
-from functad.tracing.traces.base import Recorded
-from functad.tracing.values import value_of
-from functad.transforms.calling.transform import parameters_of
+from functad.tracing.trace import Recorded, value_of
+from functad.transforms.transform import parameters_of
 from functad.trees.structure import flatten
 
 P = ParamSpec("P")

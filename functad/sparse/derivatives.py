@@ -25,15 +25,13 @@ from functad.sparse.coloring import (
 from functad.sparse.pattern import SparsityPattern
 from functad.sparse.patterns import hessian_pattern, jacobian_pattern
 from functad.sparse.sets import Array
-from functad.tracing.traces.base import Recorder
-from functad.tracing.traces.concrete import ConcreteRecorder, ForwardRecorder, ReverseRecorder
-from functad.tracing.values import value_of
-from functad.transforms.calling.boundary import check_result, check_slope, own_aux, split_aux, traced, wrap_inputs
-from functad.transforms.calling.transform import ArgNames, ArgNums, Selection, Transformed, transform
-from functad.transforms.grad import gradient_function
-from functad.transforms.pullbacks import Pullback
-from functad.transforms.walks.cotangents import chunks, in_batch, joined, size_of
-from functad.transforms.walks.forward import push_through
+from functad.tracing.concrete import ConcreteRecorder, ForwardRecorder, ReverseRecorder
+from functad.tracing.trace import Recorder, value_of
+from functad.transforms.boundary import check_result, check_slope, own_aux, split_aux, traced, wrap_inputs
+from functad.transforms.cotangents import chunks, in_batch, joined, size_of
+from functad.transforms.forward import push_through
+from functad.transforms.grad import Pullback, gradient_function
+from functad.transforms.transform import ArgNames, ArgNums, Selection, Transformed, transform
 from functad.trees.structure import flatten
 
 P = ParamSpec("P")

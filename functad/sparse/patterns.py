@@ -15,10 +15,10 @@ from functad.primitives.operands import foreign_rules, innermost
 from functad.sparse.curvature import multiplied
 from functad.sparse.pattern import SparsityPattern
 from functad.sparse.trace import Dependence
-from functad.tracing.values import value_of
-from functad.transforms.calling.boundary import check_result, split_aux, traced
-from functad.transforms.calling.transform import ArgNames, ArgNums, Selection
+from functad.tracing.trace import value_of
+from functad.transforms.boundary import check_result, split_aux, traced
 from functad.transforms.lists import trace
+from functad.transforms.transform import ArgNames, ArgNums, Selection
 from functad.trees.structure import flatten
 
 

@@ -24,7 +24,7 @@ from functad.sparse.curvature import Events
 from functad.sparse.dependence import Call, passed
 from functad.sparse.sets import Array, Sets
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import Recorded, Recorder, alike, bare
+from functad.tracing.trace import Recorded, Recorder, alike, bare
 from functad.tracing.views import note_if_view
 from functad.transforms.lists import Closed
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from functad.expressions.spec import dtype_of, shape_of
-from functad.transforms.walks.forward import random_like as random_numbers
+from functad.transforms.forward import random_like as random_numbers
 
 Function = Callable[..., Sequence[Any]]
 

@@ -46,7 +46,7 @@ from functad.testing.numerical import (
     random_like,
 )
 from functad.testing.sample_calls import Call, InputSource, calls, is_array, is_constant, is_public
-from functad.tracing.traces.base import Recorded
+from functad.tracing.trace import Recorded
 from functad.transforms.leaves import replaced
 from functad.trees.structure import flatten
 

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import ast
 import math
+import os.path
 import sys
 from collections.abc import Collection
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
+
+import numpy as np
 
 from functad.errors import AbstractValueError, ConversionError, FunctadError, UnsupportedError
 from functad.expressions.records import inputs_of, results_of
@@ -492,3 +495,34 @@ def instead_of(function: Any) -> str:
     hint = VECTORIZE + " " if name.endswith("(vectorized)") else ""
     hint += f"The nearest supported function is {known[close[0]]}. " if close else ""
     return hint + "functad.stop_gradient(t) passes a value as a constant."
+
+
+# Some functions of `functad.numpy` call NumPy first with unchecked arguments, since searching a list for Tensors takes longer
+# than many calls of NumPy. If NumPy then converts a Tensor, the Tensor raises `AskedError`, which only these functions catch.
+
+_NUMPY = os.path.dirname(np.__file__) + os.sep  # noqa: PTH120 - as in `functad.places`
+
+# Keyed by the identity of code objects, since their hash is not cached.
+_asking: dict[int, CodeType] = {}
+_passing: dict[int, CodeType] = {}
+
+
+class AskedError(BaseException):
+    """The signal that NumPy converts a Tensor for a function that calls NumPy first; it passes `except Exception` in NumPy."""
+
+
+def asks_first(code: CodeType) -> None:
+    """Register the code of a function that calls NumPy first and catches `AskedError`."""
+    _asking[id(code)] = code
+
+
+def passes_on(code: CodeType) -> None:
+    """Register the code of a method that only forwards a conversion to a Tensor, such as `Variable.__array__`."""
+    _passing[id(code)] = code
+
+
+def is_asked_first(frame: FrameType | None) -> bool:
+    """Return `True` if the conversion in a frame comes, directly or through NumPy, from a function that calls NumPy first."""
+    while frame is not None and (frame.f_code.co_filename.startswith(_NUMPY) or id(frame.f_code) in _passing):
+        frame = frame.f_back
+    return frame is not None and id(frame.f_code) in _asking

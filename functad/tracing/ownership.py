@@ -39,7 +39,7 @@ from functad.places import user_frame
 from functad.primitives.elementwise.conversion import copy_alike
 from functad.primitives.indexing.write import is_alone
 from functad.process import context_variable, setting
-from functad.tracing.traces.base import Recorded, Recorder
+from functad.tracing.trace import Recorded, Recorder
 from functad.tracing.views import clone, origin_of
 
 _ndarray = np.ndarray

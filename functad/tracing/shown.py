@@ -11,7 +11,7 @@ from functad.display.text import array_text, bytes_text, dtype_text, repr_within
 from functad.expressions.spec import ArraySpec, spec_or_none
 from functad.places import line_of, name_of
 from functad.primitives.indexing.write import part
-from functad.tracing.traces.base import Recorded, Recorder
+from functad.tracing.trace import Recorded, Recorder
 
 
 def known(tensor: Any) -> tuple[list[Recorder], Any]:

@@ -2,6 +2,11 @@
 
 NumPy dispatches to a Tensor through `__array_ufunc__` and `__array_function__`. Python's operators and the methods of arrays
 call the recorder directly. Conversions that would silently lose the derivative, such as `float(t)` or `np.array([t])`, raise.
+
+`isinstance` treats a Tensor as its value, so that library code takes its usual branch: `isinstance(t, np.ndarray)` reads
+`t.__class__`, which returns the type of the value. Abstract base classes, `match` and `functools.singledispatch` read it too.
+`type(t)` is `Tensor`, and `isinstance(t, Tensor)` is true, since Python tests `type(t)` first. NumPy's C code uses `type` and
+sees a Tensor. functad's own tests for arrays and numbers use `type` too.
 """
 
 from __future__ import annotations
@@ -10,9 +15,8 @@ import functools
 import inspect
 import itertools
 import operator
-import os.path
 import sys
-from types import CodeType, FrameType
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import numpy as np
@@ -39,54 +43,91 @@ from functad.primitives.operands import (
 )
 from functad.primitives.ufunc_methods import METHODS, call_with_keywords
 from functad.primitives.vocabulary import shown_name
-from functad.tracing import conversions, fast_paths  # noqa: F401 # the second registers fast paths
-from functad.tracing.foreign import OURS, answer_to_function, answer_to_ufunc
-from functad.tracing.graphs import refuse_in_token
-from functad.tracing.layouts import c_ordered
-from functad.tracing.memory import ArrayMemory, not_assigned
-from functad.tracing.methods import ArrayMethods
+from functad.tracing import conversions
+from functad.tracing.concrete import idle
+from functad.tracing.foreign import OURS, answer_to_function, answer_to_ufunc, refuse_in_token
+from functad.tracing.indexing import Reading, Writing, buffer_after, buffer_like, by_name, into, put_through, write
+from functad.tracing.methods import ArrayMemory, ArrayMethods, not_assigned
 from functad.tracing.operators import BINARY, SHORT, UNARY, Operators, binary, unary
-from functad.tracing.reading import Reading
-from functad.tracing.traces.base import Recorded, Recorder, dispatch, escaped, resolve
-from functad.tracing.traces.idle import idle
-from functad.tracing.type_tests import TensorType, TypeTests
-from functad.tracing.views import note_read_only, refresh
-from functad.tracing.writing import Writing, buffer_after, buffer_like, by_name, into, put_through, write
+from functad.tracing.trace import Recorded, Recorder, dispatch, escaped, resolve
+from functad.tracing.views import c_ordered, note_read_only, refresh
 from functad.trees.structure import LEAF_KINDS
 
 _KNOWN = (Recorded, np.ndarray, np.generic, int, float, complex, list, tuple)
 
 _INT64 = range(-(2**63), 2**63)
 
-# Some functions of `functad.numpy` call NumPy first with unchecked arguments, since searching a list for Tensors takes longer
-# than many calls of NumPy. If NumPy then converts a Tensor, the Tensor raises `AskedError`, which only these functions catch.
+_TOLD = ("xarray.", "pandas.", "dask.", "sparse.", "scipy.sparse.", "jax._src.numpy.array_methods", "json.", "fractions")
+"""Modules for which `t.__class__` is `Tensor`.
 
-_NUMPY = os.path.dirname(np.__file__) + os.sep  # noqa: PTH120 - as in `functad.places`
+xarray, pandas, Dask, both kinds of sparse arrays and the operators of JAX convert NumPy's types to plain arrays. They leave
+other types to the protocols of NumPy and Python. json shows the type of an object that it cannot serialize. A `Fraction`
+compares a float by its digits, and leaves the comparison with other types to the other operand.
+"""
 
-# Keyed by the identity of code objects, since their hash is not cached.
-_asking: dict[int, CodeType] = {}
-_passing: dict[int, CodeType] = {}
-
-
-class AskedError(BaseException):
-    """The signal that NumPy converts a Tensor for a function that calls NumPy first; it passes `except Exception` in NumPy."""
+_SIZED = ("__len__", "__iter__", "__contains__", "__hash__")
 
 
-def asks_first(code: CodeType) -> None:
-    """Register the code of a function that calls NumPy first and catches `AskedError`."""
-    _asking[id(code)] = code
+class TensorType(type):
+    """The metaclass of `Tensor`: it hides container methods, which numbers lack, from abstract base classes.
+
+    `isinstance(t, Sized)` also tests `type(t)`: it searches `__mro__` for `__len__`, and `None` there means absent.
+    """
+
+    @property
+    def __mro__(cls) -> tuple[type, ...]:
+        return (_Hidden, *type.mro(cls))
 
 
-def passes_on(code: CodeType) -> None:
-    """Register the code of a method that only forwards a conversion to a Tensor, such as `Variable.__array__`."""
-    _passing[id(code)] = code
+_Hidden = type("_Hidden", (), dict.fromkeys(_SIZED))
 
 
-def _is_asked_first(frame: FrameType | None) -> bool:
-    """Return `True` if the conversion in a frame comes, directly or through NumPy, from a function that calls NumPy first."""
-    while frame is not None and (frame.f_code.co_filename.startswith(_NUMPY) or id(frame.f_code) in _passing):
-        frame = frame.f_back
-    return frame is not None and id(frame.f_code) in _asking
+class _UnsizedError(TypeError, AttributeError):
+    """The error for the length of a number: `len(t)` raises a `TypeError`, and `hasattr(t, "__len__")` is false."""
+
+
+class TypeTests:
+    """The attributes that type tests read."""
+
+    __slots__ = ()
+
+    @property  # type: ignore[misc]
+    def __class__(self: Any) -> type:
+        """The type of the value; in a trace without values `ndarray`, or a NumPy scalar type for shape `()`."""
+        asking = sys._getframe(1)
+        module = asking.f_globals.get("__name__", "")
+        if module.startswith("polars."):  # its operators convert the other operand and never return `NotImplemented`
+            self._plain("Conversion to an array")
+        if module.startswith(_TOLD) and not module.startswith("scipy.sparse.linalg."):
+            name = asking.f_code.co_qualname
+            if name == "JSONEncoder.default":  # it is about to raise
+                self._plain("JSON")
+            if name != "Fraction.__new__":  # it reads the digits of Python and NumPy floats
+                return type(self)
+        value = self
+        while issubclass(type(value), Recorded):
+            held = value.below
+            value = value.origin[0] if held is None else held  # a stale view has the type of its root
+        return type_of(value)
+
+    @property
+    def __pandas_priority__(self: Any) -> int:
+        """The rank of a Tensor among the operands of pandas.
+
+        An operator of pandas returns `NotImplemented` if the other operand has a higher rank. The in-place operators of pandas
+        do not handle that result, so `s += t` raises here.
+        """
+        asking = sys._getframe(2)
+        if asking.f_code.co_name == "_inplace_method" and asking.f_globals.get("__name__", "").startswith("pandas."):
+            self._plain("Conversion to an array")
+        return 10_000
+
+    @property
+    def __len__(self: Any) -> Callable[[], int]:
+        """The method that `len` calls; raises for shape `()`."""
+        if not self.shape:
+            raise _UnsizedError("len() of a Tensor of shape ()")
+        return lambda: self.shape[0]
 
 
 class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, Recorded, metaclass=TensorType):
@@ -303,8 +344,8 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
     def __float__(self) -> float:
         if conversions.formatting() and self.recorder.has_values:
             return float(self.current())
-        if _is_asked_first(sys._getframe(1)):
-            raise AskedError
+        if conversions.is_asked_first(sys._getframe(1)):
+            raise conversions.AskedError
         return float(self._plain("float()"))
 
     def __complex__(self) -> complex:
@@ -364,8 +405,8 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
         return self._plain("tolist()").tolist()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        if _is_asked_first(sys._getframe(1)):
-            raise AskedError
+        if conversions.is_asked_first(sys._getframe(1)):
+            raise conversions.AskedError
         if conversions.testing():
             return np.asarray(self._concrete("array"), dtype)
         if conversions.multiplying_sparse() and isinstance(resolve(self), Tensor):

@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from typing import Any, Literal, ParamSpec, TypeVar, TypeVarTuple, overload
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NoReturn, ParamSpec, Self, TypeVar, TypeVarTuple, overload
 
 import numpy as np
 
-from functad.errors import NonScalarError
+from functad.errors import NonScalarError, UnsupportedError
 from functad.expressions.spec import shape_and_dtype, spec_of
 from functad.places import here, name_of
+from functad.tracing.concrete import ReverseRecorder
 from functad.tracing.ownership import lend_results
-from functad.tracing.traces.base import Recorded, Recorder
-from functad.tracing.traces.concrete import ReverseRecorder
-from functad.tracing.values import unwrap
-from functad.transforms.calling.boundary import OBJECTS, own_aux, own_derivatives, split_aux, traced, without_slope, wrap_inputs
-from functad.transforms.calling.transform import ArgNames, ArgNums, Selection, transform
-from functad.transforms.pullbacks import Pullback
-from functad.transforms.walks.cotangents import foreign
-from functad.transforms.walks.reverse import pull_back, pull_through
+from functad.tracing.trace import Recorded, Recorder, unwrap
+from functad.transforms.boundary import (
+    OBJECTS,
+    Inputs,
+    by_argument,
+    check_like,
+    checked_leaves,
+    own_aux,
+    own_derivatives,
+    split_aux,
+    traced,
+    without_slope,
+    wrap_inputs,
+)
+from functad.transforms.cotangents import foreign
+from functad.transforms.reverse import pull_back, pull_through, seeded
+from functad.transforms.transform import ArgNames, ArgNums, Selection, transform
 from functad.trees.structure import flatten
 
 P = ParamSpec("P")
@@ -239,3 +249,73 @@ def lasting_pullback(transform: str, f: Callable[..., Any], primals: tuple[Any, 
         return found
     leaves, structure = flatten(unwrap(aux, recorder))
     return *found, structure.unflatten(lend_results(leaves))
+
+
+class OfTrace:
+    """A function that holds a trace. Copies are the function itself, and it cannot be pickled.
+
+    Attributes:
+        transform: the name of the transform that returned the function.
+        arguments: the arguments of the function as text, for messages.
+    """
+
+    transform: str
+    arguments: str
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self  # immutable, like any function
+
+    def __reduce__(self) -> NoReturn:
+        raise UnsupportedError(
+            f"{self!r} cannot be pickled, at {here()}: it holds a trace, which belongs to this process. Pickle its expression "
+            f"list, functad.make_expressions(function)({self.arguments}), or pickle the arguments and call {self.transform} "
+            f"again."
+        )
+
+
+class Pullback(OfTrace):
+    """The function from the cotangent of a traced result to the cotangents of the selected arguments.
+
+    The pullback keeps the trace, so it may be called repeatedly.
+
+    Attributes:
+        transform, function: names for messages.
+        inputs: the selected arguments.
+        values: the leaves of the result.
+        structure: the structure of the result.
+        recorder: the trace.
+        slots: the slot of each leaf of the result in the trace, or `None` if the leaf depends on no argument.
+    """
+
+    arguments = "g"
+
+    def __init__(self, recorder: Recorder, inputs: Inputs, out: Any, selection: Selection) -> None:
+        leaves, self.structure = checked_leaves(out, selection.transform, selection.function)
+        self.transform, self.function = recorder.transform, recorder.function
+        self.recorder = recorder
+        self.inputs = inputs
+        self.slots = [leaf.slot if isinstance(leaf, Recorded) and leaf.recorder is recorder else None for leaf in leaves]
+        self.values = [leaf if slot is None else leaf.below for leaf, slot in zip(leaves, self.slots, strict=True)]
+        if recorder.monitor is not None:
+            recorder.monitor.check_values(self.slots)
+
+    def __call__(self, g: Any) -> tuple[Any, ...]:
+        """Return the cotangents of the selected arguments for a cotangent `g` of the result, which must match the result."""
+        seeds = check_like(g, self.structure, self.values, "g", "value")
+        return tuple(own_derivatives(self.inputs, self.leaves(seeds), seeds))
+
+    def leaves(self, seeds: Sequence[Any]) -> list[Any]:
+        """Return the cotangents of the inputs for cotangents of the leaves of the result. `None` means zero in both."""
+        return pull_through(self.recorder, seeded(self.recorder, self.slots, seeds), consume=False)
+
+    def signature(self) -> str:
+        """Return the types of the arguments and of the result as text."""
+        taken = by_argument(self.inputs, [spec_of(primal) for primal in self.inputs.primals])
+        result = self.structure.unflatten([spec_of(value) for value in self.values])
+        return f"{', '.join(map(repr, taken))} -> {result!r}"
+
+    def __repr__(self) -> str:
+        return f"<{self.transform} of {name_of(self.function)}: {self.signature()}>"

@@ -1,7 +1,7 @@
 """`jacobian`, `jacrev`, `jacfwd`, `value_and_jacobian` and `elementwise_grad`: Jacobians of functions that return arrays.
 
 The function runs once, on concrete values, so masks and branches on values work. Only cotangents or tangents are batched (see
-`functad.transforms.walks.cotangents`). Reverse mode computes one row per element of the result, forward mode one column per
+`functad.transforms.cotangents`). Reverse mode computes one row per element of the result, forward mode one column per
 element of the arguments. `mode="auto"` records a reverse trace. If rows outnumber columns, the columns come from the same
 trace by double transposition (`Pushforward`), without a second run of the function. `elementwise_grad` needs one backward pass,
 because the Jacobian of an elementwise function is diagonal.
@@ -20,10 +20,10 @@ from functad.errors import InputError, OutputError
 from functad.expressions.spec import PLAIN, dtype_of, inexact, shape_of, spec_of
 from functad.places import here, name_of
 from functad.primitives.operands import zeros_for
+from functad.tracing.concrete import ForwardRecorder, ReverseRecorder
 from functad.tracing.ownership import own_results, unrecorded
-from functad.tracing.traces.base import Recorder
-from functad.tracing.traces.concrete import ForwardRecorder, ReverseRecorder
-from functad.transforms.calling.boundary import (
+from functad.tracing.trace import Recorder
+from functad.transforms.boundary import (
     Inputs,
     by_argument,
     check_result,
@@ -33,12 +33,11 @@ from functad.transforms.calling.boundary import (
     traced,
     wrap_inputs,
 )
-from functad.transforms.calling.transform import ArgNames, ArgNums, Selection, transform
-from functad.transforms.grad import gradient_function
+from functad.transforms.cotangents import check_chunk_size, foreign, of_identity, size_of, widest
+from functad.transforms.forward import push_through
+from functad.transforms.grad import Pullback, gradient_function
 from functad.transforms.linear import Pushforward
-from functad.transforms.pullbacks import Pullback
-from functad.transforms.walks.cotangents import check_chunk_size, foreign, of_identity, size_of, widest
-from functad.transforms.walks.forward import push_through
+from functad.transforms.transform import ArgNames, ArgNums, Selection, transform
 from functad.trees.structure import flatten
 
 P = ParamSpec("P")

@@ -8,10 +8,10 @@ from typing import Any
 from functad.errors import InputError, StructureError
 from functad.expressions.spec import is_inexact
 from functad.places import call_of
+from functad.tracing.concrete import ForwardRecorder
 from functad.tracing.ownership import hold_input, own_results, unrecorded
-from functad.tracing.traces.concrete import ForwardRecorder
-from functad.tracing.values import unwrap
-from functad.transforms.calling.boundary import (
+from functad.tracing.trace import unwrap
+from functad.transforms.boundary import (
     check_tangents,
     checked_leaves,
     scalar_derivative,
@@ -19,8 +19,8 @@ from functad.transforms.calling.boundary import (
     traced,
     wrap_inputs,
 )
-from functad.transforms.calling.transform import Selection
-from functad.transforms.walks.forward import push_through, with_zeros
+from functad.transforms.forward import push_through, with_zeros
+from functad.transforms.transform import Selection
 from functad.trees.structure import flatten
 
 

@@ -18,15 +18,14 @@ from functad.expressions.expressions import evaluate
 from functad.expressions.spec import ArraySpec, dtype_of, is_inexact, shape_of, spec_of
 from functad.primitives.entry import Primitive
 from functad.primitives.operands import is_absent
-from functad.tracing.traces.base import Recorded
-from functad.tracing.traces.concrete import ForwardRecorder, ReverseRecorder
-from functad.tracing.values import unwrap
-from functad.transforms.calling.boundary import as_dtype, traced
+from functad.tracing.concrete import ForwardRecorder, ReverseRecorder
+from functad.tracing.trace import Recorded, unwrap
+from functad.transforms.boundary import as_dtype, traced
+from functad.transforms.forward import push_through, with_zeros
 from functad.transforms.jvp import jvp
 from functad.transforms.lists import trace
-from functad.transforms.walks.forward import push_through, with_zeros
-from functad.transforms.walks.reverse import pull_through, seeded
-from functad.transforms.walks.zero_wins import Contraction, without_zero_terms
+from functad.transforms.reverse import pull_through, seeded
+from functad.transforms.zero_wins import Contraction, without_zero_terms
 
 LeafFunction = Callable[..., Sequence[Any]]
 """A function from leaves to leaves."""

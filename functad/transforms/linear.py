@@ -20,15 +20,14 @@ from functad.places import call_of, here, name_of
 from functad.primitives.entry import Primitive
 from functad.primitives.operands import innermost, zeros_for
 from functad.primitives.plan import Plan
+from functad.tracing.concrete import ReverseRecorder
 from functad.tracing.ownership import own_results
-from functad.tracing.traces.concrete import ReverseRecorder
-from functad.transforms.calling.boundary import check_tangents, traced, undifferentiable, wrap_inputs
-from functad.transforms.calling.transform import Selection
-from functad.transforms.grad import lasting_pullback
+from functad.transforms.boundary import check_tangents, traced, undifferentiable, wrap_inputs
+from functad.transforms.forward import transposed_seeds, with_zeros
+from functad.transforms.grad import OfTrace, Pullback, lasting_pullback
 from functad.transforms.lists import extract, noted_lines, trace
-from functad.transforms.pullbacks import OfTrace, Pullback
-from functad.transforms.walks.forward import transposed_seeds, with_zeros
-from functad.transforms.walks.reverse import pull_back
+from functad.transforms.reverse import pull_back
+from functad.transforms.transform import Selection
 from functad.trees.structure import tree_map
 
 R = TypeVar("R")
@@ -40,7 +39,7 @@ class Pushforward:
     """The transpose of a pullback, `t -> J t`, from the same trace.
 
     A pullback is linear in its cotangent. The backward pass is recorded once, and a call pulls the tangents back through its
-    records (`push_transposed` in `functad.transforms.walks.forward` does the same for one primitive). A call takes the time of
+    records (`push_transposed` in `functad.transforms.forward` does the same for one primitive). A call takes the time of
     about two forward passes, without a second run of the function.
     """
 

@@ -34,11 +34,11 @@ from functad.places import Named, call_of, name_of, user_frame
 from functad.primitives.operands import foreign_rules
 from functad.primitives.safe import PASS, SINGULAR
 from functad.process import setting
-from functad.tracing.traces.base import Recorded
-from functad.tracing.traces.equations import DERIVATIVES, AbstractRecorder, EquationRecorder
+from functad.tracing.equations import DERIVATIVES, AbstractRecorder, EquationRecorder
+from functad.tracing.trace import Recorded
 from functad.tracing.views import in_c_order, memory_of
-from functad.transforms.calling.boundary import check_result, traced
-from functad.transforms.calling.transform import parameters_of, transform
+from functad.transforms.boundary import check_result, traced
+from functad.transforms.transform import parameters_of, transform
 from functad.trees.structure import Structure, flatten
 
 P = ParamSpec("P")

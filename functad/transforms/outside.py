@@ -46,8 +46,8 @@ from functad.errors import FrozenRandomWarning, InputError
 from functad.places import call_of, is_internal, warn
 from functad.primitives.entry import Primitive
 from functad.process import context_variable, setting
-from functad.tracing.traces.base import Recorded, resolve
-from functad.transforms.calling.transform import Transformed
+from functad.tracing.trace import Recorded, resolve
+from functad.transforms.transform import Transformed
 
 MOST = 20_000
 """Maximal number of visited objects. A function that reaches more objects is treated as one that may read a Tensor."""

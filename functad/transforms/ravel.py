@@ -14,8 +14,7 @@ from functad.expressions.spec import PYTHON_SCALARS, dtype_of, is_array_or_numbe
 from functad.places import here
 from functad.primitives.operands import array_api_advice, has_array_api_alone
 from functad.tracing.ownership import own_results
-from functad.tracing.traces.base import Recorded
-from functad.tracing.values import value_of
+from functad.tracing.trace import Recorded, value_of
 from functad.trees.structure import Structure, flatten
 
 

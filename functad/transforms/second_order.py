@@ -1,7 +1,7 @@
 """Second derivatives: the Hessian, its products, its diagonal and trace; and the divergence of a vector field.
 
 Second derivatives use forward mode over reverse mode. The gradient is recorded once, on concrete values. Tangents are pushed
-through the records in batches (see `functad.transforms.walks.cotangents`).
+through the records in batches (see `functad.transforms.cotangents`).
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import numpy as np
 
 from functad.errors import InputError
 from functad.expressions.spec import inexact, shape_of, spec_of
-from functad.tracing.traces.base import Recorded, Recorder
-from functad.tracing.traces.concrete import ForwardRecorder
-from functad.transforms.calling.boundary import (
+from functad.tracing.concrete import ForwardRecorder
+from functad.tracing.trace import Recorded, Recorder
+from functad.transforms.boundary import (
     Inputs,
     by_argument,
     check_slope,
@@ -26,13 +26,13 @@ from functad.transforms.calling.boundary import (
     traced,
     wrap_inputs,
 )
-from functad.transforms.calling.transform import ArgNames, ArgNums, Selection, transform
+from functad.transforms.cotangents import check_chunk_size, chunks, identity_rows, in_batch, size_of, zero_tangent
+from functad.transforms.forward import push_through
 from functad.transforms.grad import gradient_function, pulled_back
 from functad.transforms.jacobian import Options, jacobian_function, pushed_size
 from functad.transforms.jvp import check_counts, pushed_along
 from functad.transforms.linear import LinearFunction
-from functad.transforms.walks.cotangents import check_chunk_size, chunks, identity_rows, in_batch, size_of, zero_tangent
-from functad.transforms.walks.forward import push_through
+from functad.transforms.transform import ArgNames, ArgNums, Selection, transform
 from functad.trees.structure import flatten
 
 P = ParamSpec("P")

@@ -22,13 +22,12 @@ from functad.expressions.spec import dtype_of, shape_of
 from functad.places import call_of, here, name_of
 from functad.primitives.entry import Primitive
 from functad.primitives.plan import Plan
+from functad.tracing.concrete import forward_fits
 from functad.tracing.ownership import hold_input, own_results
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import Recorded, Recorder, alike, bare
-from functad.tracing.traces.concrete import forward_fits
-from functad.tracing.values import value_of
+from functad.tracing.trace import Recorded, Recorder, alike, bare, value_of
 from functad.tracing.views import clone, note_if_view
-from functad.transforms.calling.boundary import (
+from functad.transforms.boundary import (
     check_like,
     checked_leaves,
     described,
@@ -37,10 +36,10 @@ from functad.transforms.calling.boundary import (
     traced,
     undifferentiable,
 )
-from functad.transforms.calling.transform import Selection, transform
+from functad.transforms.cotangents import zero_tangent
+from functad.transforms.forward import fit, push_record
 from functad.transforms.linear import is_linear
-from functad.transforms.walks.cotangents import zero_tangent
-from functad.transforms.walks.forward import fit, push_record
+from functad.transforms.transform import Selection, transform
 from functad.trees.structure import flatten
 
 P = ParamSpec("P")

@@ -16,14 +16,13 @@ from functad.places import call_of
 from functad.primitives.indexing.indexable import WITHIN_BATCH, indexable
 from functad.primitives.operands import foreign_rules
 from functad.process import setting
+from functad.tracing.batch import BatchRecorder
 from functad.tracing.ownership import hold_input, own_results, unrecorded
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import Recorded
-from functad.tracing.traces.batch import BatchRecorder
-from functad.tracing.values import value_of
-from functad.transforms.calling.boundary import check_result, traced
-from functad.transforms.calling.transform import transform
-from functad.transforms.walks.cotangents import check_chunk_size
+from functad.tracing.trace import Recorded, value_of
+from functad.transforms.boundary import check_result, traced
+from functad.transforms.cotangents import check_chunk_size
+from functad.transforms.transform import transform
 from functad.trees.structure import Structure, flatten, prefix_leaves
 
 P = ParamSpec("P")

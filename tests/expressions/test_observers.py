@@ -3,9 +3,9 @@
 import numpy as np
 
 from functad.expressions.observers import Observer, observing
-from functad.tracing.traces.concrete import ForwardRecorder, ReverseRecorder
-from functad.transforms.walks.forward import push_forward
-from functad.transforms.walks.reverse import pull_back
+from functad.tracing.concrete import ForwardRecorder, ReverseRecorder
+from functad.transforms.forward import push_forward
+from functad.transforms.reverse import pull_back
 
 X = np.array([0.5, 1.0, 2.0])
 

@@ -7,7 +7,7 @@ import pytest
 
 import functad
 from functad.expressions.records import inputs_of, last_readers, mark_needed, mark_reached, marks_at, results_of
-from functad.tracing.traces.concrete import ForwardRecorder, ReverseRecorder
+from functad.tracing.concrete import ForwardRecorder, ReverseRecorder
 
 
 def several(x, y):

@@ -11,7 +11,7 @@ import functad
 from functad.primitives.entry import ENTRIES, Primitive
 from functad.primitives.plan import MANY
 from functad.testing import Call, calls, every_entry
-from functad.tracing.traces.concrete import ReverseRecorder
+from functad.tracing.concrete import ReverseRecorder
 from tests.entries import is_constant, is_unknown, label
 
 

@@ -116,7 +116,7 @@ def test_no_flags_are_changed_not_even_while_the_function_runs(layout: str, rows
 
 OWN_FLAGS = {
     "tracing/operators.py": 1,  # numbers as arrays
-    "tracing/traces/idle.py": 1,  # what `functad.constant` made, and what was computed from it
+    "tracing/concrete.py": 1,  # what `functad.constant` made, and what was computed from it
     "tracing/views.py": 1,  # a copy of a view
     "tracing/ownership.py": 1,  # a new view, for the rules of the user
     "sparse/pattern.py": 1,

@@ -10,7 +10,7 @@ import pytest
 import functad
 from functad.primitives.entry import ENTRIES
 from functad.testing import Call, calls, every_entry
-from functad.tracing.traces.base import Recorded
+from functad.tracing.trace import Recorded
 from functad.tracing.views import memory_of, origin_of
 from tests.entries import label
 

@@ -5,7 +5,7 @@ import pytest
 
 import functad
 from functad import constant, sparse_hessian, sparse_jacobian
-from functad.transforms.walks import cotangents
+from functad.transforms import cotangents
 from tests.eager.taped import counting, taped
 
 

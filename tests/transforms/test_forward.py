@@ -10,8 +10,8 @@ from functad import errors
 from functad.primitives.safe import CAREFUL, PASS, QUICK
 from functad.process import setting
 from functad.testing import central_difference
-from functad.tracing.traces.concrete import ForwardRecorder
-from functad.transforms.walks.forward import push_forward
+from functad.tracing.concrete import ForwardRecorder
+from functad.transforms.forward import push_forward
 
 
 def f(x, y):

@@ -6,8 +6,8 @@ import pytest
 import functad
 from functad.errors import AbstractValueError
 from functad.expressions.spec import spec_of
-from functad.tracing.traces.base import Recorded
-from functad.tracing.traces.equations import NoValueError, PointRecorder
+from functad.tracing.equations import NoValueError, PointRecorder
+from functad.tracing.trace import Recorded
 from functad.transforms.leaves import Linearized, pull_leaves, push_leaves
 from functad.transforms.lists import Closed, close, make_list, trace
 

@@ -19,7 +19,7 @@ import pytest
 
 import functad
 from functad.compilation.jit import Compiler
-from functad.tracing.traces.base import LIVE
+from functad.tracing.trace import LIVE
 from functad.transforms.outside import Outside
 from functad.trees import structure
 

@@ -16,7 +16,7 @@ from functad.compat.tensorflow.tensors import as_tensor, enter_calls, numpy_dtyp
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of
 from functad.places import here
 from functad.primitives.operands import innermost
-from functad.tracing.traces.base import resolve
+from functad.tracing.trace import resolve
 from functad.transforms.outside import GLOBAL
 
 

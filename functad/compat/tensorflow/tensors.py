@@ -20,9 +20,9 @@ from functad.places import here
 from functad.primitives.elementwise.conversion import COPY
 from functad.primitives.indexing.write import add
 from functad.primitives.operands import read
-from functad.tracing.memory import not_assigned
-from functad.tracing.traces.base import Recorded
-from functad.tracing.traces.idle import idle
+from functad.tracing.concrete import idle
+from functad.tracing.methods import not_assigned
+from functad.tracing.trace import Recorded
 
 
 @named("DType dtypes.DType")

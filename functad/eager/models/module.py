@@ -24,7 +24,7 @@ from functad.expressions.spec import shape_of
 from functad.places import here, name_of
 from functad.primitives.operands import as_operand, read
 from functad.process import setting
-from functad.tracing.traces.base import Recorded, resolve
+from functad.tracing.trace import Recorded, resolve
 from functad.trees.structure import _ordered as ordered_keys
 
 _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")

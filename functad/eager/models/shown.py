@@ -9,7 +9,7 @@ from typing import Any
 from functad.display.markup import Markup, code, faint, fold, heading, joined, table, tag, view, whole
 from functad.display.text import array_text, bytes_text, counted, repr_within, text_table, value_text
 from functad.tracing.shown import known, tensor_text
-from functad.tracing.traces.base import Recorded
+from functad.tracing.trace import Recorded
 
 _MOST = 200
 """The largest number of Variables in the text of a module."""

@@ -21,14 +21,14 @@ from functad.places import here, name_of, warn
 from functad.primitives.elementwise.conversion import COPY
 from functad.primitives.operands import array_api_advice, foreign_rules, has_array_api_alone, read
 from functad.process import context_variable, setting
+from functad.tracing.batch import Batched
+from functad.tracing.concrete import ConcreteRecorder, idle
+from functad.tracing.conversions import passes_on
 from functad.tracing.operators import BINARY, UNARY
-from functad.tracing.tensor import Tensor, passes_on
-from functad.tracing.traces.base import Recorded, resolve
-from functad.tracing.traces.batch import Batched
-from functad.tracing.traces.concrete import ConcreteRecorder
-from functad.tracing.traces.idle import idle
+from functad.tracing.tensor import Tensor
+from functad.tracing.trace import Recorded, resolve
 from functad.tracing.views import clone
-from functad.transforms.walks.row_slices import RowSlices, whole
+from functad.transforms.row_slices import RowSlices, whole
 
 ACTIVE: ContextVar[tuple[Any, ...]] = context_variable("active", default=())
 """The recorders that record now in this thread or coroutine, in the order of their serial numbers."""

@@ -26,7 +26,7 @@ from functad.places import here, line_of
 from functad.primitives.elementwise.comparisons import BOOLEAN
 from functad.primitives.operands import all_examples, read
 from functad.tracing.shown import known
-from functad.tracing.traces.base import Recorded
+from functad.tracing.trace import Recorded
 
 _MOST = 40
 """The largest number of rows in a display."""

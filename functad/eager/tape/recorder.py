@@ -35,15 +35,12 @@ from functad.primitives.elementwise.conversion import copy_alike
 from functad.primitives.entry import Primitive
 from functad.primitives.operands import read
 from functad.process import renewed
+from functad.tracing.concrete import IDLE, ForwardRecorder, ReverseRecorder, idle, process_constants, tensor_of
 from functad.tracing.conversions import depends_on_inputs
 from functad.tracing.ownership import copy_if_shared, lend, map_arrays
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import LIVE, OPEN, TAPING, Recorded, Recorder, bare, resolve
-from functad.tracing.traces.concrete import ForwardRecorder, ReverseRecorder
-from functad.tracing.traces.idle import IDLE, idle, process_constants, tensor_of
-from functad.tracing.values import value_of
+from functad.tracing.trace import LIVE, OPEN, TAPING, Recorded, Recorder, bare, recorded_now, resolve, value_of
 from functad.tracing.views import clone
-from functad.tracing.writing import recorded_now
 from functad.transforms.lists import extract
 from functad.trees.structure import LEAF, flatten
 

@@ -1,11 +1,11 @@
 """The requests for derivatives of a tape: their arguments, checked before the tape is spent, and the backward passes.
 
-The backward pass is `functad.transforms.walks.reverse` over stretches of a list. It stops at each source that is not an input,
+The backward pass is `functad.transforms.reverse` over stretches of a list. It stops at each source that is not an input,
 and continues from there. While a tape records, it records the backward pass too. The residuals of records are plain values;
 `raised` replaces them by Tensors of the list, so that the rules make further records.
 
 A Jacobian needs one backward pass for many rows, with the seeds as a batch. The seeds come from
-`functad.transforms.walks.cotangents`, in chunks that bound the memory. An outer tape or transform records the backward pass
+`functad.transforms.cotangents`, in chunks that bound the memory. An outer tape or transform records the backward pass
 once for all rows of a chunk.
 """
 
@@ -32,14 +32,14 @@ from functad.places import here, warn
 from functad.primitives.arranging.broadcast import BROADCAST_TO
 from functad.primitives.operands import all_examples, read
 from functad.primitives.plan import GATHER, WRITE
-from functad.tracing.graphs import check_graph
+from functad.tracing.concrete import idle, tensor_of
+from functad.tracing.foreign import check_graph
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import Recorded, Recorder, alike, bare, resolve
-from functad.tracing.traces.idle import idle, tensor_of
+from functad.tracing.trace import Recorded, Recorder, alike, bare, resolve
+from functad.transforms.cotangents import RowSum, Scattered, chunks, identity_rows, in_batch, joined, size_of, widest
 from functad.transforms.linear import Pushforward
-from functad.transforms.walks.cotangents import RowSum, Scattered, chunks, identity_rows, in_batch, joined, size_of, widest
-from functad.transforms.walks.reverse import pull_back
-from functad.transforms.walks.row_slices import RowSlices
+from functad.transforms.reverse import pull_back
+from functad.transforms.row_slices import RowSlices
 from functad.trees.structure import LEAF, Structure, flatten_as_inserted
 
 

@@ -25,7 +25,7 @@ from functad.places import here, warn
 from functad.primitives.operands import read
 from functad.tracing.conversions import refusal_behind
 from functad.tracing.float_errors import enter_float_errors, float_errors, get_state, leave_float_errors
-from functad.tracing.graphs import InGraphError
+from functad.tracing.foreign import InGraphError
 
 _NEVER_ENTERED = "this tape was never entered, so nothing is recorded: compute inside `with tape:`"
 _SPENT = "this tape has given its gradient already, and what it recorded is gone: GradientTape(persistent=True) keeps it"

@@ -14,7 +14,7 @@ the cotangents of eigenvalues and vectors:
 Reverse mode raises `DegenerateError` in all cases. In forward mode the tangents of the vectors of a block have no components
 along the block. The tangent of a function of values and vectors together is then right only in directions that do not mix the
 vectors of a block. Whether the results depend on such tangents, or on tangents of separating eigenvalues, is known only after
-the forward pass. `functad.transforms.walks.forward` then calls the VJP rule for each array of the result separately, and
+the forward pass. `functad.transforms.forward` then calls the VJP rule for each array of the result separately, and
 raises where reverse mode would. The exception is a function of values and vectors together in a direction that does not mix.
 The check costs one backward pass, and runs only if there are equal values; the expression list of a forward derivative always
 runs it.

@@ -24,7 +24,7 @@ from functad.places import here
 from functad.primitives.operands import innermost, is_traced, known_values
 from functad.rules.custom import custom_jvp
 from functad.scipy._integrals import beyond, outside, valued, within
-from functad.tracing.traces.base import resolve
+from functad.tracing.trace import resolve
 from functad.transforms.jvp import jvp
 
 

@@ -32,7 +32,7 @@ from functad.scipy.rotations.rotation import (
     refused,
     valued,
 )
-from functad.tracing.traces.base import making
+from functad.tracing.trace import making
 
 # Constructors
 

@@ -22,7 +22,7 @@ from functad.places import here
 from functad.primitives.indexing.read import get_item
 from functad.primitives.operands import is_traced, known_values
 from functad.scipy.rotations import quaternions
-from functad.tracing.traces.base import making
+from functad.tracing.trace import making
 
 ROTATION, SLERP = _original.Rotation, _original.Slerp
 NO_ROTATION = np.array([0.0, 0.0, 0.0, 1.0])

@@ -19,7 +19,7 @@ from functad.expressions.spec import shape_of
 from functad.places import here
 from functad.primitives.indexing.read import get_item
 from functad.primitives.operands import is_traced
-from functad.tracing.traces.base import making
+from functad.tracing.trace import making
 
 
 def _columns(values: Any) -> tuple[Any, tuple[int, ...]]:

@@ -1,7 +1,7 @@
 """The backward pass: pull cotangents back through the records of a trace, from the last to the first.
 
 Records are in topological order, so the pass is a plain loop without sorting or recursion; a million operations work.
-`functad.transforms.walks.cotangents` accumulates the cotangents. An observed pass takes its records from a generator that
+`functad.transforms.cotangents` accumulates the cotangents. An observed pass takes its records from a generator that
 notifies the observers.
 """
 
@@ -25,12 +25,12 @@ from functad.primitives.operands import absent
 from functad.primitives.plan import CONTRACTION, GATHER, SEVERAL, WRITE, Plan
 from functad.primitives.safe import CAREFUL, ELEMENTWISE, PASS, current_pass, strict
 from functad.process import setting
-from functad.tracing.engines import derivative_of, lacking
+from functad.tracing.batch import BatchRecorder
 from functad.tracing.float_errors import in_silence
-from functad.tracing.traces.base import OPEN, Recorded, Recorder, resolve
-from functad.tracing.traces.batch import BatchRecorder
-from functad.transforms.walks.cotangents import RowSum, Scattered, accumulate, add_piece, foreign, take
-from functad.transforms.walks.zero_wins import FEW, apply_carefully, has_nan_below, pull_carefully
+from functad.tracing.foreign import derivative_of, lacking
+from functad.tracing.trace import OPEN, Recorded, Recorder, resolve
+from functad.transforms.cotangents import RowSum, Scattered, accumulate, add_piece, foreign, take
+from functad.transforms.zero_wins import FEW, apply_carefully, has_nan_below, pull_carefully
 
 _ndarray = np.ndarray
 

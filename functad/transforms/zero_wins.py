@@ -24,9 +24,9 @@ from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, shape_of
 from functad.primitives.elementwise.arithmetic import MULTIPLY
 from functad.primitives.plan import Plan
 from functad.primitives.safe import CAREFUL, PRODUCT, QUOTIENT, SINGULAR, current_pass, has_nan, mended, product
-from functad.tracing.traces.base import Recorded
-from functad.tracing.traces.equations import may_be_infinite
-from functad.transforms.walks.cotangents import RowSum, Scattered
+from functad.tracing.equations import may_be_infinite
+from functad.tracing.trace import Recorded
+from functad.transforms.cotangents import RowSum, Scattered
 
 _ndarray = np.ndarray
 _float64 = np.float64

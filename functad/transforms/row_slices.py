@@ -15,7 +15,7 @@ from functad.errors import InputError, StructureError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
 from functad.places import here
 from functad.primitives.indexing.read import SCATTER
-from functad.tracing.traces.base import Recorded
+from functad.tracing.trace import Recorded
 from functad.trees.structure import tree_map
 
 _READING = """

@@ -25,11 +25,11 @@ from functad.places import here, name_of
 from functad.primitives.indexing.index_parts import add_at
 from functad.primitives.indexing.read import SCATTER
 from functad.primitives.operands import all_examples, innermost, zeros_for
-from functad.tracing.traces.base import Recorded, Recorder
-from functad.tracing.traces.batch import BatchRecorder
+from functad.tracing.batch import BatchRecorder
+from functad.tracing.trace import Recorded, Recorder
 
 if TYPE_CHECKING:
-    from functad.transforms.walks.row_slices import RowSlices
+    from functad.transforms.row_slices import RowSlices
 
 
 _ndarray = np.ndarray
@@ -95,7 +95,7 @@ class RowSum:
 
     def total(self) -> RowSlices | None:
         """Return the sum as `RowSlices`; `None` if no row was read."""
-        from functad.transforms.walks.row_slices import RowSlices  # noqa: PLC0415 - few programs ask for them
+        from functad.transforms.row_slices import RowSlices  # noqa: PLC0415 - few programs ask for them
 
         if not self._parts:
             return None

@@ -25,10 +25,9 @@ from functad.primitives.safe import SINGULAR, current_pass
 from functad.primitives.zero_d import with_forms
 from functad.process import context_variable
 from functad.tracing.conversions import abstract_cure, asked, snippet_shown
-from functad.tracing.layouts import note_result
 from functad.tracing.ownership import map_arrays
-from functad.tracing.traces.base import OPEN, Recorded, Recorder, resolve
-from functad.tracing.views import clone, note_if_view
+from functad.tracing.trace import OPEN, Recorded, Recorder, resolve
+from functad.tracing.views import clone, note_if_view, note_result
 
 _ndarray = np.ndarray
 

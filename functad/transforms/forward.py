@@ -28,12 +28,12 @@ from functad.primitives.operands import absent, innermost, is_traced, zeros_for
 from functad.primitives.plan import Plan
 from functad.primitives.safe import CAREFUL, ELEMENTWISE, PASS, current_pass, strict
 from functad.process import setting
+from functad.tracing.concrete import ReverseRecorder
 from functad.tracing.float_errors import in_silence
-from functad.tracing.traces.base import Recorded, Recorder
-from functad.tracing.traces.concrete import ReverseRecorder
-from functad.transforms.walks.cotangents import foreign, zero_tangent
-from functad.transforms.walks.reverse import derivatives_at, in_dtype, pull_back, pull_record, seeded
-from functad.transforms.walks.zero_wins import has_nan_below, push_carefully
+from functad.tracing.trace import Recorded, Recorder
+from functad.transforms.cotangents import foreign, zero_tangent
+from functad.transforms.reverse import derivatives_at, in_dtype, pull_back, pull_record, seeded
+from functad.transforms.zero_wins import has_nan_below, push_carefully
 from functad.trees.structure import flatten
 
 _END: Any = object()

@@ -1,4 +1,4 @@
-"""`Recorder`, the growing list of records of one trace, and `dispatch`, which passes an operation to a recorder.
+"""`Recorder`, the growing list of records of one trace; `dispatch`, which passes an operation to a recorder; values of Tensors.
 
 The arguments alone select the recorder of an operation: the newest one among the Tensors processes it. The value of a Tensor is
 one level lower, and may itself be a Tensor of an older recorder. Subclasses define the meaning of operations in `process`,
@@ -6,6 +6,19 @@ one level lower, and may itself be a Tensor of an older recorder. Subclasses def
 
 The slot of a value is its index in the list. A primitive with several results takes one slot for each; the last slot holds the
 record, the others hold `None`.
+
+These functions read the value of a Tensor or of another argument that a user gives:
+
+| function | value |
+|---|---|
+| `Tensor.current` | the value one level lower; `below` is the same unless the Tensor is a stale view |
+| `unwrap` | a tree with the Tensors of one trace replaced by their values one level lower |
+| `value_of` | an argument of the user: a Tensor of a trace that records now, or a plain value |
+| `resolve` | `value_of` for a Tensor |
+| `innermost` (in `primitives.operands`) | the plain value; in a batch or a trace without values the spec |
+| `known_values` (in `primitives.operands`) | plain values; `None` if one is in a batch or a trace without values |
+| `concrete` (in `primitives.operands`) | the plain value; an error in a batch or a trace without values |
+| `all_examples` (in `primitives.operands`) | the plain value, in a batch of all examples; in a trace without values the spec |
 """
 
 from __future__ import annotations
@@ -23,8 +36,9 @@ from functad.expressions.spec import PLAIN
 from functad.places import here, line_of, name_of
 from functad.primitives.entry import Primitive
 from functad.primitives.indexing.indexable import as_plain
-from functad.primitives.operands import converted
+from functad.primitives.operands import converted, read
 from functad.process import context_variable, setting
+from functad.trees.structure import flatten
 
 _serials = itertools.count()
 
@@ -276,6 +290,12 @@ def sees_inside(leaves: Iterable[Any]) -> bool:
     return False
 
 
+def recorded_now(inactive: list[Recorded]) -> bool:
+    """Call the `ONLOOKER` with Tensors of inactive recorders, and return `True` if they are recorded now."""
+    onlooker = ONLOOKER.get()
+    return onlooker is not None and onlooker(inactive)
+
+
 def resolve(value: Any) -> Any:
     """Return the value of a Tensor in the traces that record now: a Tensor of one of them, or a plain value."""
     while isinstance(value, Recorded) and (resolved := value.recorder.resolve(value)) is not value:
@@ -295,3 +315,31 @@ def escaped(tensor: Recorded, operation: str) -> EscapedTensorError:
         f"{origin} "
         f"Return the value from the function (has_aux=True hands extra results through), instead of storing it outside."
     )
+
+
+def value_of(leaf: Any) -> Any:
+    """Return the value of a leaf: read a Variable, and unwrap a Tensor of an inactive tape."""
+    if type(leaf) in PLAIN:
+        return leaf
+    return resolve(noted(leaf if isinstance(leaf, Recorded) else read(as_plain(leaf))))
+
+
+def operand_of(leaf: Any) -> Any:
+    """Return the value of an operand like `value_of`, but keep a constant of a compiled function."""
+    value = value_of(leaf)
+    return read(leaf) if isinstance(value, Recorded) and value.recorder.plain else value
+
+
+def noted(value: Any) -> Any:
+    """Return an argument, and report it to an open `graph`, which also records transforms of constants."""
+    if isinstance(value, Recorded) and value.recorder.inactive:
+        recorded_now([value])
+    return value
+
+
+def unwrap(tree: Any, recorder: Recorder) -> Any:
+    """Return a tree with the Tensors of a trace replaced by their values."""
+    if isinstance(tree, Recorded):
+        return tree.below if tree.recorder is recorder else tree
+    leaves, structure = flatten(tree)
+    return structure.unflatten([v.below if isinstance(v, Recorded) and v.recorder is recorder else v for v in leaves])

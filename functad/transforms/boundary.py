@@ -18,15 +18,14 @@ from functad.places import call_of, here, line_of, name_of
 from functad.primitives.indexing.read import as_number
 from functad.primitives.operands import all_examples, foreign_rules, strong
 from functad.tracing.conversions import refusal_behind
+from functad.tracing.equations import AbstractRecorder
 from functad.tracing.float_errors import LAST, float_errors, get_state, leave_float_errors, set_state
-from functad.tracing.graphs import InGraphError, check_graph, check_wrapped
+from functad.tracing.foreign import InGraphError, check_graph, check_wrapped
 from functad.tracing.ownership import first_modified, hold_input, own_results, unrecorded
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import LIVE, OPEN, Recorded, Recorder
-from functad.tracing.traces.equations import AbstractRecorder
-from functad.tracing.values import unwrap, value_of
-from functad.transforms.calling.transform import Selection
-from functad.transforms.walks.cotangents import foreign, zero_tangent
+from functad.tracing.trace import LIVE, OPEN, Recorded, Recorder, unwrap, value_of
+from functad.transforms.cotangents import foreign, zero_tangent
+from functad.transforms.transform import Selection
 from functad.trees.structure import LEAF, Structure, flatten
 
 _ndarray = np.ndarray

@@ -25,10 +25,9 @@ from functad.primitives.indexing.write import ADD_TO, batched_write, is_alone, p
 from functad.primitives.operands import known_array
 from functad.primitives.zero_d import form_by_entry, with_forms
 from functad.tracing.conversions import asked, batch_cure, snippet_shown
-from functad.tracing.layouts import examples_in_c_order, note_result
 from functad.tracing.tensor import Tensor
-from functad.tracing.traces.base import Recorded, Recorder, alike, bare
-from functad.tracing.views import clone, make_stale, may_be_view, memory_of, origin_of
+from functad.tracing.trace import Recorded, Recorder, alike, bare
+from functad.tracing.views import clone, examples_in_c_order, make_stale, may_be_view, memory_of, note_result, origin_of
 
 
 class Batched(ArraySpec):

@@ -1,1 +1,0 @@
-"""Recorders: one class for each kind of trace."""

@@ -1,1 +1,0 @@
-"""Calls of transforms: selection of arguments, tracing, and ownership of results."""

@@ -1,1 +1,0 @@
-"""The passes over the records of a trace: cotangents backward, tangents forward."""
