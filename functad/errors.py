@@ -442,7 +442,10 @@ class LoopWarning(Coded, UserWarning):
         "The primitive has no batching rule, or its derivative rule is not NumPy code. vmap therefore calls it once for each "
         "example."
     )
-    cure = "Add a batching rule, functad.primitive(..., batch=rule). Without it, the result is correct but slow."
+    cure = (
+        "Add a batching rule: functad.primitive(..., batch=rule) with rule(size, batched, *arrays, **params). Without it, the "
+        "result is correct but slow."
+    )
 
 
 class RecompileWarning(Coded, UserWarning):

@@ -27,7 +27,7 @@ from functad.primitives.entry import Primitive
 from functad.primitives.indexing.read import GETITEM
 from functad.primitives.indexing.write import ADD_TO, Path, choosing, part, put
 from functad.primitives.operands import innermost
-from functad.primitives.plan import GATHER, WRITE
+from functad.primitives.plan import PULL_READ, PULL_WRITE
 from functad.process import context_variable, setting
 from functad.transforms.cotangents import Scattered
 from functad.transforms.forward import push_alone
@@ -306,9 +306,9 @@ class CotangentArrivals(Arrivals):
     def _note(self, index: int, record: Any, given: Sequence[Any], found: Sequence[Any]) -> None:
         plan, _, residuals, _ = record
         slots = inputs_of(record)
-        if plan.special == WRITE:
+        if plan.special == PULL_WRITE:
             self._note_write(index, plan, slots, residuals)
-        elif plan.special == GATHER:
+        elif plan.special == PULL_READ:
             if self._is_bad(index):
                 self._arrive(slots[0], lambda mask: [(index, np.asarray(mask[residuals[0]]))])
         elif bad := [i for i, slot in enumerate(slots) if NOT_FINITE.found(_known(found[slot]))]:

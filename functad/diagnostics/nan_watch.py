@@ -223,7 +223,7 @@ def _by_slot(values: Sequence[Any]) -> dict[int, Any]:
 
 @functools.cache
 def _fronts() -> dict[Any, str]:
-    vocabulary.complete()
+    vocabulary.import_families()
     return {e.front.__code__: e.name for e in ENTRIES.values() if isinstance(e, Composite) and hasattr(e.front, "__code__")}
 
 

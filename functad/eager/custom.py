@@ -22,7 +22,6 @@ from functad.eager.tape.tape import GradientTape
 from functad.errors import CustomGradientError
 from functad.expressions.spec import PLAIN, dtype_of, shape_of, stand_in
 from functad.places import here, name_of
-from functad.primitives.entry import Primitive
 from functad.primitives.operands import innermost, read
 from functad.process import setting
 from functad.rules.call import OneCall, Rules, apply
@@ -109,7 +108,6 @@ class _OwnGradient(OneCall):
     """The primitive of one call with a custom gradient. The path ends where the gradient function returns `None`."""
 
     may_cut = True
-    spec = Primitive.spec_by_stand_in
 
     def __init__(self, call: _Call) -> None:
         self.function = call.f

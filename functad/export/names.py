@@ -65,11 +65,11 @@ def primitive_of(name: str, arrays: int) -> Primitive | None:
 @functools.cache
 def _every(scipys: bool) -> dict[str, Primitive]:
     """Return a dict of names and primitives."""
-    vocabulary.complete()
+    vocabulary.import_families()
     for module in _ELSEWHERE:
         import_module(f"functad.{module}")
     if scipys and find_spec("scipy") is not None:
-        vocabulary.complete_scipy()
+        vocabulary.import_scipy_families()
         for module in _SCIPY:
             import_module(f"functad.{module}")
     entries: list[Any] = [*ENTRIES.values(), *INTERNAL, *_UNLISTED]

@@ -3,7 +3,8 @@
 A batching rule is called as `rule(primitive, size, values, batched, params)`. Where `batched` is `True`, the value has the
 batch axis in front; other values are shared by all examples. Values may be Tensors of outer traces. The rule returns the
 result, or the tuple of results, with the batch axis in front of each. Rules call primitives, so they can be recorded,
-differentiated and batched again.
+differentiated and batched again. `functad.primitive` makes such a rule from the rule of a user, which is called as
+`rule(size, batched, *arrays, **params)`.
 """
 
 from __future__ import annotations
@@ -157,7 +158,7 @@ def loop(primitive: Primitive, size: int, values: Values, batched: Which, params
         warn(
             LoopWarning(
                 f"{primitive.name} has no batching rule, so vmap calls it for one example after the other, {size} here, at "
-                f"{here()}. Give it one: functad.primitive(..., batch=rule)."
+                f"{here()}. Give it one: functad.primitive(..., batch=rule) with rule(size, batched, *arrays, **params)."
             )
         )
     return one_by_one(primitive, size, values, batched, params)

@@ -320,7 +320,7 @@ def batching(entry: Entry) -> str:
 
 def table_of_all() -> Coverage:
     """Return the table of all functions that NumPy lists, and of other functions with an entry."""
-    vocabulary.complete()
+    vocabulary.import_families()
     names = dispatching_functions()
     for function in ENTRIES:
         if function not in names and (found := _other_names(function)):

@@ -1,4 +1,4 @@
-"""Entries of the vocabulary: the computation, derivative rules, documentation and test samples of each function.
+"""Entries: the computation, derivative rules, documentation, test samples and traits of each function.
 
 A rule is plain NumPy. Its signature lists the values that it reads; only these are kept until the rule runs. The first argument
 of a VJP rule is the cotangent `g`, the first argument of a JVP rule is the tangent `t`. The other arguments have these names:
@@ -10,11 +10,13 @@ of a VJP rule is the cotangent `g`, the first argument of a JVP rule is the tang
     axis, ...      a parameter
     arrays, shapes, dtypes, params     all array arguments; their shapes; their dtypes; all parameters
     rest           all array arguments but the first
+    active         the positions of the differentiated array arguments
     a name in `derived`   a residual that is computed from the array arguments when the call is recorded, such as a mask;
                           it is kept in place of these arguments
 
 A rule with the first argument `gs`, and the rule of a primitive with any number of arrays, is *joint*: it returns the
-cotangents of all array arguments at once.
+cotangents of all array arguments at once. A joint JVP rule receives the tangents of all array arguments, `None` for zero, and
+reads `arrays` or `shapes` if the number of arrays varies.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ import pickle
 import sys
 from collections.abc import Callable, Container, Mapping, Sequence
 from importlib import import_module
-from types import MappingProxyType
+from types import BuiltinFunctionType, FunctionType, MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -35,21 +37,25 @@ from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, spec_of, stand_
 from functad.importable import by_name
 from functad.places import here
 from functad.primitives.operands import NO_ARRAYS, zeros_for
-from functad.primitives.plan import Plan, Plans
+from functad.primitives.plan import MANY, Plan
 from functad.process import cached_property
 
 Rule = Callable[..., Any]
 Samples = Callable[[Any], Sequence[tuple[tuple[Any, ...], dict[str, Any]]]]
 
 ENTRIES: dict[Any, Entry] = {}
-"""The registry: every entry, by its NumPy function."""
+"""The registry: the entries imported so far, by their functions. `functad.primitives.vocabulary.find` imports others."""
 
 INTERNAL: list[Primitive] = []
 """Primitives for rules, without a NumPy function of their own."""
 
 
 class Entry:
-    """The registered data of one function: its name, status, documentation and samples.
+    """The registered data of one function: its name, status, documentation, samples and traits.
+
+    Args:
+        registered: `False` for an entry that is not in `ENTRIES`.
+        traits: other attributes of the class; `None` gives the default.
 
     Attributes:
         function: the public function.
@@ -58,6 +64,7 @@ class Entry:
         doc: one line on the derivative or its convention.
         samples: `samples(array)` gives calls `(args, kwargs)`; `array(*shape, low=, high=)` makes an input.
         front: called in place of `function` when an argument is a Tensor; has the same signature.
+        complex: `True` if complex arguments are accepted.
         sequences: names of the parameters that take a sequence of arrays. `front` converts the items, which may be lists.
         creates: `True` for a function that creates an array. The array is a Tensor if `like=` is a Tensor, so that Tensors can
             be written into it.
@@ -73,11 +80,12 @@ class Entry:
     name: str
     doc: str
     samples: Samples | None
-    value_dependent: bool
-    in_place: bool
-    sequences: tuple[str, ...]
-    creates: bool
-    reduces: np.ufunc | None
+    complex: bool = True
+    value_dependent: bool = False
+    in_place: bool = False
+    sequences: tuple[str, ...] = ()
+    creates: bool = False
+    reduces: np.ufunc | None = None
 
     def __init__(
         self,
@@ -87,15 +95,16 @@ class Entry:
         doc: str,
         samples: Samples | None,
         name: str | None = None,
-        value_dependent: bool = False,
-        in_place: bool = False,
-        sequences: tuple[str, ...] = (),
-        creates: bool = False,
-        reduces: np.ufunc | None = None,
+        registered: bool = True,
+        **traits: Any,
     ) -> None:
+        unknown = [trait for trait in traits if not hasattr(type(self), trait)]
+        if unknown:
+            raise TypeError(f"a {self.status} has no {', '.join(unknown)}")
         vars(self).update(function=function, front=front, name=name or function.__name__.lstrip("_"), doc=doc, samples=samples)
-        vars(self).update(value_dependent=value_dependent, in_place=in_place, creates=creates)
-        vars(self).update(sequences=sequences, reduces=reduces)
+        vars(self).update({trait: value for trait, value in traits.items() if value is not None})
+        if registered:
+            ENTRIES[function] = self
 
     def takes_array(self, parameter: int | str) -> bool:
         """Return `True` if a parameter takes one array, so that a list that contains Tensors is converted there.
@@ -109,9 +118,8 @@ class Entry:
 
     @cached_property
     def _positional(self) -> list[str]:
-        """The names of the parameters of `front` that take one positional argument."""
-        kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        return [p.name for p in inspect.signature(self.front).parameters.values() if p.kind in kinds]
+        """The names of the positional parameters of `front`."""
+        return positional_names(self.front)
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"{self!r} is whole: its {name} is an argument of the call that makes it")
@@ -139,6 +147,16 @@ class UnknownRule:
         return UnsupportedError(f"{self.problem}, at {here()}. {self.cure}")
 
 
+def positional_names(function: Callable[..., Any]) -> list[str]:
+    """Return the names of the positional parameters of a function, without `*args`."""
+    if type(function) is FunctionType and not vars(function):  # `inspect.signature` would take 7 ms of the import
+        return list(function.__code__.co_varnames[: function.__code__.co_argcount])
+    if isinstance(function, BuiltinFunctionType):  # `($module, a, b, /)`
+        return [name for name in getattr(function, "__text_signature__", "").strip("()").split(", ") if name.isidentifier()]
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return [p.name for p in inspect.signature(function).parameters.values() if p.kind in kinds]
+
+
 def names_read(rule: Rule | UnknownRule) -> list[str]:
     """Return the names that a rule reads besides its cotangent or tangent.
 
@@ -147,19 +165,16 @@ def names_read(rule: Rule | UnknownRule) -> list[str]:
     """
     if isinstance(rule, UnknownRule):
         raise rule.error()
-    code = getattr(rule, "__code__", None)
-    if code is None or code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
-        return list(inspect.signature(rule).parameters)[1:]
-    return list(code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount])  # a tenth of the time, at every import
+    return positional_names(rule)[1:]
 
 
-def _by_kind(kind: str, function: Any, reduces: np.ufunc | None, given: Mapping[str, Any]) -> dict[str, Any]:
+def _by_kind(kind: str, function: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the traits that follow from the kind of a primitive, its function and its given traits."""
     is_elementwise, is_ufunc, curvature = kind == "elementwise", isinstance(function, np.ufunc), given.get("curvature")
     is_cheap = curvature in ("none", "none of reals", "product") if is_elementwise else kind == "constant" and is_ufunc
     moves_elements = bool(given.get("views")) or given.get("dependence") in ("moved", "chosen")
     ufunc = given.get("ufunc", function if is_ufunc else None)
-    is_ufunc_or_reduction = ufunc is not None or reduces is not None
+    is_ufunc_or_reduction = ufunc is not None or given.get("reduces") is not None
     return {
         "finite": not is_elementwise or curvature in ("none", "product"),
         "cost": 1.0 if is_cheap else 20.0,
@@ -182,15 +197,14 @@ class Primitive(Entry):
         names: names of the array arguments; empty for any number of arrays.
         compute: `compute(*arrays, **params)`, the value.
         vjps: VJP rules, one per array argument (`None`: derivative zero), or one joint rule.
-        jvps: JVP rules, one per array argument or one joint rule for the tangents of all active arguments; `None` to derive
-            them from the kind and the VJP rules. If they read the same residuals as the VJP rules, the records of a reverse
-            trace serve forward mode too.
+        jvps: JVP rules, one per array argument, or one joint rule for the tangents of all array arguments, which are `None`
+            for zero; `None` to derive the rules from the kind and the VJP rules. If they read the same residuals as the VJP
+            rules, the records of a reverse trace serve forward mode too.
         spec: `spec(*specs, **params)`, shape and dtype of the result.
         multiple: `True` if the result is a tuple.
         special: the name of the function that a backward pass calls in place of the rules (see `functad.primitives.plan`):
-            `gather` adds the cotangent in place at the elements that were read, `contraction` sums cotangents of a matrix
+            `PULL_READ` adds the cotangent in place at the elements that were read, `PULL_PRODUCT` sums cotangents of a matrix
             product before the multiplication; empty for all others.
-        complex: `True` if complex arguments are accepted.
         broadcasts: `True` if arguments broadcast, so that cotangents may have to be summed.
         views: how the result aliases the only argument, as in NumPy: `always`, `read-only`, or `by layout` (only if the axes
             allow a view); empty for no alias. It may be a function of the parameters.
@@ -222,7 +236,6 @@ class Primitive(Entry):
         derived: by name, functions of the array arguments that compute residuals for the rules.
         flat: the constant primitive that tapes record in place of a primitive with derivative zero, to keep zero derivatives
             apart from `None`.
-        partial: `True` if the derivative of some argument is unknown.
         lost: `lost(t, *saved)` takes a tangent and the residuals of both rules, and returns one boolean for each result:
             `True` if tangents lose information in the direction `t`. The cotangents of these results (of all results, if none
             of these is used) are then passed to the VJP rule, which may raise. `None` if tangents never lose information.
@@ -249,22 +262,19 @@ class Primitive(Entry):
     names: tuple[str, ...]
     compute: Callable[..., Any]
     vjps: tuple[Rule | UnknownRule | None, ...]
-    partial: bool
-    reverse_plans: Plans
-    forward_plans: Plans
+    reverse_plans: dict[tuple[int, ...], Plan]
+    forward_plans: dict[tuple[int, ...], Plan]
     jvps: tuple[Rule | UnknownRule | None, ...] | None = None
     joint: bool = False
-    spec: Callable[..., Any]
     multiple: bool = False
     special: str = ""
-    complex: bool = True
     broadcasts: bool = False
     views: str | Callable[[Any], str] = ""
     ordered: bool = False
     ufunc: np.ufunc | None = None
     zero_d: bool | Callable[[Any], bool] | None = None
     fresh: bool = False
-    finite: bool
+    finite: bool = True
     cost: float = 20.0
     exact: bool = False
     kinks: Callable[..., Any] | None = None
@@ -296,39 +306,22 @@ class Primitive(Entry):
         names: Sequence[str],
         compute: Callable[..., Any],
         vjps: tuple[Rule | UnknownRule | None, ...],
-        doc: str,
         samples: Samples | None,
-        name: str | None = None,
         front: Callable[..., Any] | None = None,
-        value_dependent: bool = False,
-        sequences: tuple[str, ...] = (),
         internal: bool = False,
         registered: bool = True,
-        reduces: np.ufunc | None = None,
         **traits: Any,
     ) -> None:
-        unknown = traits.keys() - Primitive.__annotations__.keys()
-        if unknown:
-            raise TypeError(f"a primitive has no {', '.join(sorted(unknown))}")
         super().__init__(
             function,
             front=front or self.__call__,
-            doc=doc,
             samples=samples,
-            name=name,
-            value_dependent=value_dependent,
-            sequences=sequences,
-            reduces=reduces,
+            registered=registered and not internal,
+            **{**_by_kind(kind, function, traits), **traits},
         )
-        partial = any(isinstance(rule, UnknownRule) for rule in vjps)
-        vars(self).update(kind=kind, names=tuple(names), compute=compute, vjps=vjps, partial=partial)
-        vars(self).update(reverse_plans=Plans(), forward_plans=Plans(), spec=self.spec_by_stand_in)
-        traits = {**_by_kind(kind, function, reduces, traits), **traits}
-        vars(self).update({trait: value for trait, value in traits.items() if value is not None})
+        vars(self).update(kind=kind, names=tuple(names), compute=compute, vjps=vjps, reverse_plans={}, forward_plans={})
         if internal:
             INTERNAL.append(self)
-        elif registered:
-            ENTRIES[function] = self
 
     def __call__(self, *arrays: Any, **params: Any) -> Any:
         """Compute on arrays; record the call if an argument is a Tensor."""
@@ -359,59 +352,68 @@ class Primitive(Entry):
             return False
         return self.joint or position >= len(self.vjps) or self.vjps[position] is not None
 
+    @property
+    def partial(self) -> bool:
+        """`True` if the derivative of some argument is unknown."""
+        return any(isinstance(rule, UnknownRule) for rule in self.vjps)
+
     def reverse_plan(self, active: tuple[int, ...]) -> Plan:
         """Return the plan for pulling a cotangent back to the inputs at the positions `active`."""
         plan = self.reverse_plans.get(active)
         if plan is None:
             rules = self.vjps if self.joint else tuple([self.vjps[i] for i in active])
-            named = [rule for rule in rules if rule is not None]
+            named: list[Any] = [rule for rule in rules if rule is not None]
             wants = [names_read(rule) for rule in named]  # raises for an unknown derivative
-            plan = self.reverse_plans[active] = Plan(self, active, tuple(named), wants, self.joint)  # type: ignore[arg-type]
+            plan = _kept(self.reverse_plans, active, Plan(self, active, tuple(named), wants, self.joint))
         return plan
 
     def forward_plan(self, active: tuple[int, ...]) -> Plan | None:
         """Return the plan for pushing forward tangents of the inputs at `active`; `None` to transpose the VJP rules."""
-        plan: Plan | None = self.forward_plans.get(active)
-        if plan is not None:
-            return plan
-        rules: list[Any]
-        wants: list[list[str]] | None = None
-        joint = False
-        if self.jvps is not None and self.joint and not self.names:
-            rules, joint = [self.jvps[0]], True
-        elif self.jvps is not None:
-            rules = [rule for i in active if (rule := self.jvps[i]) is not None]
-        elif self.kind == "elementwise" and not self.joint:
-            rules = [rule for i in active if (rule := self.vjps[i]) is not None]
-        elif self.kind == "linear" and self.names:
-            rules, wants = [lambda t, params: self(t, **params)], [["params"]]
-        elif self.kind == "linear":
-            rules, wants, joint = [_all_tangents(self, active)], [["shapes", "dtypes", "params"]], True
-        elif self.kind == "multilinear":
-            rules, wants = [_in_place_of(self, i) for i in active], [["arrays", "params"]] * len(active)
-        else:
-            return None
-        plan = Plan(self, active, tuple(rules), wants or [names_read(rule) for rule in rules], joint, forward=True)
-        self.forward_plans[active] = plan
+        plan = self.forward_plans.get(active)
+        if plan is None and (plan := self.new_forward_plan(active)) is not None:
+            _kept(self.forward_plans, active, plan)
         return plan
 
-    def like_the_rules(self, given: Any, active: tuple[int, ...], wants: list[list[str]]) -> tuple[Rule, ...] | None:
-        """Return the JVP rules of the active inputs if they read the names `wants`; otherwise `None`."""
-        if given is None and self.kind == "elementwise" and self.jvps is None:
-            given = self.vjps
-        if given is None or max(active, default=0) >= len(given):
+    def new_forward_plan(self, active: tuple[int, ...]) -> Plan | None:
+        """Return a new plan of JVP rules; `None` if the VJP rules must be transposed."""
+        wants: list[list[str]] | None = None
+        rules, joint = self._jvps_of(active), self.jvps is not None and len(self.jvps) != len(self.names)
+        if rules is None and self.kind == "linear" and self.names:
+            rules, wants = [lambda t, params: self(t, **params)], [["params"]]
+        elif rules is None and self.kind == "linear":
+            rules, wants, joint = [_of_linear(self)], [["shapes", "dtypes", "params"]], True
+        elif rules is None and self.kind == "multilinear":
+            rules, wants = [_in_place_of(self, i) for i in active], [["arrays", "params"]] * len(active)
+        if rules is None:
             return None
-        rules = [given[i] for i in active]
-        if any(rule is None or isinstance(rule, UnknownRule) for rule in rules):
+        return Plan(self, active, tuple(rules), wants or [names_read(rule) for rule in rules], joint, forward=True)
+
+    def _jvps_of(self, active: tuple[int, ...]) -> list[Any] | None:
+        """Return the JVP rules of the active inputs, or the joint one; `None` if a rule must be derived.
+
+        The VJP rules of an elementwise primitive are its JVP rules too.
+        """
+        given = self.vjps if self.jvps is None and self.kind == "elementwise" and not self.joint else self.jvps
+        if given is None:
             return None
-        return tuple(rules) if [names_read(rule) for rule in rules] == wants else None
+        rules = [given[i] for i in active] if len(given) == len(self.names) else list(given)
+        return None if None in rules else rules
+
+    def jvps_with_residuals(self, active: tuple[int, ...], names: list[list[str]]) -> tuple[Rule, ...] | None:
+        """Return the JVP rules of the active inputs if each reads the same names as the VJP rule; otherwise `None`."""
+        if self.joint or self.multiple or self.lost is not None:
+            return None
+        rules = self._jvps_of(active)
+        if rules is None or any(isinstance(rule, UnknownRule) for rule in rules):
+            return None
+        return tuple(rules) if list(map(names_read, rules)) == names else None
 
     @cached_property
     def unary_plan(self) -> Plan | None:
         """The plan for the only argument; `None` if the derivative is zero."""
         return self.reverse_plan((0,)) if self.differentiable(0) else None
 
-    def spec_by_stand_in(self, *specs: Any, **params: Any) -> Any:
+    def spec(self, *specs: Any, **params: Any) -> Any:
         """Return the spec of the result by computing it on arrays that take no memory."""
         with np.errstate(all="ignore"):
             out = self.compute(*map(stand_in, specs), **params)
@@ -425,19 +427,24 @@ def _in_place_of(primitive: Primitive, position: int) -> Rule:
     return push
 
 
-def _all_tangents(primitive: Primitive, active: tuple[int, ...]) -> Rule:
+def _of_linear(primitive: Primitive) -> Rule:
+    """Return the joint JVP rule of a linear primitive: the primitive itself, with zeros for tangents that are `None`."""
+
     def push(ts: Sequence[Any], shapes: tuple[tuple[int, ...], ...], dtypes: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        given = dict(zip(active, ts, strict=True))
         first = next(t for t in ts if t is not None)
-        full = []
-        for i, (shape, dtype) in enumerate(zip(shapes, dtypes, strict=True)):
-            t = given.get(i)
-            if t is None:  # in its own dtype, because an imaginary part may be written into the array
-                t = zeros_for(shape, dtype if dtype.kind in "fc" else dtype_of(first), first)
-            full.append(t)
+        own = [dtype if dtype.kind in "fc" else dtype_of(first) for dtype in dtypes]  # a write may add an imaginary part
+        full = [zeros_for(*spec, first) if t is None else t for t, *spec in zip(ts, shapes, own, strict=True)]
         return primitive(*full, **params)
 
     return push
+
+
+def _kept(plans: dict[tuple[int, ...], Plan], active: tuple[int, ...], plan: Plan) -> Plan:
+    """Add a plan to a cache, which is cleared when it is full; return the plan."""
+    if len(plans) >= MANY:
+        plans.clear()
+    plans[active] = plan
+    return plan
 
 
 # The process that unpickles a primitive may not have imported the vocabulary.
@@ -457,14 +464,9 @@ class Composite(Entry):
     """A function written in terms of primitives, from which its derivatives follow."""
 
     status = "composite"
-    complex: bool
 
-    def __init__(
-        self, function: Any, body: Callable[..., Any], *, doc: str, samples: Samples, complex: bool = True, **given: Any
-    ) -> None:
-        super().__init__(function, front=body, doc=doc, samples=samples, **given)
-        vars(self).update(complex=complex)
-        ENTRIES[function] = self
+    def __init__(self, function: Any, body: Callable[..., Any], **given: Any) -> None:
+        super().__init__(function, front=body, **given)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the body."""

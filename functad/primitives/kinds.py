@@ -15,10 +15,8 @@ per call.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from types import BuiltinFunctionType
 from typing import Any
 
 import numpy as np
@@ -27,8 +25,7 @@ from functad.errors import UnsupportedError
 from functad.expressions.spec import ArraySpec, dtype_of, spec_of
 from functad.places import here
 from functad.primitives import batching
-from functad.primitives.entry import Composite, Primitive, Rule, Samples, UnknownRule, names_read
-from functad.primitives.plan import Plan
+from functad.primitives.entry import Composite, Primitive, Rule, Samples, UnknownRule, positional_names
 
 Compute = Callable[..., Any]
 
@@ -204,7 +201,7 @@ def _of_arrays(
 ) -> Primitive:
     """Register a function whose positional arguments are arrays. Without any, there is one joint rule."""
     body = compute or function
-    names = array_names(body)
+    names = positional_names(body)
     joint = not names if joint is None else joint
     return Primitive(function, kind=kind, names=names, compute=body, vjps=vjps, joint=joint, **traits)
 
@@ -247,24 +244,12 @@ def composite(function: Any, *, doc: str, samples: Samples, **traits: Any) -> Ca
     return enter
 
 
-def array_names(compute: Compute) -> list[str]:
-    """Return the names of the positional arguments of `compute`, which are its arrays; empty for `*arrays`."""
-    code = getattr(compute, "__code__", None)
-    if code is not None and not hasattr(compute, "__wrapped__"):
-        return list(code.co_varnames[: code.co_argcount])
-    if isinstance(compute, BuiltinFunctionType):  # `($module, a, b, /)`; `inspect.signature` adds 7 ms to the import
-        return [name for name in getattr(compute, "__text_signature__", "").strip("()").split(", ") if name.isidentifier()]
-    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return [p.name for p in inspect.signature(compute).parameters.values() if p.kind in positional]
-
-
 class SolverPrimitive(Primitive):
-    """A primitive of any number of arrays that returns a tuple.
+    """A primitive of any number of arrays that returns a tuple, with one joint rule for each mode.
 
-    Its VJP rule `pull(gs, ...)` returns the cotangents of all arrays. A rule `pull(gs, active, ...)` may compute only the
-    cotangents at the positions `active`, to save work such as a differential equation. Its JVP rule `push(ts, ..., arrays,
-    ...)` receives the tangents of all arrays, with `None` for zero. Without a batching rule, each example is computed
-    separately, because solvers choose their own steps for each example.
+    A VJP rule that reads `active` may compute only the cotangents at these positions, to save work such as a differential
+    equation. The JVP rule reads `arrays`. Without a batching rule, each example is computed separately, because solvers choose
+    their own steps for each example.
     """
 
     def __init__(
@@ -297,30 +282,3 @@ class SolverPrimitive(Primitive):
             batch=batch,
             **traits,
         )
-
-    def reverse_plan(self, active: tuple[int, ...]) -> Plan:
-        """Return the plan for pulling cotangents back to the arrays at the positions `active`."""
-        rule: Any = self.vjps[0]
-        names = names_read(rule)
-        if "active" not in names:
-            return super().reverse_plan(active)
-        if active not in self.reverse_plans:
-            of_these = lambda gs, *saved: rule(gs, active, *saved)  # noqa: E731
-            self.reverse_plans[active] = Plan(self, active, (of_these,), [names[1:]], joint=True)
-        plan: Plan = self.reverse_plans[active]
-        return plan
-
-    def forward_plan(self, active: tuple[int, ...]) -> Plan:
-        """Return the plan for pushing forward tangents of the arrays at the positions `active`."""
-        if active not in self.forward_plans:
-            push: Any = self.jvps[0]  # type: ignore[index] # there is a rule
-            names = names_read(push)
-            place = names.index("arrays")
-
-            def of_all(ts: Sequence[Any], *saved: Any) -> Any:
-                given = dict(zip(active, ts, strict=True))
-                return push([given.get(i) for i in range(len(saved[place]))], *saved)
-
-            self.forward_plans[active] = Plan(self, active, (of_all,), [names], joint=True, forward=True)
-        plan: Plan = self.forward_plans[active]
-        return plan

@@ -83,47 +83,105 @@ NO_ARRAYS = frozenset({
 """Names of the parameters of NumPy functions that take lengths, axes and choices, never arrays."""
 
 
+# Arrays of other libraries
+
+NOTHING, FUNCTIONS, OPERATIONS, ARRAY_API = range(4)
+_CONVERSIONS: dict[type, int] = {}
+"""Cache of `_conversion`, by class."""
+
+_TABLES = ("pandas", "polars")
+"""Packages of tables. Their functions do not support Tensors, so operations of Tensors use the values of the columns."""
+
+MASKED = "Sums over a masked array leave elements out. Pass .data and .mask, and use np.where(mask, 0.0, x)."
+OWN_RULES = "What it is beside its numbers, such as a unit, would be lost. Use the numbers: q.to_value(unit) with astropy."
+
+
+def _conversion(kind: type) -> int:
+    """Return where objects of a class become arrays of NumPy.
+
+    `ARRAY_API` is a class with `__array_namespace__` and none of NumPy's protocols, such as JAX arrays. NumPy converts objects
+    with `__array__` in all `OPERATIONS`, or in `FUNCTIONS` that are not ufuncs.
+    """
+    known = _CONVERSIONS.get(kind)
+    if known is None:
+        known = NOTHING
+        names = ("__array_function__", "__functad_dispatch__", "__functad_read__")
+        if not issubclass(kind, (np.ndarray, np.generic, np.poly1d)) and not any(hasattr(kind, name) for name in names):
+            of_ufuncs = hasattr(kind, "__array_ufunc__")
+            if hasattr(kind, "__array_namespace__"):
+                known = NOTHING if of_ufuncs else ARRAY_API
+            elif hasattr(kind, "__array__"):
+                known = FUNCTIONS if of_ufuncs and not is_table(kind) else OPERATIONS
+        _CONVERSIONS[kind] = known
+    return known
+
+
+def has_array_api_alone(kind: type) -> bool:
+    """Return `True` for an array class with `__array_namespace__` and none of NumPy's protocols, such as JAX arrays."""
+    return _conversion(kind) == ARRAY_API
+
+
+def is_of_jax(kind: type) -> bool:
+    """Return `True` for the classes of JAX arrays and tracers."""
+    return has_array_api_alone(kind) and kind.__module__.startswith("jax")
+
+
+def is_table(kind: type) -> bool:
+    """Return `True` if a class, or a base of it, belongs to a package of tables."""
+    return any(base.__module__.partition(".")[0] in _TABLES for base in kind.__mro__)
+
+
+def goes_first(kind: type) -> bool:
+    """Return `True` if a class takes over operators through `__array_priority__` and is converted elsewhere."""
+    return _conversion(kind) == OPERATIONS and not is_table(kind) and getattr(kind, "__array_priority__", 0.0) > 0
+
+
 def foreign_rules(leaf: Any) -> str | None:
     """Return the advice for an array with other operations than NumPy's; `None` if its operations are NumPy's.
 
     A masked array omits elements from sums, `*` of matrices is a matrix product, a pandas Series is indexed by labels. functad
     records NumPy's operations, so values and derivatives would be wrong. NumPy's functions would convert an array of JAX.
     """
-    if issubclass(type(leaf), np.ndarray):
-        return foreign_rules_of(type(leaf))
-    if issubclass(type(leaf), np.generic):
+    kind = type(leaf)
+    if issubclass(kind, np.ndarray):
+        return foreign_rules_of(kind)
+    if issubclass(kind, np.generic) or is_traced(leaf) or hasattr(kind, "__functad_read__"):
         return None
-    if is_traced(leaf) or hasattr(type(leaf), "__functad_read__"):
-        return None
-    if has_array_api_alone(type(leaf)):
-        return array_api_advice(type(leaf))
-    if hasattr(type(leaf), "magnitude") and hasattr(type(leaf), "units"):
-        return IN_UNITS
+    if has_array_api_alone(kind):
+        return array_api_advice(kind)
+    if hasattr(kind, "magnitude") and hasattr(kind, "units"):
+        return "It wraps numbers and a unit. Pass its numbers, q.magnitude, and make the quantity in the function: x * q.units."
     of_numpy = isinstance(getattr(leaf, "dtype", np.dtype(float)), np.dtype)
-    if is_table(type(leaf)) or (hasattr(leaf, "__array__") and not hasattr(leaf, "__array_function__") and of_numpy):
+    if is_table(kind) or (hasattr(leaf, "__array__") and not hasattr(leaf, "__array_function__") and of_numpy):
         return "It has labels or rules of indexing of its own, which NumPy has not. Pass np.asarray of it."
     if not of_numpy:
         return "Its dtype is none of NumPy's: pass an array that NumPy can call functions of, such as np.asarray of this one."
     return None
 
 
-def has_array_api_alone(kind: type) -> bool:
-    """Return `True` for an array class with `__array_namespace__` and none of NumPy's protocols, such as JAX arrays."""
-    known = _ALONE.get(kind)
-    if known is None:
-        protocols = ("__array_ufunc__", "__array_function__", "__functad_dispatch__", "__functad_read__")
-        known = hasattr(kind, "__array_namespace__") and not any(hasattr(kind, name) for name in protocols)
-        known = _ALONE[kind] = known and not issubclass(kind, np.generic)  # scalars have a namespace and no protocol
-    return known
+def foreign_rules_of(kind: type) -> str | None:
+    """Return the advice for a subclass of `np.ndarray` with other operations than NumPy's; otherwise `None`."""
+    if kind is np.ndarray or not issubclass(kind, np.ndarray):
+        return None
+    kinds = {base.__name__ for base in kind.__mro__ if base.__module__.startswith("numpy")}
+    if "MaskedArray" in kinds:
+        return MASKED
+    if "matrix" in kinds:
+        return "A matrix multiplies by *. Pass np.asarray of it, and multiply by @."
+    own = kind.__array_ufunc__ is not np.ndarray.__array_ufunc__ and not kind.__module__.startswith("functad.")
+    return OWN_RULES if own else None
 
 
-_ALONE: dict[type, bool] = {}
-"""Cache of `has_array_api_alone`, by class."""
+def refuse_foreign(name: str, *operands: Any) -> None:
+    """Raise if an operand of an operation on a Tensor is an array with other operations than NumPy's.
 
-
-def is_of_jax(kind: type) -> bool:
-    """Return `True` for the classes of JAX arrays and tracers."""
-    return has_array_api_alone(kind) and kind.__module__.startswith("jax")
+    Raises:
+        UnsupportedError: an operand is such an array, for example a masked array or a matrix.
+    """
+    for operand in operands:
+        kind = type(operand)
+        if kind is not np.ndarray and (reason := foreign_rules_of(kind)):
+            raise UnsupportedError(f"{name} of a Tensor and a {kind.__name__}, at {here()}. {reason}")
 
 
 def array_api_advice(kind: type) -> str:
@@ -158,18 +216,6 @@ def numpy_values(value: Any, name: str) -> Any:
     return values
 
 
-def foreign_rules_of(kind: type) -> str | None:
-    """Return the advice for a subclass of `np.ndarray` with other operations than NumPy's; otherwise `None`."""
-    if kind is np.ndarray or not issubclass(kind, np.ndarray):
-        return None
-    kinds = {base.__name__ for base in kind.__mro__ if base.__module__.startswith("numpy")}
-    if "MaskedArray" in kinds:
-        return MASKED
-    if "matrix" in kinds:
-        return MATRIX
-    return OWN_RULES if has_own_rules(kind) else None
-
-
 def converted(value: Any, name: str) -> Any:
     """Return a foreign array as an operand of the operation `name`; anything else unchanged.
 
@@ -179,7 +225,7 @@ def converted(value: Any, name: str) -> Any:
         UnsupportedError: labels or missing values of the data would change the meaning of NumPy's operations, or NumPy cannot
             read the values, as for a JAX tracer.
     """
-    return _values(value, name) if _reach(type(value)) == OPERATIONS else value
+    return _values(value, name) if _conversion(type(value)) >= OPERATIONS else value
 
 
 def converted_inside(value: Any, name: str) -> Any:
@@ -189,49 +235,12 @@ def converted_inside(value: Any, name: str) -> Any:
     one example.
     """
     kind = type(value)
-    if kind is not list and kind is not tuple:
-        return _values(value, name) if kind not in _USUAL and _reach(kind) else value
-    if all(type(part) in _USUAL for part in value):
+    if kind not in LISTS:
+        return _values(value, name) if kind not in PLAIN_TYPES and _conversion(kind) else value
+    if all(type(part) in PLAIN_TYPES for part in value):
         return value
     parts = [converted_inside(part, name) for part in value]
     return value if all(a is b for a, b in zip(parts, value, strict=True)) else kind(parts)
-
-
-_USUAL = frozenset({np.ndarray, np.float64, bool, int, float, complex, str, slice, type, type(None)})
-_TABLES = ("pandas", "polars")
-"""Packages of tables. Their functions do not support Tensors, so operations of Tensors use the values of the columns."""
-
-OPERATIONS, FUNCTIONS, NOTHING = 2, 1, 0
-_REACHES: dict[type, int] = {}
-"""Cache of `_reach`, by class."""
-
-
-def _reach(kind: type) -> int:
-    """Return where NumPy converts objects of a class by `__array__`: `OPERATIONS`, `FUNCTIONS` (not ufuncs), or `NOTHING`."""
-    known = _REACHES.get(kind)
-    if known is None:
-        own = (np.ndarray, np.generic, np.poly1d)
-        known = OPERATIONS if has_array_api_alone(kind) else NOTHING
-        others = ("__array_function__", "__array_namespace__", "__functad_dispatch__", "__functad_read__")
-        if hasattr(kind, "__array__") and not issubclass(kind, own) and not any(hasattr(kind, name) for name in others):
-            known = FUNCTIONS if hasattr(kind, "__array_ufunc__") and not is_table(kind) else OPERATIONS
-        _REACHES[kind] = known
-    return known
-
-
-def goes_first(kind: type) -> bool:
-    """Return `True` if a class takes over operators through `__array_priority__` and is converted elsewhere.
-
-    JAX arrays have such a priority but do not support Tensors.
-    """
-    if _reach(kind) != OPERATIONS or is_table(kind) or has_array_api_alone(kind):
-        return False
-    return getattr(kind, "__array_priority__", 0.0) > 0
-
-
-def is_table(kind: type) -> bool:
-    """Return `True` if a class, or a base of it, belongs to a package of tables."""
-    return any(base.__module__.partition(".")[0] in _TABLES for base in kind.__mro__)
 
 
 def _values(data: Any, name: str) -> Any:
@@ -240,14 +249,16 @@ def _values(data: Any, name: str) -> Any:
     Raises:
         UnsupportedError: a table, a column with labels other than 0, 1, 2, ..., missing values, or values that are not numbers.
     """
-    if has_array_api_alone(type(data)):
+    kind = type(data)
+    if has_array_api_alone(kind):
         return numpy_values(data, name)
     values = None
-    if hasattr(type(data), "columns"):
+    index = getattr(data, "index", None) if hasattr(kind, "iloc") else None
+    if hasattr(kind, "columns"):
         reason = "Its columns have labels, and a Tensor has none. Pass df.to_numpy()."
-    elif _has_labels(data):
+    elif index is not None and not np.array_equal(np.asarray(index), np.arange(len(index))):
         reason = "It has labels other than 0, 1, 2, ..., by which pandas aligns, and a Tensor has none. Pass s.to_numpy()."
-    elif _has_missing(data):
+    elif is_table(kind) and (data.null_count() if hasattr(data, "null_count") else np.any(np.asarray(data.isna()))):
         reason = (
             "It has missing values, which sums leave out. Replace or drop them first: s.fillna(0.0), s.dropna().to_numpy()."
         )
@@ -258,45 +269,11 @@ def _values(data: Any, name: str) -> Any:
         values = np.asarray(values)
         reason = f"Its values are of dtype {values.dtype}: pass numbers, such as s.to_numpy(dtype=float)."
     if values is None or values.dtype.kind not in "biufc":
-        raise UnsupportedError(f"{name} of a Tensor and a {type(data).__name__}, at {here()}. {reason}")
+        raise UnsupportedError(f"{name} of a Tensor and a {kind.__name__}, at {here()}. {reason}")
     return values
 
 
-def _has_labels(data: Any) -> bool:
-    """Return `True` if the index of a Series is not 0, 1, 2, ..."""
-    index = getattr(data, "index", None) if hasattr(type(data), "iloc") else None
-    return index is not None and not np.array_equal(np.asarray(index), np.arange(len(index)))
-
-
-def _has_missing(data: Any) -> bool:
-    """Return `True` if pandas or polars counts a value as missing."""
-    if not is_table(type(data)):
-        return False
-    return bool(data.null_count()) if hasattr(data, "null_count") else bool(np.any(np.asarray(data.isna())))
-
-
-MASKED = "Sums over a masked array leave elements out. Pass .data and .mask, and use np.where(mask, 0.0, x)."
-MATRIX = "A matrix multiplies by *. Pass np.asarray of it, and multiply by @."
-IN_UNITS = "It wraps numbers and a unit. Pass its numbers, q.magnitude, and make the quantity in the function: x * q.units."
-OWN_RULES = "What it is beside its numbers, such as a unit, would be lost. Use the numbers: q.to_value(unit) with astropy."
-
-
-def has_own_rules(kind: type) -> bool:
-    """Return `True` for a subclass of `np.ndarray` with its own `__array_ufunc__`, such as arrays with units."""
-    own = issubclass(kind, np.ndarray) and kind.__array_ufunc__ is not np.ndarray.__array_ufunc__
-    return own and not kind.__module__.startswith("functad.")
-
-
-def refuse_foreign(name: str, *operands: Any) -> None:
-    """Raise if an operand of an operation on a Tensor is an array with other operations than NumPy's.
-
-    Raises:
-        UnsupportedError: an operand is such an array, for example a masked array or a matrix.
-    """
-    for operand in operands:
-        kind = type(operand)
-        if kind is not np.ndarray and (reason := foreign_rules_of(kind)):
-            raise UnsupportedError(f"{name} of a Tensor and a {kind.__name__}, at {here()}. {reason}")
+# Values of Tensors
 
 
 def innermost(value: Any) -> Any:

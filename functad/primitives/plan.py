@@ -14,16 +14,7 @@ MANY = 256
 """The largest number of cached plans. Most primitives have at most three; a stack of many arrays has one for each subset."""
 
 
-class Plans(dict[tuple[int, ...], Any]):
-    """A cache of plans by active positions. It is cleared when it is full."""
-
-    def __setitem__(self, active: tuple[int, ...], plan: Any) -> None:
-        if len(self) >= MANY:
-            self.clear()
-        super().__setitem__(active, plan)
-
-
-SEVERAL, WRITE, GATHER, CONTRACTION = "several", "write", "gather", "contraction"
+PULL_SEVERAL, PULL_WRITE, PULL_READ, PULL_PRODUCT = "several", "write", "read", "product"
 """Names of the functions that a backward pass calls in place of `Plan.pull`."""
 
 INLINE: dict[Callable[..., Any], str] = {}
@@ -36,6 +27,9 @@ class Plan:
     The functions of a plan are generated from the signatures of the rules. Residuals are the values that the rules read:
     `None` for no name, the value itself for one name, and a tuple for several.
 
+    A reverse plan is made of VJP rules, and a forward plan of JVP rules. If JVP rules read the same residuals as the VJP rules,
+    the reverse plan has both `pull` and `push`, and serves both modes.
+
     Attributes:
         primitive: the called primitive.
         active: positions of the differentiated inputs.
@@ -47,20 +41,18 @@ class Plan:
         pull: `pull(g, residuals)` returns the cotangent of the active input, or a tuple for several inputs. `None` if `special`
             is set, and in plans for forward mode.
         push: `push(t, residuals)` returns the tangent of the result, or a tuple for several results. `t` is the tangent of the
-            active input, or a list for several inputs; `None` in the list means zero. `push` is `None` if no JVP rule reads
-            the same residuals.
+            active input, or a list for several inputs; `None` in the list means zero. `push` is `None` in a reverse plan
+            without JVP rules.
         pushes: the rules that `push` calls.
         arguments: `arguments(residuals)` returns one tuple of arguments for each rule.
         holds: positions of the array arguments that some rule reads.
         params: names of the parameters that the rules read, or `params` alone.
-        elementwise: `True` for an elementwise primitive.
         fresh: `True` if the rules return new arrays without other references, as elementwise rules that read a value do.
     """
 
     __slots__ = (
         "active",
         "arguments",
-        "elementwise",
         "fresh",
         "holds",
         "joint",
@@ -86,32 +78,35 @@ class Plan:
         forward: bool = False,
     ) -> None:
         self.primitive, self.active, self.rules, self.joint = primitive, active, rules, joint
-        sources = {name: source for names in wants for name, source in zip(names, _sources(primitive, names), strict=True)}
+        sources = {name: _source(primitive, name) for names in wants for name in names}
+        known = {name: repr(active) for name in sources if sources[name] == "active"}
+        sources = {name: source for name, source in sources.items() if name not in known}
         self.names = tuple(sources)
         self.params = tuple([name for name, source in sources.items() if source[0] == "p"])
         every = range(max(len(primitive.names), *active, 63) + 1 if "arrays" in sources or "rest" in sources else 0)
         self.holds = frozenset(every) | {i for i, name in enumerate(primitive.names) if name in sources}
-        self.elementwise = primitive.kind == "elementwise"
         values = {"out", *primitive.names}
-        self.fresh = self.elementwise and all(not values.isdisjoint(names) for names in wants)
+        self.fresh = primitive.kind == "elementwise" and all(not values.isdisjoint(names) for names in wants)
         self.special = "" if forward else self._special()
         self.save = _made(f"lambda v, out, p: {_residuals(list(sources.values()))}", primitive.derived)
-        reads = [[_read(self.names, name) for name in names] for names in wants]
+        reads = [[known.get(name) or _read(self.names, name) for name in names] for names in wants]
         self.arguments = _made(f"lambda r: {_tuple([_tuple(each) for each in reads])}")
         single = len(active) == 1
         self.pull = None if self.special or forward else _pull(rules, reads, single)
-        self.pushes = rules if forward else None
-        if not forward and not joint and not primitive.multiple and primitive.lost is None:
-            self.pushes = primitive.like_the_rules(primitive.jvps, active, wants)
-        self.push = None if self.pushes is None else _push(self.pushes, reads, single, joint, primitive.multiple)
+        self.pushes = rules if forward else primitive.jvps_with_residuals(active, wants)
+        self.push = None
+        if joint and forward:
+            self.push = _push_of_all(primitive, rules, wants[0], reads[0], active)
+        elif self.pushes is not None:
+            self.push = _pull(self.pushes, reads, single=True) if single else _push(self.pushes, reads, primitive.multiple)
 
     def _special(self) -> str:
         primitive = self.primitive
         if primitive.writes:
-            return WRITE
+            return PULL_WRITE
         if primitive.multiple or self.joint:
-            return SEVERAL
-        applies = {"": True, GATHER: self.active == (0,), CONTRACTION: len(self.active) == 2}
+            return PULL_SEVERAL
+        applies = {"": True, PULL_READ: self.active == (0,), PULL_PRODUCT: len(self.active) == 2}
         return primitive.special if applies[primitive.special] else ""
 
 
@@ -144,13 +139,17 @@ def _pull(rules: Sequence[Callable[..., Any]], reads: Sequence[Sequence[str]], s
     return _with_rules(f"lambda g, r: {calls[0] if single else _tuple(calls)}", rules)
 
 
-def _push(
-    rules: Sequence[Callable[..., Any]], reads: Sequence[Sequence[str]], single: bool, joint: bool, multiple: bool
+def _push_of_all(
+    primitive: Any, rules: Sequence[Callable[..., Any]], names: Sequence[str], reads: Sequence[str], active: tuple[int, ...]
 ) -> Callable[[Any, Any], Any]:
-    if joint:
-        return _with_rules(f"lambda t, r: {_called(rules, reads, ['(t, )' if single else 't'])[0]}", rules)
-    if single:
-        return _pull(rules, reads, single=True)
+    """Return the `push` of a joint JVP rule, which receives the tangents of all arrays, `None` for zero."""
+    of_each = next((reads[i] for i, name in enumerate(names) if name in ("arrays", "shapes")), repr(primitive.names))
+    given = "(t,)" if len(active) == 1 else "t"
+    ts = f"list(map(dict(zip({active!r}, {given})).get, range(len({of_each}))))"
+    return _with_rules(f"lambda t, r: {_called(rules, [reads], [ts])[0]}", rules)
+
+
+def _push(rules: Sequence[Callable[..., Any]], reads: Sequence[Sequence[str]], multiple: bool) -> Callable[[Any, Any], Any]:
     total = "tuple([a + b for a, b in zip(total, {}, strict=True)])" if multiple else "total + {}"
     lines = ["def push(ts, r):", "    total = None"]
     for i, call in enumerate(_called(rules, reads, ["t"] * len(rules))):
@@ -204,29 +203,25 @@ def _cached(text: str) -> Callable[..., Any]:
     return _evaluated(text, None)
 
 
-def _sources(primitive: Any, wanted: Sequence[str]) -> list[str]:
-    """Return, for each name that a rule reads, the source text of its value."""
-    of_result = {"out": "out", "out_shape": "shape_of(out)", "out_dtype": "dtype_of(out)"}
+def _source(primitive: Any, name: str) -> str:
+    """Return the source text of the value of a name that a rule reads: of the arrays `v`, the result and the parameters `p`."""
     whole = {
+        "active": "active",
         "params": "p",
         "arrays": "tuple(v)",
         "rest": "tuple(v[1:])",
         "shapes": "tuple([shape_of(a) for a in v])",
         "dtypes": "tuple([dtype_of(a) for a in v])",
     }
-    result = []
-    for name in wanted:
-        stem, _, suffix = name.rpartition("_")
-        if name in of_result:
-            result.append(of_result[name])
-        elif name in whole and name not in primitive.names and name not in primitive.parameters:
-            result.append(whole[name])
-        elif name in primitive.derived:
-            result.append(f"derived[{name!r}](*v)")
-        elif name in primitive.names:
-            result.append(f"v[{primitive.names.index(name)}]")
-        elif stem in primitive.names and suffix in ("shape", "dtype", "layout"):
-            result.append(f"{suffix}_of(v[{primitive.names.index(stem)}])")
-        else:
-            result.append(f"p[{name!r}]")
-    return result
+    stem, _, suffix = name.rpartition("_")
+    if name == "out" or (stem == "out" and suffix in ("shape", "dtype")):
+        return f"{suffix}_of(out)" if stem else "out"
+    if name in whole and name not in primitive.names and name not in primitive.parameters:
+        return whole[name]
+    if name in primitive.derived:
+        return f"derived[{name!r}](*v)"
+    if name in primitive.names:
+        return f"v[{primitive.names.index(name)}]"
+    if stem in primitive.names and suffix in ("shape", "dtype", "layout"):
+        return f"{suffix}_of(v[{primitive.names.index(stem)}])"
+    return f"p[{name!r}]"

@@ -6,6 +6,7 @@ slice after the other, at a cost linear in the number of elements.
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
 from collections.abc import Callable
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from functad.errors import ConversionError, FunctadError, UnsupportedError
-from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
+from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of, spec_of, stand_in
 from functad.places import WRITE_INTO, adoption_cure, augmented_assignment, here
 from functad.primitives.arranging.reshape import RESHAPE, permuted
 from functad.primitives.elementwise.conversion import COPY, astype
@@ -23,6 +24,7 @@ from functad.primitives.indexing.read import get_item, scatter
 from functad.primitives.operands import as_operand, concrete, innermost, is_traced
 from functad.primitives.reductions import extremes, scans
 from functad.primitives.reductions import sums as reductions
+from functad.primitives.reductions.sums import number_like
 
 _NoValue = np._NoValue
 
@@ -35,13 +37,6 @@ _REDUCTIONS: dict[np.ufunc, Callable[..., Any]] = {
     np.logical_or: reductions.ANY.front,
 }
 _SCANS: dict[np.ufunc, Callable[..., Any]] = {np.add: scans.cumsum, np.multiply: scans.cumprod}
-
-
-def _check_binary(ufunc: np.ufunc, method: str) -> None:
-    if ufunc.nin != 2 or ufunc.nout != 1:
-        raise ValueError(f"{method} only supported for binary functions that return a single value")
-    if ufunc.signature is not None:
-        raise RuntimeError(f"{method} is not defined on ufuncs with a core signature")
 
 
 _OF_A_CALLER = (
@@ -67,7 +62,7 @@ def _refuse_out(ufunc: np.ufunc, method: str, out: Any) -> None:
         )
 
 
-# reduce
+# Methods
 
 
 def _reduce(
@@ -81,13 +76,11 @@ def _reduce(
     where: Any = True,
 ) -> Any:
     """Return `ufunc.reduce` of an array."""
-    _check_binary(ufunc, "reduce")
     _refuse_out(ufunc, ".reduce", out)
     array = as_operand(array)
     front = _REDUCTIONS.get(ufunc)
     if front is None:
-        array = _as_folded(ufunc, array if dtype is None else astype(array, dtype, copy=False), "reduce")
-        return _reduce_by_slices(ufunc, array, axis, bool(keepdims), initial, where)
+        return _folded(ufunc, array if dtype is None else astype(array, dtype, copy=False), axis, keepdims, initial, where)
     if ufunc in (np.logical_and, np.logical_or):
         result = front(array, axis=axis, keepdims=keepdims, where=where)
         return result if initial is _NoValue or initial is None else ufunc(result, initial)
@@ -97,90 +90,57 @@ def _reduce(
     return astype(result, dtype, copy=False)  # np.sum adds booleans and short integers in int64
 
 
-def _reduce_by_slices(ufunc: np.ufunc, array: Any, axis: Any, keepdims: bool, initial: Any, where: Any) -> Any:
-    """Return a reduction as a left fold, the definition that also holds for ufuncs that are not associative."""
-    shape = shape_of(array)
-    whole = axis is None or (not shape and axis in (0, -1))  # NumPy also accepts axis 0 for a number
-    axes = tuple(range(len(shape))) if whole else normalize_axis_tuple(axis, len(shape))
-    if len(axes) > 1 and ufunc.identity is None and ufunc not in (np.fmax, np.fmin):
-        raise ValueError(f"reduction operation '{ufunc.__name__}' is not reorderable, so at most one axis may be specified")
+def _result_of(call: Callable[..., Any], array: Any, *args: Any, **kwargs: Any) -> Any:
+    """Return NumPy's result for a placeholder of an array: its shape and dtype are those of the fold. Raise NumPy's errors."""
+    with np.errstate(all="ignore"):
+        return call(stand_in(spec_of(array)), *args, **kwargs)
+
+
+def _folded(ufunc: np.ufunc, array: Any, axis: Any, keepdims: bool, initial: Any, where: Any) -> Any:
+    """Return a reduction as a left fold over slices, the definition that also holds for ufuncs that are not associative."""
+    first = initial is _NoValue or initial is None
+    mask = where if where is True else as_operand(where)
+    of_mask = mask if mask is True else np.ones(shape_of(mask), np.bool_)
+    model = _result_of(ufunc.reduce, array, axis, None, None, keepdims, initial if first else 1, of_mask)
+    array, shape = astype(array, model.dtype, copy=False), shape_of(array)
+    axes = tuple(range(len(shape))) if axis is None or not shape else normalize_axis_tuple(axis, len(shape))
     kept = tuple([i for i in range(len(shape)) if i not in axes])
-    kept_shape = tuple([shape[i] for i in kept])
-    flat = (math.prod([shape[i] for i in axes]), *kept_shape)
+    flat = (math.prod([shape[i] for i in axes]), *[shape[i] for i in kept])
     slices = RESHAPE(permuted(array, (*axes, *kept)), shape=flat)
-    mask = None
-    if where is not True:
-        mask = np.broadcast_to(as_operand(where), shape)
-        mask = RESHAPE(permuted(mask, (*axes, *kept)), shape=flat)
-    if initial is _NoValue and (mask is not None or flat[0] == 0):
-        initial = ufunc.identity
-    if initial is _NoValue and ufunc is np.hypot:
+    if mask is not True:
+        mask = RESHAPE(permuted(np.broadcast_to(mask, shape), (*axes, *kept)), shape=flat)
+    if initial is _NoValue and (mask is not True or flat[0] == 0 or ufunc is np.hypot):
         initial = ufunc.identity  # hypot of a single element is its absolute value
-    result, first = _start(ufunc, slices, initial, mask)
+        first = initial is None
+    result = COPY(slices[0]) if first else np.broadcast_to(number_like(initial, array), flat[1:])
     for i in range(first, flat[0]):
         step = ufunc(result, slices[i])
-        result = step if mask is None else np.where(mask[i], step, result)
-    if flat[0] == 1:
-        result = COPY(result)  # it is a view of the argument
-    if not keepdims:
-        return result[()] if type(result) is np.ndarray else result  # for empty input NumPy returns a scalar too
-    return RESHAPE(result, shape=tuple([1 if i in axes else n for i, n in enumerate(shape)]))
-
-
-def _start(ufunc: np.ufunc, slices: Any, initial: Any, mask: Any) -> tuple[Any, int]:
-    """Return the initial value of a fold, and the index of the first slice to combine with it."""
-    shape = shape_of(slices)
-    if initial is not _NoValue and initial is not None:
-        start = astype(initial, dtype_of(slices), copy=False) if hasattr(initial, "astype") else dtype_of(slices).type(initial)
-        return np.broadcast_to(start, shape[1:]), 0
-    if mask is not None:
-        raise ValueError(f"reduction operation '{ufunc.__name__}' has no identity, so where= needs initial= too")
-    if shape[0] == 0:
-        raise ValueError(f"zero-size array to reduction operation {ufunc.__name__} which has no identity")
-    return slices[0], 1
-
-
-def _as_folded(ufunc: np.ufunc, array: Any, method: str) -> Any:
-    """Return an array in the dtype of NumPy's fold, which is also the dtype of the result for one element.
-
-    Raises:
-        TypeError: the ufunc has no loop for this dtype; the error is NumPy's own.
-    """
-    try:
-        return astype(array, ufunc.resolve_dtypes((None, dtype_of(array), None), reduction=True)[0], copy=False)
-    except TypeError:
-        getattr(ufunc, method)(np.ones(2, dtype_of(array)))  # NumPy folds some dtypes that it cannot resolve (ldexp)
-        return array
-
-
-# accumulate and outer
+        result = step if mask is True else np.where(mask[i], step, result)
+    if shape_of(result) != model.shape:
+        return RESHAPE(result, shape=model.shape)
+    return result[()] if type(result) is np.ndarray and type(model) is not np.ndarray else result
 
 
 def _accumulate(ufunc: np.ufunc, array: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
     """Return `ufunc.accumulate` of an array."""
-    _check_binary(ufunc, "accumulate")
     _refuse_out(ufunc, ".accumulate", out)
     array = as_operand(array)
-    shape = shape_of(array)
-    if not shape:
-        raise TypeError("cannot accumulate on a scalar")
     scan = _SCANS.get(ufunc)
-    if scan is not None:
+    if scan is not None and shape_of(array):
         return scan(array, axis, dtype)
-    array = _as_folded(ufunc, array if dtype is None else astype(array, dtype, copy=False), "accumulate")
-    axis = normalize_axis_index(axis, len(shape))
-    if shape[axis] < 2:
+    array = array if dtype is None else astype(array, dtype, copy=False)
+    model = _result_of(ufunc.accumulate, array, axis)
+    array = astype(array, model.dtype, copy=False)
+    if model.shape[axis] < 2:
         return COPY(array)
-    before = (slice(None),) * axis
-    results = [array[(*before, 0)]]
-    for i in range(1, shape[axis]):
-        results.append(ufunc(results[-1], array[(*before, i)]))
-    return np.stack(results, axis)
+    rows = np.moveaxis(array, axis, 0)
+    return np.stack(list(itertools.accumulate([rows[i] for i in range(model.shape[axis])], ufunc)), axis)
 
 
 def _outer(ufunc: np.ufunc, a: Any, b: Any, **kwargs: Any) -> Any:
     """Return `ufunc.outer`: the ufunc of every element of `a` with every element of `b`."""
-    _check_binary(ufunc, "outer")
+    if (ufunc.nin, ufunc.nout, ufunc.signature) != (2, 1, None):
+        ufunc.outer(1.0, 1.0)  # raises NumPy's error
     _refuse_out(ufunc, ".outer", kwargs.pop("out", None))
     a, b = as_operand(a), as_operand(b)
     columns = len(shape_of(b))
@@ -191,31 +151,22 @@ def _outer(ufunc: np.ufunc, a: Any, b: Any, **kwargs: Any) -> Any:
 
 def _reduceat(ufunc: np.ufunc, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
     """Return `ufunc.reduceat`: reductions from each index to the next, or one element if the next index is not greater."""
-    _check_binary(ufunc, "reduceat")
     _refuse_out(ufunc, ".reduceat", out)
     array, starts = as_operand(array), np.asarray(concrete(as_operand(indices), f"np.{ufunc.__name__}.reduceat"))
     starts = starts if starts.size else starts.astype(np.intp)
-    shape = shape_of(array)
-    axis = normalize_axis_index(axis, len(shape))
-    length = shape[axis]
-    wrong = starts[(starts < 0) | (starts >= length)]
-    if wrong.size:
-        raise IndexError(f"index {wrong[0]} out-of-bounds in {ufunc.__name__}.reduceat [0, {length})")
-    ends = np.maximum(np.append(starts[1:], length), starts + 1).astype(np.intp)
     if dtype is not None:
         array = astype(array, dtype, copy=False)
+    model = _result_of(ufunc.reduceat, array, starts, axis)
+    axis = normalize_axis_index(axis, len(model.shape))
+    ends = np.maximum(np.append(starts[1:], shape_of(array)[axis]), starts + 1)
     before = (slice(None),) * axis
     if ufunc is np.add and dtype_of(array).kind in "fc":  # one scatter-add
-        counts = ends - starts
-        if np.array_equal(starts[1:], ends[:-1]):
-            places: Any = slice(int(starts[0]) if len(starts) else length, length)
-        else:
-            places = np.concatenate([np.arange(a, b) for a, b in zip(starts, ends, strict=True)])
-        results = np.repeat(np.arange(len(starts)), counts)
-        whole = (*shape[:axis], len(starts), *shape[axis + 1 :])
-        return scatter(get_item(array, (*before, places)), indices=((*before, results),), shape=whole, dtype=dtype_of(array))
+        places = np.concatenate([np.zeros(0, np.intp), *map(np.arange, starts, ends)])
+        results = np.repeat(np.arange(len(starts)), ends - starts)
+        read = get_item(array, (*before, places))
+        return scatter(read, indices=((*before, results),), shape=model.shape, dtype=dtype_of(array))
     if not len(starts):
-        return np.zeros((*shape[:axis], 0, *shape[axis + 1 :]), ufunc.reduceat(np.ones(1, dtype_of(array)), [0]).dtype)
+        return np.zeros(model.shape, model.dtype)
     parts = [get_item(array, (*before, slice(a, b))) for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
     initial = None if ufunc is np.hypot else _NoValue  # NumPy uses no identity here
     return np.stack([_reduce(ufunc, part, axis, initial=initial) for part in parts], axis)

@@ -1,7 +1,8 @@
-"""The vocabulary: the families of entries, the refused functions, and the names of functions in messages.
+"""The vocabulary: all functions with an entry, whether their families are imported or not.
 
-The common families are imported here, the others on demand. Importing all of them would take a third of the 30 ms that
-`import functad` may cost. Refused functions write files or need dates, so they cannot take a Tensor.
+This module imports the common families. `find` imports the others on demand, because all of them would take a third of the
+30 ms that `import functad` may cost. The registry `ENTRIES` holds the entries of the families imported so far. The module also
+has the entries of refused functions, which write files or need dates, and the names of functions in messages.
 """
 
 from __future__ import annotations
@@ -60,17 +61,17 @@ LATER = (
 """Families that are imported one after the other to find a function without an entry."""
 
 
-def complete() -> None:
-    """Import every family."""
+def import_families() -> None:
+    """Import every family of NumPy's functions."""
     for name in LATER:
         import_module(f"functad.primitives.{name}")
 
 
-def complete_scipy() -> bool:
+def import_scipy_families() -> bool:
     """Import the families of `scipy.special`, and SciPy with them. Return `False` if SciPy is not installed."""
     if find_spec("scipy") is None:
         return False
-    import_module("functad.primitives.scipy_special").complete()
+    import_module("functad.primitives.scipy_special").import_families()
     return True
 
 
@@ -151,8 +152,7 @@ def lapack_cure(called: str) -> str:
 
 # Refused functions
 
-_NO_DATES = "its arguments are dates or booleans, and a Tensor has numbers in it."
-_WITHOUT_HISTORY = "a file has no derivative."
+_WITH_DATES = "Call np.{} with the dates, and multiply its result by the Tensor."
 
 
 class Refused(Entry):
@@ -167,10 +167,9 @@ class Refused(Entry):
     why: str
     instead: str
 
-    def __init__(self, function: Any, *, why: str, instead: str, samples: Samples, name: str | None = None) -> None:
-        super().__init__(function, front=self.__call__, doc=f"{why} {instead}", samples=samples, name=name)
+    def __init__(self, function: Any, *, why: str, instead: str, samples: Samples) -> None:
+        super().__init__(function, front=self.__call__, doc=f"{why} {instead}", samples=samples)
         vars(self).update(why=why, instead=instead)
-        ENTRIES[function] = self
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Raise the error.
@@ -181,35 +180,23 @@ class Refused(Entry):
         raise UnsupportedError(f"{shown_name(self.function)} of a Tensor, at {here()}: {self.why} {self.instead}")
 
 
-def _one(array: Any) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
-    return [((array(2),), {})]
-
-
 _function: Any
 for _function in (np.save, np.savetxt, np.savez, np.savez_compressed):
     Refused(
         _function,
-        why=_WITHOUT_HISTORY,
+        why="a file has no derivative.",
         instead=f'Save the value: np.{_function.__name__}("file", functad.stop_gradient(t)).',
         samples=lambda array: [(("file", array(2)), {})],
     )
-
-Refused(
-    np.datetime_as_string,
-    why=_NO_DATES,
-    instead="Use np.array_str(t) for a text.",
-    samples=_one,
-)
-
-
-for _function, _samples in (
-    (np.busday_count, lambda array: [(("2020-01-01", "2020-02-01", array(7)), {})]),
-    (np.busday_offset, lambda array: [(("2020-01-01", array(2)), {})]),
-    (np.is_busday, _one),
+for _function, _instead, _samples in (
+    (np.datetime_as_string, "Use np.array_str(t) for a text.", lambda array: [((array(2),), {})]),
+    (np.busday_count, _WITH_DATES, lambda array: [(("2020-01-01", "2020-02-01", array(7)), {})]),
+    (np.busday_offset, _WITH_DATES, lambda array: [(("2020-01-01", array(2)), {})]),
+    (np.is_busday, _WITH_DATES, lambda array: [((array(2),), {})]),
 ):
     Refused(
         _function,
-        why=_NO_DATES,
-        instead=f"Call np.{_function.__name__} with the dates, and multiply its result by the Tensor.",
+        why="its arguments are dates or booleans, and a Tensor has numbers in it.",
+        instead=_instead.format(_function.__name__),
         samples=_samples,
     )

@@ -37,7 +37,7 @@ from functad.places import Named, here, name_of
 from functad.primitives.batching import loop
 from functad.primitives.entry import Primitive
 from functad.primitives.operands import zeros_for
-from functad.primitives.plan import Plan, Plans
+from functad.primitives.plan import Plan
 from functad.tracing.concrete import tensor_of
 from functad.tracing.equations import AbstractRecorder
 from functad.tracing.ownership import hold, lend_read_only, own_state
@@ -122,13 +122,6 @@ def apply(rules: Rules, arrays: Sequence[Any]) -> tuple[Any, ...]:
     return tuple([out if dtype_of(out).kind in "fc" else out.below if isinstance(out, Recorded) else out for out in outs])
 
 
-class _NoPlans(Plans):
-    """The plans of a primitive of one call. None is stored: a plan refers to its primitive, and would keep it alive."""
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        pass
-
-
 class OneCall(Primitive):
     """A primitive of any number of arrays that is created for one call. Without references to itself, it lives with its record.
 
@@ -136,16 +129,19 @@ class OneCall(Primitive):
     attributes of the class, because `Primitive` would check them in each call.
     """
 
-    kind, names, doc, samples, sequences, reduces = "general", (), "", None, (), None
-    joint = multiple = finite = True
-    partial = value_dependent = in_place = creates = False
-    reverse_plans = forward_plans = _NoPlans()
+    kind, names, doc, samples = "general", (), "", None
+    joint = multiple = True
+    reverse_plans: dict[tuple[int, ...], Plan] = {}  # noqa: RUF012 - always empty: a plan would keep its primitive alive
     rules: Rules | None = None
     __setattr__ = object.__setattr__  # type: ignore[assignment] # a call sets its residuals
 
     def reverse_plan(self, active: tuple[int, ...]) -> Plan:
         """Return the plan for the inputs at `active`. Only the record holds a reference to it."""
         return Plan(self, active, self.vjps, [["arrays"]], joint=True)  # type: ignore[arg-type] # there is a rule
+
+    def forward_plan(self, active: tuple[int, ...]) -> Plan | None:
+        """Return a new plan of the JVP rule; `None` if there is none."""
+        return self.new_forward_plan(active)
 
 
 class CallWithRules(OneCall):
@@ -296,10 +292,9 @@ class CallWithRules(OneCall):
         return found
 
     def push(self, ts: Sequence[Any], arrays: Sequence[Any]) -> tuple[Any, ...]:
-        """Return the tangents of the results."""
-        given = replaced([None] * len(self.inputs), self.positions, ts)
+        """Return the tangents of the results, for tangents of all arrays."""
         try:
-            found = self._tangents(self._kept(arrays), [lend_read_only(t) for t in given])
+            found = self._tangents(self._kept(arrays), [lend_read_only(t) for t in ts])
         except EscapedTensorError as error:
             raise closed_over(self.rules.function) from error
         if self.rules.by_user:

@@ -35,7 +35,7 @@ def _counts(value: Any) -> bool:
 
 def shown_entry(function: Any) -> Entry | None:
     """Return the entry of a ufunc, or `None` if it has none."""
-    vocabulary.complete_scipy()
+    vocabulary.import_scipy_families()
     return ENTRIES.get(function) if callable(function) else None
 
 

@@ -210,9 +210,8 @@ def _pushed(
     recorder: Dependence, primitive: Any, arrays: Sequence[Any], given: Sequence[Array | None], outs: Sequence[Any]
 ) -> list[Array]:
     ts = [
-        recorder.tensor(np.ones(sets.shape, dtype_of(a))[()], sets)
+        None if sets is None else recorder.tensor(np.ones(sets.shape, dtype_of(a))[()], sets)
         for a, sets in zip(arrays, given, strict=True)
-        if sets is not None
     ]
     found = primitive.jvps[0](ts, arrays)
     return [np.broadcast_to(recorder.sets_of(t), shape_of(out)) for t, out in zip(found, outs, strict=True)]

@@ -32,8 +32,8 @@ def every_entry() -> list[Entry]:
         >>> [entry.name for entry in every_entry() if entry.function is np.linalg.inv]
         ['inv']
     """
-    vocabulary.complete()
-    vocabulary.complete_scipy()
+    vocabulary.import_families()
+    vocabulary.import_scipy_families()
     for module in ("functad.transforms.leaves", "functad.transforms.stop"):  # which are imported on demand too
         import_module(module)
     return [*ENTRIES.values(), *INTERNAL]

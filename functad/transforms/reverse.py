@@ -22,7 +22,7 @@ from functad.places import user_place
 from functad.primitives.arranging.broadcast import unbroadcast
 from functad.primitives.indexing.write import ADD_TO, as_cotangent, part, put, written
 from functad.primitives.operands import absent
-from functad.primitives.plan import CONTRACTION, GATHER, SEVERAL, WRITE, Plan
+from functad.primitives.plan import PULL_PRODUCT, PULL_READ, PULL_SEVERAL, PULL_WRITE, Plan
 from functad.primitives.safe import CAREFUL, ELEMENTWISE, PASS, current_pass, strict
 from functad.process import setting
 from functad.tracing.batch import BatchRecorder
@@ -241,7 +241,7 @@ def _pull_product(records: list[Any], index: int, cotangents: list[Any], owned: 
 def _sums_over(record: Any, axis: int) -> bool:
     """Return `True` if the pullback of a record only sums over `axis` and possibly changes signs."""
     plan, _, _, fits = record
-    if fits is None or not plan.elementwise or plan.names:
+    if fits is None or plan.primitive.kind != "elementwise" or plan.names:
         return False
     for spec in (fits,) if len(plan.active) == 1 else fits:
         if spec is None or spec[0] is None or (len(spec[0]) >= -axis and spec[0][axis] != 1):
@@ -316,10 +316,10 @@ def pull_write(records: list[Any], index: int, cotangents: list[Any], owned: byt
 
 
 _SPECIAL: dict[str, Callable[[list[Any], int, list[Any], bytearray, bool], None]] = {
-    SEVERAL: pull_several,
-    WRITE: pull_write,
-    GATHER: _pull_gather,
-    CONTRACTION: _pull_product,
+    PULL_SEVERAL: pull_several,
+    PULL_WRITE: pull_write,
+    PULL_READ: _pull_gather,
+    PULL_PRODUCT: _pull_product,
 }
 """Pullback functions by `Plan.special`. Arguments: records, index of the record, cotangents, owned, careful."""
 

@@ -28,7 +28,7 @@ def run(code):
 
 
 def test_table_of_families_lists_what_they_enter():
-    assert vocabulary.complete_scipy()
+    assert vocabulary.import_scipy_families()
     entered = {entry.function for entry in ENTRIES.values() if entry.name.startswith("special.")}
     listed = {find_ufunc(name) for _, name in ALL_NAMES} - {None}
     assert entered == listed
@@ -49,7 +49,7 @@ def test_functad_alone_does_not_import_scipy():
 import sys, numpy as np, functad
 from functad.primitives import vocabulary
 functad.grad(lambda x: np.sin(x) * np.linalg.norm(x))(1.0)
-vocabulary.complete()
+vocabulary.import_families()
 print(any(name.split('.')[0] == 'scipy' for name in sys.modules))
 """
     assert run(code) == "False"
@@ -76,7 +76,7 @@ def test_ufuncs_of_others_are_not_taken_for_scipys():
 
 
 def parameters():
-    vocabulary.complete_scipy()
+    vocabulary.import_scipy_families()
     for entry in ENTRIES.values():
         if isinstance(entry, Primitive) and entry.name.startswith("special.") and entry.partial:
             for position in range(len(entry.names)):

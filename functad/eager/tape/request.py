@@ -31,7 +31,7 @@ from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, dtype_of, shape_
 from functad.places import here, warn
 from functad.primitives.arranging.broadcast import BROADCAST_TO
 from functad.primitives.operands import all_examples, read
-from functad.primitives.plan import GATHER, WRITE
+from functad.primitives.plan import PULL_READ, PULL_WRITE
 from functad.tracing.concrete import idle, tensor_of
 from functad.tracing.foreign import check_graph
 from functad.tracing.tensor import Tensor
@@ -564,7 +564,7 @@ def _group_end(records: Sequence[Any], stop: int) -> int:
 def raised(recorder: Recorder, index: int, record: Any) -> Any:
     """Return a record with its residuals replaced by Tensors of its own list."""
     plan, slots, residuals, fits = record
-    if not plan.names or plan.special in (GATHER, WRITE):
+    if not plan.names or plan.special in (PULL_READ, PULL_WRITE):
         return record
     by_position = dict(zip(plan.active, inputs_of(record), strict=True))
 

@@ -15,7 +15,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, dtype_of, shape_of, spec_of
 from functad.primitives.arranging.reshape import Calls
 from functad.primitives.batching import Params, Values, Which, aligned, elementwise, flat
-from functad.primitives.entry import ENTRIES, Entry, Primitive, Samples
+from functad.primitives.entry import Entry, Primitive, Samples
 from functad.primitives.kinds import constant
 from functad.primitives.operands import concrete, innermost, is_traced
 
@@ -25,12 +25,6 @@ class Query(Entry):
 
     status = "constant"
     kind = "constant"
-
-    complex = True
-
-    def __init__(self, function: Any, **given: Any) -> None:
-        super().__init__(function, **given)
-        ENTRIES[function] = self
 
 
 def query(function: Any, *, doc: str, samples: Samples, **given: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -28,6 +28,7 @@ from functad.primitives.indexing.index_parts import (
 )
 from functad.primitives.kinds import general, linear
 from functad.primitives.operands import as_operand, is_traced, zeros_for
+from functad.primitives.plan import PULL_READ
 
 
 def get_item(x: Any, index: Any) -> Any:
@@ -111,7 +112,7 @@ GETITEM = linear(
     spec=_getitem_spec,
     samples=_getitem_samples,
     name="getitem",
-    special="gather",
+    special=PULL_READ,
     internal=True,
     doc="d(x[i]) = dx[i]; the cotangents of an element that is read repeatedly add up",
     views=lambda params: "always" if is_basic(params["index"]) else "",

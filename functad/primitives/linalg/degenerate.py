@@ -41,8 +41,8 @@ from functad.errors import DegenerateError
 from functad.expressions.spec import ArraySpec, shape_of, spec_of
 from functad.places import here
 from functad.primitives.batching import stacked
-from functad.primitives.entry import Primitive, Rule
-from functad.primitives.kinds import array_names, constant, general
+from functad.primitives.entry import Primitive, Rule, positional_names
+from functad.primitives.kinds import constant, general
 from functad.primitives.linalg.solve import internal
 from functad.primitives.operands import is_traced
 
@@ -136,7 +136,7 @@ def _identity(samples: Any, vjp: Rule = lambda g: g, jvp: Rule = lambda t: t) ->
     """Return a decorator for functions that return their first argument or raise, depending on the other arguments."""
 
     def enter(function: Callable[..., Any]) -> Primitive:
-        rest = (None,) * (len(array_names(function)) - 1)
+        rest = (None,) * (len(positional_names(function)) - 1)
         return internal(
             general,
             vjp,

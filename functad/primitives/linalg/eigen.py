@@ -12,7 +12,6 @@ their derivatives keep both properties.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,6 @@ from functad.errors import DegenerateError
 from functad.expressions.spec import ArraySpec, dtype_of, spec_of
 from functad.places import here
 from functad.primitives.batching import stacked
-from functad.primitives.entry import names_read
 from functad.primitives.kinds import composite, constant, general
 from functad.primitives.linalg.decompositions import real_samples, spread
 from functad.primitives.linalg.degenerate import (
@@ -55,7 +53,6 @@ from functad.primitives.linalg.solve import (
     samples_of_shapes,
 )
 from functad.primitives.operands import concrete, is_absent, is_traced
-from functad.primitives.plan import Plan
 
 # Hermitian matrices. The primitives take a full Hermitian matrix, completed from one triangle.
 
@@ -210,6 +207,7 @@ def _cotangent_jvp(ts: Any, a: Any, weights: Any) -> Any:
     general,
     _cotangent_vjp,
     joint=True,
+    jvps=(_cotangent_jvp,),
     spec=lambda a, weights: same_inexact(a),
     samples=lambda array: [((spread(array, 3, 3), array(3).real), {}), ((spread(array, 2, 2, 2), array(2, 2).real), {})],
     doc="d(v g v^H) = v (dg + D (v^H da v)) v^H, D_ij = (g_j - g_i) / (w_j - w_i)",
@@ -235,17 +233,6 @@ EIGVALSH = general(
     looked_at_by=(eigenvalue_cotangent, EIGH),
     dependence="matrix",
 )
-
-
-def together(primitive: Any, rule: Any) -> None:
-    """Set one JVP rule, `rule(ts, ...)`, for both arguments of a primitive; one of the two tangents may be `None`."""
-    parts = {(0, 1): lambda ts: ts, (0,): lambda ts: (ts[0], None), (1,): lambda ts: (None, ts[0])}
-    for active, both in parts.items():
-        push = partial(lambda both, ts, *values: rule(both(ts), *values), both)
-        primitive.forward_plans[active] = Plan(primitive, active, (push,), [names_read(rule)], True, forward=True)
-
-
-together(eigenvalue_cotangent, _cotangent_jvp)
 
 
 # General matrices

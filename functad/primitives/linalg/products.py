@@ -17,6 +17,7 @@ from functad.primitives.entry import Primitive
 from functad.primitives.kinds import composite, multilinear
 from functad.primitives.linalg.einsum import einsum
 from functad.primitives.operands import as_operand, refuse_out, strong
+from functad.primitives.plan import PULL_PRODUCT
 
 _ndarray = np.ndarray
 
@@ -120,7 +121,7 @@ MATMUL = multilinear(
     samples=_pairs(*_MATRIX_SHAPES, *_BATCH_SHAPES),
     broadcasts=True,
     doc="d(a @ b) = da @ b + a @ db",
-    special="contraction",
+    special=PULL_PRODUCT,
     jvps=(lambda t, b, a_shape: t @ b, lambda t, a, b_shape: a @ t),
     batch=_matmul_batch,
     ordered=True,

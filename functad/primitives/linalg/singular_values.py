@@ -37,7 +37,7 @@ from functad.primitives.linalg.degenerate import (
     unjoined,
     zero,
 )
-from functad.primitives.linalg.eigen import _diagonal, eigh, together
+from functad.primitives.linalg.eigen import _diagonal, eigh
 from functad.primitives.linalg.solve import (
     Calls,
     adjoint,
@@ -310,6 +310,7 @@ def _cotangent_jvp(ts: Any, a: Any, weights: Any, linear: bool) -> Any:
     general,
     _cotangent_vjp,
     joint=True,
+    jvps=(_cotangent_jvp,),
     spec=lambda a, weights, *, linear: same_inexact(a),
     samples=lambda array: [
         ((spread(array, *shape), array(*shape[:-2], min(shape[-2:])).real), {"linear": linear})
@@ -344,7 +345,6 @@ SVDVALS = general(
     looked_at_by=(singular_cotangent, SVD),
     dependence="matrix",
 )
-together(singular_cotangent, _cotangent_jvp)
 
 
 @internal(

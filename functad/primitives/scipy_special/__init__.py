@@ -1,6 +1,7 @@
 """The ufuncs of `scipy.special`, in families. The first call of a function with a Tensor imports its family.
 
-The modules of the families import SciPy. They are imported only after the user's program has imported SciPy, or by `complete`.
+The modules of the families import SciPy. They are imported only after the user's program has imported SciPy, or by
+`import_families`.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def load(name: str) -> None:
         import_module(f"{__name__}.{family}")
 
 
-def complete() -> None:
+def import_families() -> None:
     """Import every family, and thereby SciPy."""
     for family in FAMILIES:
         import_module(f"{__name__}.{family}")

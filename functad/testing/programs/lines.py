@@ -37,7 +37,7 @@ class _Recording(InputSource):
 @cache
 def _paths() -> dict[Any, str]:
     """Return the source name of each registered function; it loads all families, so that earlier programs have no effect."""
-    vocabulary.complete()
+    vocabulary.import_families()
     found = {}
     for prefix, module in (("np.fft", np.fft), ("np.linalg", np.linalg), ("np", np)):
         for name, value in vars(module).items():
