@@ -20,7 +20,7 @@ def is_public(entry: Any) -> bool:
 
 def is_constant(entry: Any) -> bool:
     """Return `True` if an entry declares derivative zero."""
-    return getattr(entry, "kind", None) == "constant"
+    return entry.kind == "constant"
 
 
 def is_unknown(rule: Any) -> bool:

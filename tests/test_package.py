@@ -288,6 +288,7 @@ BESIDE_THE_MODULE = {
     "portability/test_array_api_standard.py": "tests replacements of functions that old versions of NumPy lack",
     "portability/test_dask_jit.py": "counts tasks, and lowers the size from which chunks are not gathered",
     "portability/test_poison.py": "makes a rule wrong, and has to clear the fast path of the operator",
+    "primitives/test_traits.py": "selects the primitives among all entries",
     "primitives/test_memory_order.py": "compares the memory layout that a trace without values assumes",
     "scipy/conftest.py": "compares the value of each formula with the value of SciPy",
     "test_forks.py": "looks at the locks and variables of several modules in a forked child",

@@ -177,27 +177,3 @@ def one_by_one(primitive: Primitive, size: int, values: Values, batched: Which, 
         columns = [np.stack(column) for column in zip(*rows, strict=True)]
         return type(rows[0])(*columns) if hasattr(rows[0], "_fields") else tuple(columns)
     return np.stack(rows)
-
-
-__all__ = [
-    "Batch",
-    "Params",
-    "Values",
-    "Which",
-    "aligned",
-    "along_axes",
-    "along_axis",
-    "batch_call",
-    "by_parameter",
-    "elementwise",
-    "everywhere",
-    "example_ndim",
-    "flat",
-    "loop",
-    "on_last_axes",
-    "one_by_one",
-    "padded",
-    "rule_of",
-    "spread_out",
-    "stacked",
-]

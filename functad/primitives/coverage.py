@@ -20,7 +20,7 @@ from functad.display.text import counted, text_table, wrapped
 from functad.primitives import vocabulary
 from functad.primitives.batching import elementwise, loop, rule_of
 from functad.primitives.entry import ENTRIES, Composite, Entry, Primitive
-from functad.primitives.vocabulary import Refused
+from functad.primitives.refused import Refused
 
 ORDER_CHECKED = 2
 """The largest order for which `functad.testing.check_primitive` compares derivatives with numerical ones."""
@@ -268,37 +268,34 @@ def _row(function: Any, names: list[str], entry: Entry | None) -> Row:
 
 def row_of_entry(name: str, entry: Entry, others: Sequence[str] = ()) -> Row:
     """Return the row of a function with an entry. The note ends with `others`."""
+    constant = entry.kind == "constant"
     limits = [
-        *(["real numbers only"] if not getattr(entry, "complex", True) and entry.status != "constant" else []),
+        *(["real numbers only"] if not entry.complex and not constant else []),
         *(["not in abstract traces"] if entry.value_dependent else []),
     ]
     note = "; ".join([entry.doc.rstrip("."), *limits, *others])
-    return Row(name, *_derivatives(entry), *_compiled(entry), note)
+    status = "constant" if constant else entry.status
+    reverse, forward = ("zero", "zero") if constant else _derivatives(entry)
+    order = str(ORDER_CHECKED) if status in ("primitive", "composite") else "-"
+    return Row(name, status, reverse, forward, batching(entry), order, *_compiled(entry), note)
 
 
-def _derivatives(entry: Entry) -> tuple[str, str, str, str, str]:
-    """Return status, reverse, forward, batch and order of an entry."""
+def _derivatives(entry: Entry) -> tuple[str, str]:
+    """Return the sources of the pullback and of the tangent."""
     if isinstance(entry, Composite):
-        return entry.status, "body", "body", batching(entry), str(ORDER_CHECKED)
-    kind = getattr(entry, "kind", None)
-    if kind == "constant":
-        return "constant", "zero", "zero", batching(entry), "-"
+        return "body", "body"
     if not isinstance(entry, Primitive):
-        return entry.status, "-", "-", "-", "-"
+        return "-", "-"
     if entry.kind in ("linear", "multilinear"):
-        forward = "itself"
-    else:
-        forward = "rule" if entry.jvps is not None else "same" if entry.kind == "elementwise" else "transposed"
-    return entry.status, "rule", forward, batching(entry), str(ORDER_CHECKED)
+        return "rule", "itself"
+    return "rule", "rule" if entry.jvps is not None else "same" if entry.kind == "elementwise" else "transposed"
 
 
 def _compiled(entry: Entry) -> tuple[str, str]:
     """Return the methods of the backends `llvm` and `xla` for an entry: `native` or `XLA`, `NumPy`, `body` or `-`."""
-    if entry.value_dependent or isinstance(entry, Refused):
-        return "-", "-"
-    if isinstance(entry, Composite):
+    if isinstance(entry, Composite) and not entry.value_dependent:
         return "body", "body"
-    if not isinstance(entry, Primitive):
+    if not isinstance(entry, Primitive) or entry.value_dependent:
         return "-", "-"
     # The backends depend on the vocabulary, so they are imported late.
     native = import_module("functad.backends.native.lowering").has_row(entry)
@@ -327,45 +324,3 @@ def table_of_all() -> Coverage:
             names[function] = found
     rows = [_row(function, found, ENTRIES.get(function)) for function, found in names.items()]
     return Coverage(sorted(rows, key=lambda row: (row.module, row.function)))
-
-
-def page() -> str:
-    """Return the page `notebooks/coverage.md`.
-
-    Example:
-        >>> page().splitlines()[0]
-        '# Coverage of NumPy'
-    """
-    found = Coverage([row for row in table_of_all() if row.module.startswith("numpy")])
-    version = ".".join(np.__version__.split(".")[:2])
-    summary = ", ".join(f"{count} {status}" for status, count in found.counts().items())
-    return _INTRODUCTION.format(version=version, number=len(found), summary=summary) + "".join(
-        f"\n## {module}\n\n{found.filter(module=module).markdown()}\n" for module in dict.fromkeys(row.module for row in found)
-    )
-
-
-_INTRODUCTION = """# Coverage of NumPy
-
-The table lists {number} functions of NumPy {version}, {summary}: all functions that dispatch on their arguments, and a few
-more. `functad.coverage()` shows the same table for the installed version of NumPy.
-
-This page is generated, and a test compares it with the entries. This command writes the page again:
-
-```console
-python -c "from functad.primitives.coverage import page; print(page(), end='')" > notebooks/coverage.md
-```
-
-- **status**: a *primitive* has its own derivative rules. A *composite* is written in terms of primitives. A *constant* has a
-  zero derivative wherever the derivative exists. A *refused* function raises an error with the reason and the fix.
-- **reverse**: the source of the pullback. It is a *rule*, the *body* of a composite, or *zero* for a constant.
-- **forward**: the source of the tangent. It is a *rule*, the *same* rule as in reverse mode, the function *itself* if it is
-  linear in an argument, the *transposed* pullback, or the *body* of a composite.
-- **batch**: the method of `vmap`. The function *broadcasts*, has a batching *rule*, is computed by the *body* of a composite,
-  or depends only on the *shape* of one example. *-* means that the function needs one value, and a batch has several.
-- **order**: the highest order of derivatives that the generated tests compare with numerical ones, in both modes and mixed
-  modes.
-- **jit**: the code of the backend `llvm`. *native* means a part of a native loop, for real numbers and common arguments.
-  *NumPy* means a call of NumPy between native loops.
-- **xla**: the code of the backend `xla`. *XLA* means operations of XLA, for common arguments. *NumPy* means a call on the
-  host.
-"""

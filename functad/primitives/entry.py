@@ -61,6 +61,8 @@ class Entry:
         function: the public function.
         name: the name printed in expression lists.
         status: `primitive`, `composite`, `constant` or `refused`.
+        kind: `elementwise`, `linear`, `multilinear`, `general` or `constant` (see `functad.primitives.kinds`); empty for a
+            composite.
         doc: one line on the derivative or its convention.
         samples: `samples(array)` gives calls `(args, kwargs)`; `array(*shape, low=, high=)` makes an input.
         front: called in place of `function` when an argument is a Tensor; has the same signature.
@@ -75,6 +77,7 @@ class Entry:
     """
 
     status = "entry"
+    kind: str = ""
     function: Any
     front: Callable[..., Any]
     name: str
@@ -193,7 +196,6 @@ class Primitive(Entry):
     without defaults: `front` handles the NumPy signature with its defaults.
 
     Attributes:
-        kind: `elementwise`, `linear`, `multilinear`, `general` or `constant`.
         names: names of the array arguments; empty for any number of arrays.
         compute: `compute(*arrays, **params)`, the value.
         vjps: VJP rules, one per array argument (`None`: derivative zero), or one joint rule.
@@ -258,7 +260,6 @@ class Primitive(Entry):
     """
 
     status = "primitive"
-    kind: str
     names: tuple[str, ...]
     compute: Callable[..., Any]
     vjps: tuple[Rule | UnknownRule | None, ...]
@@ -341,9 +342,6 @@ class Primitive(Entry):
         named = by_name(self, *[module for module in sys.modules if module.startswith("functad.")])
         if named is not None:
             return named
-        alike = [other for other in INTERNAL if other.name == self.name]
-        if self in alike:
-            return _internal, (self.compute.__module__, self.name, alike.index(self))
         raise pickle.PicklingError(f"Can't pickle {self!r}: it was made for one call, and no module holds it")
 
     def differentiable(self, position: int) -> bool:
@@ -433,7 +431,7 @@ def _of_linear(primitive: Primitive) -> Rule:
     def push(ts: Sequence[Any], shapes: tuple[tuple[int, ...], ...], dtypes: tuple[Any, ...], params: dict[str, Any]) -> Any:
         first = next(t for t in ts if t is not None)
         own = [dtype if dtype.kind in "fc" else dtype_of(first) for dtype in dtypes]  # a write may add an imaginary part
-        full = [zeros_for(*spec, first) if t is None else t for t, *spec in zip(ts, shapes, own, strict=True)]
+        full = [zeros_for(shape, d, first) if t is None else t for t, shape, d in zip(ts, shapes, own, strict=True)]
         return primitive(*full, **params)
 
     return push
@@ -447,17 +445,9 @@ def _kept(plans: dict[tuple[int, ...], Plan], active: tuple[int, ...], plan: Pla
     return plan
 
 
-# The process that unpickles a primitive may not have imported the vocabulary.
-
-
 def _entry_of(function: Any) -> Any:
+    """Return an entry. The process that unpickles a primitive may not have imported the family."""
     return import_module("functad.primitives.vocabulary").find(function)
-
-
-def _internal(module: str, name: str, number: int) -> Primitive:
-    """Return one of the internal primitives with a name that a module creates."""
-    import_module(module)
-    return [primitive for primitive in INTERNAL if primitive.name == name][number]
 
 
 class Composite(Entry):

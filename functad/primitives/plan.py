@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
-from types import CodeType
 from typing import Any
 
 from functad.expressions.spec import dtype_of, shape_of
 from functad.primitives.operands import layout_of
+
+Rules = tuple[Callable[..., Any], ...]
 
 MANY = 256
 """The largest number of cached plans. Most primitives have at most three; a stack of many arrays has one for each subset."""
@@ -71,7 +72,7 @@ class Plan:
         self,
         primitive: Any,
         active: tuple[int, ...],
-        rules: tuple[Callable[..., Any], ...],
+        rules: Rules,
         wants: list[list[str]],
         joint: bool,
         *,
@@ -88,9 +89,9 @@ class Plan:
         values = {"out", *primitive.names}
         self.fresh = primitive.kind == "elementwise" and all(not values.isdisjoint(names) for names in wants)
         self.special = "" if forward else self._special()
-        self.save = _made(f"lambda v, out, p: {_residuals(list(sources.values()))}", primitive.derived)
+        self.save = _maker(f"lambda v, out, p: {_residuals(list(sources.values()))}", ("derived",))(primitive.derived)
         reads = [[known.get(name) or _read(self.names, name) for name in names] for names in wants]
-        self.arguments = _made(f"lambda r: {_tuple([_tuple(each) for each in reads])}")
+        self.arguments = _maker(f"lambda r: {_tuple([_tuple(each) for each in reads])}", ())()
         single = len(active) == 1
         self.pull = None if self.special or forward else _pull(rules, reads, single)
         self.pushes = rules if forward else primitive.jvps_with_residuals(active, wants)
@@ -123,16 +124,16 @@ def _tuple(items: Sequence[str]) -> str:
     return "(" + "".join(f"{item}, " for item in items) + ")"
 
 
-def _called(rules: Sequence[Callable[..., Any]], reads: Sequence[Sequence[str]], given: Sequence[str]) -> list[str]:
+def _called(rules: Rules, reads: Sequence[Sequence[str]], given: Sequence[str]) -> list[str]:
     """Return for each rule the source text of its call with a cotangent or tangent."""
     texts = []
     for i, (rule, names, g) in enumerate(zip(rules, reads, given, strict=True)):
         inline = INLINE.get(rule)
-        texts.append(inline.format(g, *names) if inline is not None else f"rules[{i}]({', '.join([g, *names])})")
+        texts.append(inline.format(g, *names) if inline is not None else f"rule{i}({', '.join([g, *names])})")
     return texts
 
 
-def _pull(rules: Sequence[Callable[..., Any]], reads: Sequence[Sequence[str]], single: bool) -> Callable[[Any, Any], Any]:
+def _pull(rules: Rules, reads: Sequence[Sequence[str]], single: bool) -> Callable[[Any, Any], Any]:
     if single and reads == [["r"]]:
         return rules[0]
     calls = _called(rules, reads, ["g"] * len(rules))
@@ -140,7 +141,7 @@ def _pull(rules: Sequence[Callable[..., Any]], reads: Sequence[Sequence[str]], s
 
 
 def _push_of_all(
-    primitive: Any, rules: Sequence[Callable[..., Any]], names: Sequence[str], reads: Sequence[str], active: tuple[int, ...]
+    primitive: Any, rules: Rules, names: Sequence[str], reads: Sequence[str], active: tuple[int, ...]
 ) -> Callable[[Any, Any], Any]:
     """Return the `push` of a joint JVP rule, which receives the tangents of all arrays, `None` for zero."""
     of_each = next((reads[i] for i, name in enumerate(names) if name in ("arrays", "shapes")), repr(primitive.names))
@@ -149,9 +150,9 @@ def _push_of_all(
     return _with_rules(f"lambda t, r: {_called(rules, [reads], [ts])[0]}", rules)
 
 
-def _push(rules: Sequence[Callable[..., Any]], reads: Sequence[Sequence[str]], multiple: bool) -> Callable[[Any, Any], Any]:
+def _push(rules: Rules, reads: Sequence[Sequence[str]], multiple: bool) -> Callable[[Any, Any], Any]:
     total = "tuple([a + b for a, b in zip(total, {}, strict=True)])" if multiple else "total + {}"
-    lines = ["def push(ts, r):", "    total = None"]
+    lines = ["def made(ts, r):", "    total = None"]
     for i, call in enumerate(_called(rules, reads, ["t"] * len(rules))):
         lines += [
             f"    t = ts[{i}]",
@@ -161,46 +162,23 @@ def _push(rules: Sequence[Callable[..., Any]], reads: Sequence[Sequence[str]], m
     return _with_rules("\n".join([*lines, "    return total"]), rules)
 
 
-def _with_rules(text: str, rules: Sequence[Callable[..., Any]]) -> Callable[[Any, Any], Any]:
-    """Return the function of a source text in which `rules[i]` refers to a rule."""
-    names = [f"rule{i}" for i in range(len(rules))]
-    for i, name in enumerate(names):
-        text = text.replace(f"rules[{i}]", name)
-    return _maker(text, tuple(names))(*rules)
-
-
-def _compiled(text: str, mode: str) -> CodeType:
-    """Compile generated text. Its file name marks the lines as functad's own."""
-    return compile(text, "<functad.plan>", mode)
+def _with_rules(text: str, rules: Rules) -> Callable[[Any, Any], Any]:
+    """Return the function of a source text in which `rule0`, `rule1`, ... are the rules."""
+    return _maker(text, tuple([f"rule{i}" for i in range(len(rules))]))(*rules)
 
 
 @cache
-def _maker(text: str, names: tuple[str, ...]) -> Callable[..., Callable[[Any, Any], Any]]:
-    """Return a factory that binds names in a source text. It is cached, because compiling takes 30 us."""
-    module: dict[str, Any] = {}
-    if text.startswith("lambda"):
-        text = f"return {text}"
-    body = "\n".join(f"    {line}" for line in text.splitlines())
-    result = "" if text.startswith("return") else "\n    return push"
-    exec(_compiled(f"def make({', '.join(names)}):\n{body}{result}", "exec"), module)  # noqa: S102 - names of parameters
-    made: Callable[..., Any] = module["make"]
-    return made
+def _maker(text: str, names: tuple[str, ...]) -> Callable[..., Callable[..., Any]]:
+    """Return a factory that binds names in the source text of a function. It is cached, because compiling takes 30 us.
 
-
-def _made(text: str, derived: Mapping[str, Callable[..., Any]] | None = None) -> Callable[..., Any]:
-    """Return the function of a source text, cached for all rules with equal text."""
-    return _evaluated(text, derived) if derived and "derived[" in text else _cached(text)
-
-
-def _evaluated(text: str, derived: Mapping[str, Callable[..., Any]] | None) -> Callable[..., Any]:
-    names = {"shape_of": shape_of, "layout_of": layout_of, "dtype_of": dtype_of, "derived": derived}
-    made: Callable[..., Any] = eval(_compiled(text, "eval"), names)  # noqa: S307 - made of names of parameters
-    return made
-
-
-@cache
-def _cached(text: str) -> Callable[..., Any]:
-    return _evaluated(text, None)
+    The file name marks the lines of the text as functad's own.
+    """
+    module: dict[str, Any] = {"shape_of": shape_of, "layout_of": layout_of, "dtype_of": dtype_of}
+    text = f"made = {text}" if text.startswith("lambda") else text
+    body = "\n    ".join([f"def make({', '.join(names)}):", *text.splitlines(), "return made"])
+    exec(compile(body, "<functad.plan>", "exec"), module)  # noqa: S102 - made of names of parameters
+    make: Callable[..., Any] = module["make"]
+    return make
 
 
 def _source(primitive: Any, name: str) -> str:

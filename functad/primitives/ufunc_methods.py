@@ -204,7 +204,7 @@ def call_with_keywords(entry: Any, inputs: tuple[Any, ...], kwargs: dict[str, An
     """
     ufunc: np.ufunc = entry.function
     outs = kwargs.get("out", ())
-    if getattr(entry, "kind", "") == "constant" and outs and not any(map(is_traced, outs)):  # no derivative is lost
+    if entry.kind == "constant" and outs and not any(map(is_traced, outs)):  # no derivative is lost
         return ufunc(*[concrete(as_operand(value), f"np.{ufunc.__name__}(out=)") for value in inputs], **kwargs)
     if outs and not any(map(is_traced, outs)) and (constants := _constants(inputs)) is not None:
         return ufunc(*constants, **kwargs)

@@ -18,9 +18,13 @@ Form = bool | None
 """`True` for an array of shape `()`, `False` for a scalar, `None` if unknown."""
 
 
+def is_zero_d(value: Any) -> bool:
+    """Return `True` if a plain value is an array, not a scalar."""
+    return type(value) is np.ndarray
+
+
 def tried(primitive: Any, samples: Sequence[Any], params: Any) -> list[Form]:
-    """Return the forms of the results of a primitive, computed from samples. User functions are not called."""
-    count = 1
+    """Return the forms of the results of a primitive, computed from samples; `[None]` if unknown. No user code is called."""
     if primitive.owner is None and (ENTRIES.get(primitive.function) is primitive or primitive in INTERNAL):
         for values in (samples, [_zeros(sample) for sample in samples]):
             try:
@@ -28,13 +32,8 @@ def tried(primitive: Any, samples: Sequence[Any], params: Any) -> list[Form]:
                     out = primitive.compute(*values, **params)
             except Exception:  # noqa: BLE001, S112 - samples may be invalid values, such as a position out of range
                 continue
-            return [is_zero_d(each) for each in (out if primitive.multiple else (out,))]
-    return [None] * count
-
-
-def is_zero_d(value: Any) -> bool:
-    """Return `True` if a plain value is an array, not a scalar."""
-    return type(value) is np.ndarray
+            return list(map(is_zero_d, out if primitive.multiple else (out,)))
+    return [None]
 
 
 def _zeros(sample: Any) -> Any:
@@ -44,37 +43,30 @@ def _zeros(sample: Any) -> Any:
     return sample.dtype.type(0) if issubclass(type(sample), np.integer) else sample
 
 
-def form_by_entry(primitive: Any, params: Any) -> Form:
-    """Return the form of the only result of a primitive if its entry determines it; `None` if it depends on the arguments."""
-    found: Form = primitive.zero_d(params) if callable(primitive.zero_d) else primitive.zero_d
-    return found
-
-
 def with_forms(primitive: Primitive, out: Any, given: Sequence[Any], params: dict[str, Any]) -> Any:
     """Return the specs of the results of a call, with `zero_d` set for arrays of shape `()`.
 
-    Parameters
-    ----------
-    primitive : Primitive
-        The primitive.
-    out : ArraySpec or tuple of ArraySpec
-        The specs from the shape rule.
-    given : sequence
-        The specs of the arguments, or the values of arguments with known values.
-    params : dict
-        The parameters.
+    Args:
+        primitive: the primitive.
+        out: the spec of the result, or a tuple of specs, from the shape rule.
+        given: the specs of the arguments, or the values of arguments with known values.
+        params: the parameters.
     """
-    if not primitive.multiple and (out.shape or primitive.zero_d is False):
+    if primitive.zero_d is False or (not primitive.multiple and out.shape):
         return out  # the common case
     results = out if primitive.multiple else (out,)
-    if all(spec.shape or spec.weak for spec in results) or primitive.zero_d is False:
+    if all(spec.shape or spec.weak for spec in results):
         return out
+    forms: Sequence[Form]
     if primitive.inner is not None:
         forms = [spec.zero_d for spec in primitive.inner.results]
     elif primitive.zero_d is not None:
-        forms = [form_by_entry(primitive, params)]
-    elif primitive.lists:
-        forms = _of_lists(primitive.lists, given, params)
+        forms = [primitive.zero_d(params) if callable(primitive.zero_d) else primitive.zero_d]
+    elif primitive.lists == "branches":
+        each = zip(*[branch.results for branch in params["branches"]], strict=True)
+        forms = [specs[0].zero_d if len({spec.zero_d for spec in specs}) == 1 else None for specs in each]
+    elif primitive.lists:  # in a loop, the forms of the first carries hold for all steps
+        forms = [spec_of(value).zero_d for value in given[: params.get("carries", 0)]]
     else:
         forms = tried(primitive, [stand_in(value) for value in given], params)
     made = [marked(spec, form) for spec, form in zip(results, forms, strict=False)]
@@ -86,11 +78,3 @@ def marked(spec: ArraySpec, form: Form) -> ArraySpec:
     if form is None or spec.shape or spec.weak or spec.zero_d is form:
         return spec
     return ArraySpec(spec.shape, spec.dtype, False, form)
-
-
-def _of_lists(lists: str, given: Sequence[Any], params: dict[str, Any]) -> list[Form]:
-    """Return the forms of the results of control flow. In a loop, the forms of the first carry hold for all steps."""
-    if lists == "branches":
-        each = zip(*[branch.results for branch in params["branches"]], strict=True)
-        return [specs[0].zero_d if len({spec.zero_d for spec in specs}) == 1 else None for specs in each]
-    return [spec_of(value).zero_d for value in given[: params.get("carries", 0)]]

@@ -24,7 +24,7 @@ from functad.expressions.expressions import Constant, Equation, Expressions, eva
 from functad.expressions.records import inputs_of, mark_needed, marks_at
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, dtype_of, shape_of, spec_of
 from functad.places import Named, here, name_of
-from functad.primitives.entry import Primitive, names_read
+from functad.primitives.entry import Primitive
 from functad.primitives.kinds import elementwise
 from functad.primitives.operands import absent, innermost
 from functad.rules.call import OneCall, Rules, apply
@@ -307,7 +307,7 @@ def _read_by(e: Equation) -> tuple[Any, bool]:
         plan = primitive.reverse_plan(active)
     except UnsupportedError:
         return None, True
-    return plan.holds, any("out" in names_read(rule) for rule in plan.rules)
+    return plan.holds, "out" in plan.names
 
 
 # Sequences of steps

@@ -35,7 +35,8 @@ import functad
 from functad.errors import AbstractValueError, ConversionError, InputError, LoopWarning, UnsupportedError
 from functad.expressions.spec import dtype_of, shape_of
 from functad.primitives.entry import Entry, Primitive
-from functad.primitives.vocabulary import Refused, shown_name
+from functad.primitives.refused import Refused
+from functad.primitives.vocabulary import shown_name
 from functad.testing.numerical import (
     DIFFERENCE_TOLERANCE,
     EXACT_TOLERANCE,
@@ -76,7 +77,7 @@ def check_primitive(entry: Entry, *, seed: int = 0) -> None:
         for call in calls(entry, np.float64, seed):
             check_refused(call)
         return
-    takes_complex = getattr(entry, "complex", True)
+    takes_complex = entry.complex
     for dtype in (*DOUBLE_TYPES, *SINGLE_TYPES):
         if np.dtype(dtype).kind == "c" and not takes_complex:
             for call in calls(entry, dtype, seed)[:3] if is_public(entry) else ():

@@ -204,7 +204,7 @@ def is_array(value: Any) -> bool:
 
 def is_constant(entry: Entry) -> bool:
     """Return `True` if an entry declares derivative zero."""
-    return getattr(entry, "kind", None) == "constant"
+    return entry.kind == "constant"
 
 
 def unheard(function: Any) -> AbstractContextManager[None]:

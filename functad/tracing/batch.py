@@ -23,7 +23,7 @@ from functad.primitives.elementwise.conversion import COPY
 from functad.primitives.entry import Primitive
 from functad.primitives.indexing.write import ADD_TO, batched_write, is_alone, put
 from functad.primitives.operands import known_array
-from functad.primitives.zero_d import form_by_entry, with_forms
+from functad.primitives.zero_d import with_forms
 from functad.tracing.conversions import asked, batch_cure, snippet_shown
 from functad.tracing.tensor import Tensor
 from functad.tracing.trace import Recorded, Recorder, alike, bare
@@ -119,12 +119,8 @@ class BatchRecorder(Recorder):
                 self._note(primitive, arrays, params, results)
             return alike(out, results)
         tensor = self._made(out)
-        if out.ndim == 1:
-            form = form_by_entry(primitive, params)
-            if form is None:
-                self._mark(primitive, arrays, params, [tensor])
-            elif form:
-                tensor.below = Batched(out, zero_d=True)
+        if out.ndim == 1 and primitive.zero_d is not False:
+            self._mark(primitive, arrays, params, [tensor])
         if self.monitor is not None:
             self._note(primitive, arrays, params, tensor)
         if primitive.views or out.ndim > 2:  # with one axis there is one order only

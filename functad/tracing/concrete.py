@@ -73,7 +73,7 @@ class ConcreteRecorder(Recorder):
         """Compute a call one level lower, and record it."""
         if len(arrays) == 1 and self.fast and not primitive.multiple:
             plan = primitive.unary_plan
-            if plan is not None and (self.pulls or plan.pushes is not None):
+            if plan is not None and (self.pulls or plan.push is not None):
                 return self._process_one(plan, arrays[0], params)
         values, active, nested = self.lowered(primitive, arrays)
         if not nested:

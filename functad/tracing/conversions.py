@@ -20,7 +20,7 @@ from functad.expressions.records import inputs_of, results_of
 from functad.places import WRITE_INTO, adoption_cure, assigning, here, instruction_of, line_of, running, user_frame
 from functad.primitives.entry import ENTRIES
 from functad.primitives.operands import MASKED, NO_ARRAY, OWN_RULES
-from functad.primitives.vocabulary import is_scipys, lapack_cure, shown_name
+from functad.primitives.vocabulary import is_scipys, shown_name
 
 _STACK = "Use np.stack([t0, t1]), or np.concatenate, which make an array of Tensors."
 _ITSELF = "Use t itself, which is an array already, and np.stack([t0, t1]) for a list of Tensors."
@@ -195,6 +195,8 @@ def _cure_of_the_line(wanted: str, *, mask: bool) -> str:
         return "Read from an array that takes Tensors as places: functad.numpy.array(a)[t]."
     if called in _BY_CALL:
         return CURES[called]
+    from functad.primitives.linalg.routines import lapack_cure  # noqa: PLC0415 - only for errors
+
     if lapack := lapack_cure(called):
         return lapack
     if wanted == "float()" and called != "float" and hasattr(math, called):
@@ -208,6 +210,7 @@ def refusal(wanted: str) -> ConversionError:
     Args:
         wanted: the conversion: `float()`, `Conversion to an array`.
     """
+    from functad.primitives.linalg.routines import lapack_cure  # noqa: PLC0415 - only for errors
     from functad.primitives.scipy_special.python_functions import cure as python_functions_cure  # noqa: PLC0415 - only here
 
     snippet = " ".join(running().split())

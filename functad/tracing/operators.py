@@ -25,7 +25,7 @@ from functad.errors import ConversionError, UnsupportedError
 from functad.places import here, user_place
 from functad.primitives.arranging.join import CONCATENATE, STACK
 from functad.primitives.elementwise import arithmetic, bounds, comparisons
-from functad.primitives.entry import Primitive, names_read
+from functad.primitives.entry import Primitive
 from functad.primitives.linalg import products as contractions
 from functad.primitives.operands import as_operand, converted, goes_first, is_number, refuse_foreign, strong
 from functad.primitives.plan import Plan
@@ -345,10 +345,9 @@ _FLOAT32 = np.dtype(np.float32)
 def _enter_reduction(primitive: Primitive, function: Any) -> None:
     """Register the fast path of a reduction under a function of NumPy."""
     compute, plan = primitive.compute, primitive.reverse_plan((0,))
-    reads = names_read(plan.rules[0])
-    reads_shape = reads == ["a_layout", "axis", "keepdims"]
-    assert plan.pushes is not None
-    assert reads_shape or reads == ["a", "out", "axis", "keepdims"]
+    reads_shape = plan.names == ("a_layout", "axis", "keepdims")
+    assert plan.push is not None
+    assert reads_shape or plan.names == ("a", "out", "axis", "keepdims")
 
     def short(x: Any, axis: Any = None, *rest: Any, keepdims: Any = False, **others: Any) -> Any:
         if rest or others or (keepdims is not False and keepdims is not True):

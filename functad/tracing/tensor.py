@@ -213,7 +213,7 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
         if kwargs and isinstance(kwargs.get("out"), Recorded):
             return into(function, args, kwargs)
         entry = ENTRIES.get(function) or _entry_of(function)
-        if kwargs and type(kwargs.get("out")) is np.ndarray and getattr(entry, "kind", "") == "constant":
+        if kwargs and type(kwargs.get("out")) is np.ndarray and entry.kind == "constant":
             values = {key: concrete(value, entry.name) for key, value in kwargs.items()}
             return function(*[concrete(arg, entry.name) for arg in args], **values)  # no derivative is lost
         if kwargs and isinstance(entry, Primitive) and getattr(entry.front, "__func__", None) is Primitive.__call__:
@@ -489,7 +489,7 @@ def _first_call(ufunc: np.ufunc, x: Tensor) -> Any:
     entry = _entry_of(ufunc)
     if not isinstance(entry, Primitive) or entry.kind != "elementwise" or not entry.differentiable(0):
         return entry.front(x if getattr(entry, "compute", ufunc) is ufunc else strong(x))
-    return entry.front(x) if entry.reverse_plan((0,)).pushes is None else unary(entry)(x, 3)
+    return entry.front(x) if entry.reverse_plan((0,)).push is None else unary(entry)(x, 3)
 
 
 def _short_way(ufunc: np.ufunc) -> Any:
@@ -497,7 +497,7 @@ def _short_way(ufunc: np.ufunc) -> Any:
     entry = ENTRIES.get(ufunc)
     if not isinstance(entry, Primitive) or entry.kind != "elementwise" or len(entry.names) != 2 or entry.partial:
         return None
-    if not entry.differentiable(0) or not entry.differentiable(1) or entry.reverse_plan((0, 1)).pushes is None:
+    if not entry.differentiable(0) or not entry.differentiable(1) or entry.reverse_plan((0, 1)).push is None:
         return None
     return binary(entry) if _keeps_dtype(ufunc) else None
 

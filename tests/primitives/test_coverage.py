@@ -3,19 +3,16 @@
 import html
 import inspect
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import functad
 from functad.errors import AbstractValueError, UnsupportedError
-from functad.primitives.coverage import _SEARCH, ORDER_CHECKED, Coverage, batching, dispatching_functions, page
+from functad.primitives.coverage import _SEARCH, ORDER_CHECKED, Coverage, batching, dispatching_functions
 from functad.primitives.entry import ENTRIES, Primitive
 from functad.testing import calls, every_entry, primitive_checks
-
-ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "notebooks" / "coverage.md"
+from tests.primitives.coverage_page import PAGE, page
 
 
 def test_every_dispatching_function_is_listed():
@@ -79,7 +76,7 @@ def test_batch_is_what_vmap_does(row):
     if row.status in ("refused", "unlisted") or not row.function.startswith("np."):
         return
     entry = ENTRIES[_function_of(row)]
-    dtypes = [np.float64, np.complex128] if getattr(entry, "complex", True) else [np.float64]
+    dtypes = [np.float64, np.complex128] if entry.complex else [np.float64]
     assert (row.batch == "-") == any(_refused(call) for dtype in dtypes for call in calls(entry, dtype) if call.primals)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from functad.primitives.vocabulary import ROUTINES
+from functad.primitives.linalg.routines import ROUTINES
 
 
 def test_routines_and_functions_are_there():

@@ -214,7 +214,7 @@ def test_all_families_and_most_entries_occur():
     assert min(families.values()) > 100
     called = set(re.findall(r"np\.[\w.]+", source))
     entries = [entry for entry in ENTRIES.values() if not entry.name.startswith("special.")]  # of NumPy, not SciPy
-    names = {entry.name for entry in entries if getattr(entry, "kind", "") != "constant"}
+    names = {entry.name for entry in entries if entry.kind != "constant"}
     missing = {name for name in names if not any(call.rsplit(".", 1)[1] == name for call in called)}
     assert len(missing) < 0.25 * len(names), missing
 

@@ -286,7 +286,7 @@ def test_what_numpy_computes_for_complex_numbers_is_differentiated() -> None:
     """An entry refuses complex arguments only where NumPy does, and SciPy, but for two that say so."""
     refusing = set()
     for entry in DIFFERENTIABLE:
-        if getattr(entry, "complex", True) or not is_public(entry):
+        if entry.complex or not is_public(entry):
             continue
         for call in calls(entry, np.complex128):
             if not call.primals:

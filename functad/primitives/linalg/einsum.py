@@ -129,11 +129,16 @@ def _canonical_samples(count: int) -> Samples:
     return samples
 
 
+class _Einsum(Primitive):
+    def __reduce__(self) -> Any:
+        return einsum_of, (len(self.names),)
+
+
 @cache
 def einsum_of(count: int) -> Primitive:
     """Return the primitive for `count` operands."""
     names = [f"a{i}" for i in range(count)]
-    return Primitive(
+    return _Einsum(
         np.einsum,
         name="einsum",
         kind="multilinear",
