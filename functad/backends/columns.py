@@ -17,12 +17,11 @@ from functad.backends.blocks import is_elementwise
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.records import inputs_of
 from functad.expressions.spec import ArraySpec, spec_or_none
-from functad.primitives.arranging.broadcast import BROADCAST_TO
-from functad.primitives.arranging.reshape import RESHAPE
+from functad.primitives.arranging.reshape import BROADCAST_TO, RESHAPE
 from functad.primitives.indexing.index_parts import is_basic
 from functad.primitives.indexing.read import GATHER, GETITEM
 from functad.primitives.linalg.einsum import is_by_blas
-from functad.primitives.reductions.sums import MEAN, SUM
+from functad.primitives.reductions.over_axes import MEAN, SUM
 
 _SHORT_ROW = 8
 """Largest row length with a slow inner loop in NumPy."""

@@ -23,7 +23,7 @@ from functad.primitives.indexing.index_parts import is_basic
 from functad.primitives.indexing.read import ADD_PIECE, GATHER, GETITEM, SCATTER
 from functad.primitives.linalg.einsum import is_by_blas
 from functad.primitives.linalg.products import SUM_OF_PRODUCTS
-from functad.primitives.reductions.sums import MEAN, SUM
+from functad.primitives.reductions.over_axes import MEAN, SUM
 
 _FLOATS = "fdFD"
 """Dtypes with sums and means in the same dtype and matrix products in BLAS."""

@@ -8,8 +8,8 @@ import numpy as np
 
 from functad.backends.blocks import LARGE
 from functad.expressions.expressions import Constant, Equation, Expressions
+from functad.primitives.elementwise.selection import WHERE
 from functad.primitives.entry import ENTRIES, Primitive
-from functad.primitives.indexing.choose import WHERE
 
 _EQUAL, _MULTIPLY = ENTRIES[np.equal], ENTRIES[np.multiply]
 

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from functad.chunks.rules import Along, Call, Found, Rows, follow, rule
-from functad.primitives.arranging.broadcast import BROADCAST_TO
-from functad.primitives.arranging.reshape import RESHAPE, TRANSPOSE
+from functad.primitives.arranging.reshape import BROADCAST_TO, RESHAPE, TRANSPOSE
 
 
 def with_rows(shape: Sequence[int], along: Along) -> tuple[Any, ...]:

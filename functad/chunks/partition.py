@@ -26,7 +26,7 @@ from functad.chunks.rows import Along, Counting, Rows, Template
 from functad.chunks.rules import Call, Found, elementwise, found_for
 from functad.expressions.expressions import Constant, Equation, Expressions, inner_lists
 from functad.expressions.spec import ArraySpec, is_array, shape_of, spec_of
-from functad.primitives.arranging.broadcast import BROADCAST_TO
+from functad.primitives.arranging.reshape import BROADCAST_TO
 from functad.primitives.entry import Primitive
 from functad.transforms.lists import positional_structures, trace
 

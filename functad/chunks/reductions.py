@@ -14,11 +14,10 @@ from functad.chunks.rules import PATTERNS, Call, Found, along_axis, follow, rule
 from functad.expressions.spec import inexact
 from functad.primitives import batching
 from functad.primitives.entry import Primitive
-from functad.primitives.reductions.extremes import MAX, MIN
 from functad.primitives.reductions.norms import EUCLIDEAN
+from functad.primitives.reductions.over_axes import ALL, ANY, COUNT_NONZERO, MAX, MEAN, MIN, PROD, SUM, count, mean_dtype
 from functad.primitives.reductions.skipping_nan import NANMAX, NANMIN
 from functad.primitives.reductions.statistics import CENTRED, VAR
-from functad.primitives.reductions.sums import ALL, ANY, COUNT_NONZERO, MEAN, PROD, SUM, count, mean_dtype
 
 _COMBINED: dict[Primitive, Any] = {
     SUM: np.add,

@@ -16,7 +16,7 @@ from functad.control.branches import COND, SWITCH
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.records import inputs_of, mark_needed, marks_at
 from functad.expressions.spec import ArraySpec, stand_in
-from functad.primitives.zero_d import Form, is_zero_d, marked, tried
+from functad.primitives.batching import Form, is_zero_d, marked, tried
 
 
 class Forms:

@@ -15,8 +15,7 @@ import numpy as np
 
 from functad.compilation.patterns import Index, Row
 from functad.expressions.spec import ArraySpec
-from functad.primitives.arranging.broadcast import BROADCAST_TO
-from functad.primitives.arranging.reshape import RESHAPE, TRANSPOSE
+from functad.primitives.arranging.reshape import BROADCAST_TO, RESHAPE, TRANSPOSE
 from functad.primitives.elementwise.conversion import ASTYPE, COPY
 from functad.primitives.safe import MENDED, PRODUCT, QUOTIENT
 

@@ -17,8 +17,8 @@ from functad.compilation.trace import without_idle
 from functad.errors import UnsupportedError
 from functad.expressions.expressions import Equation, Expressions
 from functad.places import here, name_of
-from functad.primitives.elementwise.arithmetic import POSITIVE
 from functad.primitives.elementwise.conversion import COPY
+from functad.primitives.elementwise.elementary import POSITIVE
 from functad.primitives.safe import PASS, SINGULAR
 from functad.process import setting
 from functad.transforms.lists import extract, trace

@@ -20,7 +20,7 @@ from functad.control.scan import SCAN
 from functad.expressions.expressions import Equation, Expressions
 from functad.expressions.records import inputs_of, marks_at
 from functad.expressions.spec import ArraySpec, spec_of
-from functad.primitives.indexing.choose import DROPPED, KEPT
+from functad.primitives.elementwise.selection import DROPPED, KEPT
 from functad.primitives.safe import passed_on
 from functad.transforms.lists import extract, trace
 

@@ -23,7 +23,7 @@ from functad.errors import ControlFlowError
 from functad.expressions.expressions import evaluate
 from functad.expressions.spec import dtype_of, spec_of
 from functad.places import here, name_of
-from functad.primitives.indexing.indexable import handed
+from functad.primitives.indexing.read import handed
 from functad.primitives.operands import innermost
 from functad.tracing.ownership import lend, own_state
 from functad.tracing.trace import noted, operand_of

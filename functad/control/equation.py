@@ -32,7 +32,7 @@ from functad.expressions.spec import (
 )
 from functad.places import here, name_of
 from functad.primitives.elementwise.conversion import array_of_number
-from functad.primitives.indexing.indexable import handed
+from functad.primitives.indexing.read import handed
 from functad.primitives.kinds import SolverPrimitive
 from functad.primitives.operands import absent, all_examples, foreign_rules, is_number, numpy_values
 from functad.tracing.equations import AbstractRecorder

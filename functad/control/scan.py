@@ -23,7 +23,7 @@ from functad.expressions.records import inputs_of, mark_needed, mark_reached, ma
 from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, is_inexact, shape_of, spec_of, strong_spec
 from functad.places import here, name_of
 from functad.primitives.batching import spread_out
-from functad.primitives.indexing.indexable import handed
+from functad.primitives.indexing.read import handed
 from functad.primitives.operands import foreign_rules, is_absent
 from functad.tracing.ownership import give_state, lend, own_results, own_state
 from functad.tracing.trace import Recorded, dispatch, value_of

@@ -23,11 +23,10 @@ import numpy as np
 from functad.expressions.observers import Observer, observing
 from functad.expressions.records import inputs_of, results_of
 from functad.expressions.spec import ArraySpec, shape_of, spec_of
-from functad.primitives.entry import Primitive
+from functad.primitives.entry import PULL_READ, PULL_WRITE, Primitive
 from functad.primitives.indexing.read import GETITEM
 from functad.primitives.indexing.write import ADD_TO, Path, choosing, part, put
 from functad.primitives.operands import innermost
-from functad.primitives.plan import PULL_READ, PULL_WRITE
 from functad.process import context_variable, setting
 from functad.transforms.cotangents import Scattered
 from functad.transforms.forward import push_alone

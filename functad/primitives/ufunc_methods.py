@@ -22,19 +22,17 @@ from functad.primitives.arranging.reshape import RESHAPE, permuted
 from functad.primitives.elementwise.conversion import COPY, astype
 from functad.primitives.indexing.read import get_item, scatter
 from functad.primitives.operands import as_operand, concrete, innermost, is_traced
-from functad.primitives.reductions import extremes, scans
-from functad.primitives.reductions import sums as reductions
-from functad.primitives.reductions.sums import number_like
+from functad.primitives.reductions import over_axes, scans
 
 _NoValue = np._NoValue
 
 _REDUCTIONS: dict[np.ufunc, Callable[..., Any]] = {
-    np.add: reductions.sum,
-    np.multiply: reductions.prod,
-    np.maximum: extremes.MAX.front,
-    np.minimum: extremes.MIN.front,
-    np.logical_and: reductions.ALL.front,
-    np.logical_or: reductions.ANY.front,
+    np.add: over_axes.sum,
+    np.multiply: over_axes.prod,
+    np.maximum: over_axes.MAX.front,
+    np.minimum: over_axes.MIN.front,
+    np.logical_and: over_axes.ALL.front,
+    np.logical_or: over_axes.ANY.front,
 }
 _SCANS: dict[np.ufunc, Callable[..., Any]] = {np.add: scans.cumsum, np.multiply: scans.cumprod}
 
@@ -112,7 +110,7 @@ def _folded(ufunc: np.ufunc, array: Any, axis: Any, keepdims: bool, initial: Any
     if initial is _NoValue and (mask is not True or flat[0] == 0 or ufunc is np.hypot):
         initial = ufunc.identity  # hypot of a single element is its absolute value
         first = initial is None
-    result = COPY(slices[0]) if first else np.broadcast_to(number_like(initial, array), flat[1:])
+    result = COPY(slices[0]) if first else np.broadcast_to(over_axes.number_like(initial, array), flat[1:])
     for i in range(first, flat[0]):
         step = ufunc(result, slices[i])
         result = step if mask is True else np.where(mask[i], step, result)

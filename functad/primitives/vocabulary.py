@@ -13,15 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from functad.primitives.arranging import broadcast, join, reshape, shapes  # noqa: F401
-from functad.primitives.elementwise import arithmetic, bounds, comparisons, conversion, elementary  # noqa: F401
+from functad.primitives.arranging import join, reshape, shapes  # noqa: F401
+from functad.primitives.elementwise import conversion, elementary, selection  # noqa: F401
 from functad.primitives.entry import ENTRIES, Entry
-from functad.primitives.indexing import choose, positions, read  # noqa: F401
+from functad.primitives.indexing import read  # noqa: F401
 from functad.primitives.linalg import einsum, products  # noqa: F401
-from functad.primitives.reductions import extremes, scans, statistics, sums  # noqa: F401
+from functad.primitives.reductions import over_axes, scans, statistics  # noqa: F401
 
 LATER = (
     "arranging.creation",
+    "indexing.sort",
     "elementwise.complex_numbers",
     "arranging.repeat",
     "indexing.take",
@@ -44,7 +45,6 @@ LATER = (
     "linalg.least_squares",
     "reductions.skipping_nan",
     "reductions.norms",
-    "indexing.sort",
     "indexing.overwrite",
     "indexing.place",
     "signals.polynomials",

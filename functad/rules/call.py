@@ -35,9 +35,8 @@ from functad.expressions.spec import (
 )
 from functad.places import Named, here, name_of
 from functad.primitives.batching import loop
-from functad.primitives.entry import Primitive
+from functad.primitives.entry import Plan, Primitive
 from functad.primitives.operands import zeros_for
-from functad.primitives.plan import Plan
 from functad.tracing.concrete import tensor_of
 from functad.tracing.equations import AbstractRecorder
 from functad.tracing.ownership import hold, lend_read_only, own_state

@@ -18,12 +18,11 @@ from functad.errors import AbstractValueError
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.immutable import assign
 from functad.places import here, name_of, user_place
-from functad.primitives.batching import batch_call, elementwise
+from functad.primitives.batching import batch_call, elementwise, with_forms
 from functad.primitives.elementwise.conversion import COPY
 from functad.primitives.entry import Primitive
 from functad.primitives.indexing.write import ADD_TO, batched_write, is_alone, put
 from functad.primitives.operands import known_array
-from functad.primitives.zero_d import with_forms
 from functad.tracing.conversions import asked, batch_cure, snippet_shown
 from functad.tracing.tensor import Tensor
 from functad.tracing.trace import Recorded, Recorder, alike, bare

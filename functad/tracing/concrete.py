@@ -35,9 +35,8 @@ from functad.errors import ConversionError, UnsupportedError
 from functad.expressions.observers import OBSERVERS, watch_of
 from functad.expressions.spec import PLAIN, PYTHON_SCALARS, dtype_of, is_float_array, is_inexact, shape_of
 from functad.places import here, user_place
-from functad.primitives.entry import Primitive, UnknownRule
+from functad.primitives.entry import Plan, Primitive, UnknownRule
 from functad.primitives.indexing.write import ADD_TO, is_alone, put
-from functad.primitives.plan import Plan
 from functad.tracing.conversions import depends_on_inputs
 from functad.tracing.foreign import computed
 from functad.tracing.ownership import copy_if_shared, hold_params, hold_residuals

@@ -17,12 +17,12 @@ from functad.expressions.expressions import Constant, Equation
 from functad.expressions.observers import OBSERVERS, place_now
 from functad.expressions.spec import ArraySpec, dtype_of, in_native_order, is_inexact, spec_of
 from functad.places import here, name_of, user_place
-from functad.primitives.elementwise.arithmetic import ADD
+from functad.primitives.batching import with_forms
 from functad.primitives.elementwise.conversion import COPY
+from functad.primitives.elementwise.elementary import ADD
 from functad.primitives.entry import Primitive
 from functad.primitives.operands import innermost
 from functad.primitives.safe import SINGULAR, current_pass
-from functad.primitives.zero_d import with_forms
 from functad.process import context_variable
 from functad.tracing.conversions import abstract_cure, asked, snippet_shown
 from functad.tracing.ownership import map_arrays

@@ -21,10 +21,10 @@ from functad.errors import AbstractValueError, ConversionError, NoBufferError, U
 from functad.expressions.spec import ArraySpec
 from functad.places import here
 from functad.primitives import vocabulary
-from functad.primitives.arranging.broadcast import as_shape
 from functad.primitives.arranging.reshape import (
     RESHAPE,
     TRANSPOSE,
+    as_shape,
     complete_shape,
     in_c_order,
     in_fortran_order,
@@ -40,8 +40,7 @@ from functad.primitives.elementwise.conversion import COPY, astype
 from functad.primitives.entry import ENTRIES
 from functad.primitives.indexing.write import Step, part
 from functad.primitives.operands import TensorGivenError, concrete, innermost
-from functad.primitives.reductions import extremes, scans, statistics
-from functad.primitives.reductions import sums as reductions
+from functad.primitives.reductions import over_axes, scans, statistics
 from functad.tracing.foreign import refusal_in_graph
 from functad.tracing.indexing import by_name, into
 from functad.tracing.trace import dispatch
@@ -193,11 +192,11 @@ class ArrayMethods:
         return _called(np.clip, self, min, max, out)
 
     # These fronts have the signature of the method. The look-up of an entry would take a fifth of the time of t.sum().
-    sum = reductions.sum
-    mean = reductions.mean
-    prod = reductions.prod
-    max = extremes.MAX.front
-    min = extremes.MIN.front
+    sum = over_axes.sum
+    mean = over_axes.mean
+    prod = over_axes.prod
+    max = over_axes.MAX.front
+    min = over_axes.MIN.front
     var = statistics.var
     std = _method(np.std)
     cumsum = scans.cumsum

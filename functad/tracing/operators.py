@@ -24,13 +24,11 @@ import numpy as np
 from functad.errors import ConversionError, UnsupportedError
 from functad.places import here, user_place
 from functad.primitives.arranging.join import CONCATENATE, STACK
-from functad.primitives.elementwise import arithmetic, bounds, comparisons
-from functad.primitives.entry import Primitive
+from functad.primitives.elementwise import elementary, selection
+from functad.primitives.entry import Plan, Primitive
 from functad.primitives.linalg import products as contractions
 from functad.primitives.operands import as_operand, converted, goes_first, is_number, refuse_foreign, strong
-from functad.primitives.plan import Plan
-from functad.primitives.reductions.extremes import MAX, MIN
-from functad.primitives.reductions.sums import MEAN, SUM
+from functad.primitives.reductions.over_axes import MAX, MEAN, MIN, SUM
 from functad.tracing.conversions import unhashable
 from functad.tracing.foreign import OURS, answer_to_operator, decides, holds, overrides
 from functad.tracing.ownership import COPY_LIMIT, hold
@@ -118,7 +116,7 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
     compute = primitive.compute
     both = primitive.reverse_plan((0, 1))
     save_both = both.save if both.names else None
-    square = arithmetic.SQUARE.reverse_plan((0,)) if primitive is arithmetic.MULTIPLY else None
+    square = elementary.SQUARE.reverse_plan((0,)) if primitive is elementary.MULTIPLY else None
     contracts = primitive.kind == "multilinear"  # broadcasts only the batch axes, all but the last two
 
     def one_way(position: int) -> Method:
@@ -128,7 +126,7 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
         holds_other = 1 - position in plan.holds
         flipped = position == 1
         save = _saver(plan, primitive.names[position], flipped)
-        powers = primitive is arithmetic.POWER and not flipped
+        powers = primitive is elementary.POWER and not flipped
 
         def method(x: Any, y: Any, modulus: Any = None, *, depth: int = 1) -> Any:
             if modulus is not None:
@@ -297,40 +295,40 @@ class Operators:
 
     __slots__ = ()
 
-    __add__, __radd__ = binary(arithmetic.ADD)
-    __sub__, __rsub__ = binary(arithmetic.SUBTRACT)
-    __mul__, __rmul__ = binary(arithmetic.MULTIPLY)
-    __truediv__, __rtruediv__ = binary(arithmetic.DIVIDE)
-    __pow__, __rpow__ = binary(arithmetic.POWER, convert=False)
-    __mod__, __rmod__ = binary(arithmetic.REMAINDER)
+    __add__, __radd__ = binary(elementary.ADD)
+    __sub__, __rsub__ = binary(elementary.SUBTRACT)
+    __mul__, __rmul__ = binary(elementary.MULTIPLY)
+    __truediv__, __rtruediv__ = binary(elementary.DIVIDE)
+    __pow__, __rpow__ = binary(elementary.POWER, convert=False)
+    __mod__, __rmod__ = binary(elementary.REMAINDER)
     __matmul__, __rmatmul__ = binary(contractions.MATMUL, convert=False)
-    __floordiv__, __rfloordiv__ = _unfollowed(comparisons.FLOOR_DIVIDE)
+    __floordiv__, __rfloordiv__ = _unfollowed(elementary.FLOOR_DIVIDE)
 
-    __neg__ = unary(arithmetic.NEGATIVE)
-    __pos__ = unary(arithmetic.POSITIVE)
-    __abs__ = unary(arithmetic.ABSOLUTE)
+    __neg__ = unary(elementary.NEGATIVE)
+    __pos__ = unary(elementary.POSITIVE)
+    __abs__ = unary(elementary.ABSOLUTE)
 
-    __lt__ = _comparison(comparisons.LESS)[0]
-    __le__ = _comparison(comparisons.LESS_EQUAL)[0]
-    __gt__ = _comparison(comparisons.GREATER)[0]
-    __ge__ = _comparison(comparisons.GREATER_EQUAL)[0]
-    __eq__ = _comparison(comparisons.EQUAL)[0]
-    __ne__ = _comparison(comparisons.NOT_EQUAL)[0]
-    __and__, __rand__ = _comparison(comparisons.BITWISE_AND)
-    __or__, __ror__ = _comparison(comparisons.BITWISE_OR)
-    __xor__, __rxor__ = _comparison(comparisons.BITWISE_XOR)
-    __lshift__, __rlshift__ = _comparison(comparisons.LEFT_SHIFT)
-    __rshift__, __rrshift__ = _comparison(comparisons.RIGHT_SHIFT)
+    __lt__ = _comparison(elementary.LESS)[0]
+    __le__ = _comparison(elementary.LESS_EQUAL)[0]
+    __gt__ = _comparison(elementary.GREATER)[0]
+    __ge__ = _comparison(elementary.GREATER_EQUAL)[0]
+    __eq__ = _comparison(elementary.EQUAL)[0]
+    __ne__ = _comparison(elementary.NOT_EQUAL)[0]
+    __and__, __rand__ = _comparison(elementary.BITWISE_AND)
+    __or__, __ror__ = _comparison(elementary.BITWISE_OR)
+    __xor__, __rxor__ = _comparison(elementary.BITWISE_XOR)
+    __lshift__, __rlshift__ = _comparison(elementary.LEFT_SHIFT)
+    __rshift__, __rrshift__ = _comparison(elementary.RIGHT_SHIFT)
 
     def __invert__(self) -> Any:
-        return dispatch(comparisons.INVERT, (self,), {})
+        return dispatch(elementary.INVERT, (self,), {})
 
     def __hash__(self) -> int:
         raise unhashable()
 
     # Not operators, but as frequent: the calls enter their fast paths in `BINARY`.
-    binary(bounds.MAXIMUM)
-    binary(bounds.MINIMUM)
+    binary(selection.MAXIMUM)
+    binary(selection.MINIMUM)
 
     def __divmod__(self, other: Any) -> tuple[Any, Any]:
         return self // other, self % other

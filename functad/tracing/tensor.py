@@ -25,7 +25,7 @@ from functad.errors import UnsupportedError
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, dtype_of, spec_of, type_of
 from functad.places import here
 from functad.primitives import vocabulary
-from functad.primitives.elementwise.comparisons import ROUND_NUMBER
+from functad.primitives.elementwise.elementary import ROUND_NUMBER
 from functad.primitives.entry import ENTRIES, Composite, Primitive
 from functad.primitives.operands import (
     TensorGivenError,

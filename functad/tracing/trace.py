@@ -35,7 +35,7 @@ from functad.errors import EscapedTensorError
 from functad.expressions.spec import PLAIN
 from functad.places import here, line_of, name_of
 from functad.primitives.entry import Primitive
-from functad.primitives.indexing.indexable import as_plain
+from functad.primitives.indexing.read import as_plain
 from functad.primitives.operands import converted, read
 from functad.process import context_variable, setting
 from functad.trees.structure import flatten

@@ -23,9 +23,9 @@ import numpy as np
 from functad.expressions.observers import OBSERVERS, TANGENT, Observer, begun, ended
 from functad.expressions.records import inputs_of, last_readers, results_of
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of
+from functad.primitives.entry import Plan
 from functad.primitives.indexing.write import ADD_TO, is_alone, put
 from functad.primitives.operands import absent, innermost, is_traced, zeros_for
-from functad.primitives.plan import Plan
 from functad.primitives.safe import CAREFUL, ELEMENTWISE, PASS, current_pass, strict
 from functad.process import setting
 from functad.tracing.concrete import ReverseRecorder

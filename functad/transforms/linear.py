@@ -17,9 +17,8 @@ from functad.errors import AbstractValueError, NotLinearError, StructureError
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.spec import ArraySpec, inexact, shape_of
 from functad.places import call_of, here, name_of
-from functad.primitives.entry import Primitive
+from functad.primitives.entry import Plan, Primitive
 from functad.primitives.operands import innermost, zeros_for
-from functad.primitives.plan import Plan
 from functad.tracing.concrete import ReverseRecorder
 from functad.tracing.ownership import own_results
 from functad.transforms.boundary import check_tangents, traced, undifferentiable, wrap_inputs

@@ -19,10 +19,10 @@ from functad.expressions.observers import BACKWARD, OBSERVERS, Observer, begun, 
 from functad.expressions.records import inputs_of, results_of
 from functad.expressions.spec import PLAIN, PYTHON_SCALARS, dtype_of, shape_of
 from functad.places import user_place
-from functad.primitives.arranging.broadcast import unbroadcast
+from functad.primitives.arranging.reshape import unbroadcast
+from functad.primitives.entry import PULL_PRODUCT, PULL_READ, PULL_SEVERAL, PULL_WRITE, Plan
 from functad.primitives.indexing.write import ADD_TO, as_cotangent, part, put, written
 from functad.primitives.operands import absent
-from functad.primitives.plan import PULL_PRODUCT, PULL_READ, PULL_SEVERAL, PULL_WRITE, Plan
 from functad.primitives.safe import CAREFUL, ELEMENTWISE, PASS, current_pass, strict
 from functad.process import setting
 from functad.tracing.batch import BatchRecorder

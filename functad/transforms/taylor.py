@@ -20,8 +20,7 @@ import numpy as np
 from functad.errors import InputError, StructureError
 from functad.expressions.spec import dtype_of, shape_of
 from functad.places import call_of, here, name_of
-from functad.primitives.entry import Primitive
-from functad.primitives.plan import Plan
+from functad.primitives.entry import Plan, Primitive
 from functad.tracing.concrete import forward_fits
 from functad.tracing.ownership import hold_input, own_results
 from functad.tracing.tensor import Tensor

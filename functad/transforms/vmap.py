@@ -13,7 +13,7 @@ from functad.errors import InputError, StructureError
 from functad.expressions.observers import checker
 from functad.expressions.spec import PYTHON_SCALARS, shape_of, spec_of
 from functad.places import call_of
-from functad.primitives.indexing.indexable import WITHIN_BATCH, indexable
+from functad.primitives.indexing.read import WITHIN_BATCH, indexable
 from functad.primitives.operands import foreign_rules
 from functad.process import setting
 from functad.tracing.batch import BatchRecorder

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, shape_of
-from functad.primitives.elementwise.arithmetic import MULTIPLY
-from functad.primitives.plan import Plan
+from functad.primitives.elementwise.elementary import MULTIPLY
+from functad.primitives.entry import Plan
 from functad.primitives.safe import CAREFUL, PRODUCT, QUOTIENT, SINGULAR, current_pass, has_nan, mended, product
 from functad.tracing.equations import may_be_infinite
 from functad.tracing.trace import Recorded

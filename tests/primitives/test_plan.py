@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import functad
-from functad.primitives.entry import ENTRIES, Primitive
-from functad.primitives.plan import MANY
+from functad.primitives.entry import ENTRIES, MANY, Primitive
 from functad.testing import Call, calls, every_entry
 from functad.tracing.concrete import ReverseRecorder
 from tests.entries import is_constant, is_unknown, label

@@ -15,10 +15,10 @@ from functad.backends.native.lowering import Lowered, Pointwise, row
 from functad.expressions.expressions import Constant, Equation
 from functad.expressions.spec import ArraySpec
 from functad.primitives.elementwise.conversion import ASTYPE, ASTYPE_INTEGER, COPY
+from functad.primitives.elementwise.selection import DROPPED, KEPT, WHERE
 from functad.primitives.elementwise.special import SOFTMAX_FIRST
 from functad.primitives.entry import ENTRIES
-from functad.primitives.indexing.choose import DROPPED, KEPT, WHERE
-from functad.primitives.reductions.extremes import SELECTED
+from functad.primitives.reductions.over_axes import SELECTED
 from functad.primitives.reductions.statistics import ROOT
 from functad.primitives.safe import MENDED, PRODUCT, QUOTIENT
 from functad.transforms.stop import STOP

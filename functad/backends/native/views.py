@@ -13,9 +13,8 @@ from functad.backends.native.code import KINDS, Code, Index
 from functad.backends.native.lowering import Lowered, View, row
 from functad.expressions.expressions import Equation
 from functad.expressions.spec import ArraySpec
-from functad.primitives.arranging.broadcast import BROADCAST_TO
 from functad.primitives.arranging.flip import FLIP
-from functad.primitives.arranging.reshape import RESHAPE, TRANSPOSE
+from functad.primitives.arranging.reshape import BROADCAST_TO, RESHAPE, TRANSPOSE
 from functad.primitives.elementwise.complex_numbers import IMAG, REAL
 
 

@@ -10,7 +10,7 @@ from functad.backends.xla import complex_numbers
 from functad.backends.xla.elementwise import converted
 from functad.backends.xla.engine import cast, jnp
 from functad.backends.xla.table import Call, row
-from functad.primitives.reductions.extremes import SELECTED
+from functad.primitives.reductions.over_axes import SELECTED
 
 
 @row(np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal)

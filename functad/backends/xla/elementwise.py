@@ -12,10 +12,9 @@ from functad.backends.xla.engine import cast, converted_to, jax, jnp, lax
 from functad.backends.xla.table import Call, row
 from functad.expressions.spec import ArraySpec
 from functad.primitives.elementwise import special
-from functad.primitives.elementwise.bounds import AT_LEAST, AT_MOST
 from functad.primitives.elementwise.complex_numbers import COMPLEX_SIGN
 from functad.primitives.elementwise.conversion import ASTYPE, ASTYPE_INTEGER, COPY
-from functad.primitives.indexing.choose import DROPPED, KEPT
+from functad.primitives.elementwise.selection import AT_LEAST, AT_MOST, DROPPED, KEPT
 from functad.primitives.reductions.statistics import ROOT
 from functad.primitives.safe import MENDED, PRODUCT, QUOTIENT
 from functad.transforms.stop import STOP

@@ -23,7 +23,7 @@ from functad.expressions.expressions import Constant
 from functad.expressions.records import mark_reached, marks_at
 from functad.expressions.spec import dtype_of
 from functad.places import here, line_of
-from functad.primitives.elementwise.comparisons import BOOLEAN
+from functad.primitives.elementwise.elementary import BOOLEAN
 from functad.primitives.operands import all_examples, read
 from functad.tracing.shown import known
 from functad.tracing.trace import Recorded

@@ -30,8 +30,8 @@ from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.observers import Place, checker, watch_of
 from functad.expressions.spec import ArraySpec, is_float_array, spec_of
 from functad.places import here, name_of, user_frame
-from functad.primitives.elementwise.comparisons import BOOLEAN
 from functad.primitives.elementwise.conversion import copy_alike
+from functad.primitives.elementwise.elementary import BOOLEAN
 from functad.primitives.entry import Primitive
 from functad.primitives.operands import read
 from functad.process import renewed

@@ -29,9 +29,9 @@ from functad.expressions.observers import checker
 from functad.expressions.records import inputs_of, results_of
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, dtype_of, shape_of
 from functad.places import here, warn
-from functad.primitives.arranging.broadcast import BROADCAST_TO
+from functad.primitives.arranging.reshape import BROADCAST_TO
+from functad.primitives.entry import PULL_READ, PULL_WRITE
 from functad.primitives.operands import all_examples, read
-from functad.primitives.plan import PULL_READ, PULL_WRITE
 from functad.tracing.concrete import idle, tensor_of
 from functad.tracing.foreign import check_graph
 from functad.tracing.tensor import Tensor

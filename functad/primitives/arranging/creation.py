@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, shape_of
-from functad.primitives.arranging.broadcast import as_shape
-from functad.primitives.arranging.reshape import RESHAPE, Calls, atleast, in_c_order, in_fortran_order
+from functad.primitives.arranging.reshape import RESHAPE, Calls, as_shape, atleast, in_c_order, in_fortran_order
 from functad.primitives.arranging.shapes import model_of, query
 from functad.primitives.elementwise.conversion import COPY, array_of_number, astype
 from functad.primitives.entry import Samples

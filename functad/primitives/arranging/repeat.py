@@ -10,8 +10,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
-from functad.primitives.arranging.broadcast import as_shape
-from functad.primitives.arranging.reshape import RESHAPE, ravel
+from functad.primitives.arranging.reshape import RESHAPE, as_shape, ravel
 from functad.primitives.batching import along_axis, by_parameter
 from functad.primitives.elementwise.conversion import laid_out
 from functad.primitives.indexing.read import get_item

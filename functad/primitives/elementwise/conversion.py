@@ -11,8 +11,7 @@ from numpy.lib.array_utils import byte_bounds
 from functad.errors import ConversionError
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, dtype_of, spec_of
 from functad.places import here
-from functad.primitives.arranging.broadcast import BROADCAST_TO
-from functad.primitives.arranging.reshape import TRANSPOSE, inverse_permutation, same_spec
+from functad.primitives.arranging.reshape import BROADCAST_TO, TRANSPOSE, inverse_permutation, same_spec
 from functad.primitives.batching import elementwise
 from functad.primitives.kinds import composite, constant, linear
 from functad.primitives.operands import innermost, is_number, is_traced

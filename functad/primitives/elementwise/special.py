@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, shape_of, spec_of
-from functad.primitives.elementwise.arithmetic import to_integer
 from functad.primitives.elementwise.conversion import astype
+from functad.primitives.elementwise.elementary import to_integer
 from functad.primitives.entry import Primitive
 from functad.primitives.kinds import composite, constant, elementwise, shaped_as_argument, ufunc_spec
 from functad.primitives.operands import strong

@@ -15,8 +15,8 @@ from functad.expressions.spec import ArraySpec, dtype_of, shape_of
 from functad.places import here
 from functad.primitives.arranging.reshape import RESHAPE, Calls
 from functad.primitives.batching import elementwise
-from functad.primitives.elementwise.arithmetic import to_integer
 from functad.primitives.elementwise.conversion import astype, laid_out, laid_out_like
+from functad.primitives.elementwise.elementary import to_integer
 from functad.primitives.entry import ENTRIES
 from functad.primitives.indexing.read import get_item, scatter
 from functad.primitives.indexing.sort import scanned_axis

@@ -14,8 +14,8 @@ import numpy as np
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.primitives.arranging.reshape import TRANSPOSE, Calls
 from functad.primitives.batching import Params, Values, Which, padded, spread_out
+from functad.primitives.elementwise.selection import kept
 from functad.primitives.entry import Primitive
-from functad.primitives.indexing.choose import kept
 from functad.primitives.indexing.index_parts import indexed_shape
 from functad.primitives.indexing.read import GATHER, BatchedIndex, Template, fill
 from functad.primitives.indexing.write import (

@@ -2,11 +2,16 @@
 
 An index with known values is the parameter `index` of `getitem`: integers, slices, arrays of integers or booleans. Index
 arrays that are Tensors, for example in an abstract trace, are arguments of a second primitive, `gather`.
+
+NumPy needs the integer values of an index, and a batched Tensor has no single value. A plain array that is indexed with a
+batched Tensor therefore raises an error that states the fix. The arrays that `vmap` and control flow pass to a function become
+`IndexableArray`s, and accept the index.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -16,7 +21,7 @@ from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.places import here
 from functad.primitives.arranging.reshape import Calls
 from functad.primitives.batching import Params, Values, Which, everywhere, example_ndim, padded, spread_out
-from functad.primitives.entry import Primitive
+from functad.primitives.entry import ENTRIES, PULL_READ, Primitive
 from functad.primitives.indexing.index_parts import (
     Shape,
     add_at,
@@ -28,7 +33,8 @@ from functad.primitives.indexing.index_parts import (
 )
 from functad.primitives.kinds import general, linear
 from functad.primitives.operands import as_operand, is_traced, zeros_for
-from functad.primitives.plan import PULL_READ
+from functad.process import context_variable
+from functad.trees.structure import flatten
 
 
 def get_item(x: Any, index: Any) -> Any:
@@ -353,3 +359,54 @@ ADD_PIECE: Primitive = general(
     passes_nan=(0,),
     reads_all=False,
 )
+
+
+# Plain arrays that are indexed with Tensors
+
+WITHIN_BATCH: ContextVar[bool] = context_variable("within_batch", default=False)
+"""`True` while a function runs under `vmap`, at any depth. Only there can the values of index Tensors be unknown."""
+
+
+class IndexableArray(np.ndarray[Any, Any]):
+    """An array that accepts Tensors as indices, and as function arguments on which NumPy does not dispatch.
+
+    Traces never keep an `IndexableArray`, and transforms never return one: `as_plain` converts it back.
+    """
+
+    def __getitem__(self, index: Any) -> Any:
+        if type(index) is not int and _holds_tensors(index):
+            return gather(as_plain(self), plain_index(index))
+        return super().__getitem__(index)
+
+    def take(self, indices: Any, axis: Any = None, out: Any = None, mode: Any = "raise") -> Any:
+        """Return the result of `np.take`."""
+        return np.take(self, indices, axis, out, mode)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        leaves, structure = flatten((args, kwargs))
+        tensor = next((leaf for leaf in leaves if is_traced(leaf)), None)
+        args, kwargs = structure.unflatten(list(map(as_plain, leaves)))
+        writes = function in ENTRIES and ENTRIES[function].in_place  # raises an error if it would write a Tensor
+        if tensor is None or writes:
+            return indexable(function(*args, **kwargs))
+        types = {type(tensor)} | {kind for kind in types if kind is not IndexableArray}
+        return tensor.__array_function__(function, types, args, kwargs)
+
+
+def as_plain(value: Any) -> Any:
+    """Return an `IndexableArray` as a plain view. Other values are returned unchanged."""
+    return value.view(np.ndarray) if type(value) is IndexableArray else value
+
+
+def indexable(value: Any) -> Any:
+    """Return an array as an `IndexableArray` view. Other values and arrays of shape () are returned unchanged."""
+    return value.view(IndexableArray) if type(value) is np.ndarray and value.ndim else value
+
+
+def handed(leaves: Sequence[Any]) -> Sequence[Any]:
+    """Return the leaves that control flow passes to a function. Under `vmap`, arrays become `IndexableArray`s."""
+    return [indexable(leaf) for leaf in leaves] if WITHIN_BATCH.get() else leaves
+
+
+def _holds_tensors(index: Any) -> bool:
+    return any(map(is_traced, index)) if type(index) is list else holds_tensors(index)

@@ -18,8 +18,8 @@ from functad.primitives.arranging.reshape import Calls, ravel
 from functad.primitives.batching import Params, Values, Which, flat, spread_out
 from functad.primitives.elementwise.conversion import astype
 from functad.primitives.entry import Primitive, Samples
-from functad.primitives.indexing.positions import search
 from functad.primitives.indexing.read import get_item
+from functad.primitives.indexing.sort import search
 from functad.primitives.kinds import composite, constant, shaped_as_argument
 from functad.primitives.operands import as_operand, concrete
 from functad.primitives.signals.differences import array_of

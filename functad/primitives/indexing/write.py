@@ -16,8 +16,8 @@ from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.primitives.arranging.reshape import RESHAPE, TRANSPOSE, Calls
 from functad.primitives.batching import Params, Values, Which, batch_call, padded, spread_out
 from functad.primitives.elementwise.conversion import copy_alike
+from functad.primitives.elementwise.selection import kept
 from functad.primitives.entry import Composite, Primitive
-from functad.primitives.indexing.choose import kept
 from functad.primitives.indexing.index_parts import add_at, array_axes, indexed_shape, is_basic, never_repeats
 from functad.primitives.indexing.read import GETITEM, get_item
 from functad.primitives.kinds import linear

@@ -13,7 +13,7 @@ from functad.primitives.batching import stacked
 from functad.primitives.entry import Primitive
 from functad.primitives.kinds import general
 from functad.primitives.linalg.solve import SQUARES, inexact, internal, matrix, real_dtype, regular, same_inexact
-from functad.primitives.reductions.sums import others
+from functad.primitives.reductions.over_axes import others
 
 
 @internal(

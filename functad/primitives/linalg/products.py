@@ -12,12 +12,11 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from functad.expressions.spec import ArraySpec, spec_of
 from functad.primitives.batching import aligned, elementwise, example_ndim
-from functad.primitives.elementwise.arithmetic import MULTIPLY
-from functad.primitives.entry import Primitive
+from functad.primitives.elementwise.elementary import MULTIPLY
+from functad.primitives.entry import PULL_PRODUCT, Primitive
 from functad.primitives.kinds import composite, multilinear
 from functad.primitives.linalg.einsum import einsum
 from functad.primitives.operands import as_operand, refuse_out, strong
-from functad.primitives.plan import PULL_PRODUCT
 
 _ndarray = np.ndarray
 

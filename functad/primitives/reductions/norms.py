@@ -16,8 +16,17 @@ from functad.primitives.linalg.decompositions import spread
 from functad.primitives.linalg.singular_values import singular_sum
 from functad.primitives.linalg.solve import Calls, conjugate, inexact, matrix, real_dtype
 from functad.primitives.operands import as_operand
-from functad.primitives.reductions.extremes import MAX, MIN
-from functad.primitives.reductions.sums import SUM, Axes, expand, reduced_axes, reduced_shape, reduced_spec, summed
+from functad.primitives.reductions.over_axes import (
+    MAX,
+    MIN,
+    SUM,
+    Axes,
+    expand,
+    reduced_axes,
+    reduced_shape,
+    reduced_spec,
+    summed,
+)
 from functad.primitives.safe import careful_product, over_radius, strict
 
 # The Euclidean norm

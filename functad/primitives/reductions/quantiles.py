@@ -16,8 +16,8 @@ from functad.primitives.entry import Primitive
 from functad.primitives.indexing.sort import PICKED, POSITIONS
 from functad.primitives.kinds import composite, constant
 from functad.primitives.operands import as_operand, innermost, is_traced, refuse_out
+from functad.primitives.reductions.over_axes import Axes, count, mean, over, reduced_shape
 from functad.primitives.reductions.statistics import aligned
-from functad.primitives.reductions.sums import Axes, count, mean, over, reduced_shape
 
 _NoValue = np._NoValue
 _INTP = np.dtype(np.intp)

@@ -17,13 +17,11 @@ from functad.primitives.entry import Primitive
 from functad.primitives.indexing.read import as_number
 from functad.primitives.kinds import composite, constant
 from functad.primitives.operands import as_operand, refuse_out
-from functad.primitives.reductions.extremes import enter_extreme, enter_position
-from functad.primitives.reductions.quantiles import enter_median, enter_quantile, median_samples, quantile_samples
-from functad.primitives.reductions.scans import cumprod, cumsum
-from functad.primitives.reductions.statistics import correction_of, enter_deviation, std_samples, var
-from functad.primitives.reductions.sums import (
+from functad.primitives.reductions.over_axes import (
     Axes,
     count,
+    enter_extreme,
+    enter_position,
     mean,
     prod,
     reduced_axes,
@@ -31,6 +29,9 @@ from functad.primitives.reductions.sums import (
     reduction_samples,
     sum,  # noqa: A004
 )
+from functad.primitives.reductions.quantiles import enter_median, enter_quantile, median_samples, quantile_samples
+from functad.primitives.reductions.scans import cumprod, cumsum
+from functad.primitives.reductions.statistics import correction_of, enter_deviation, std_samples, var
 
 _NoValue = np._NoValue
 _INTP = np.dtype(np.intp)

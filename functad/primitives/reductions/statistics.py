@@ -15,7 +15,7 @@ from functad.primitives.elementwise.conversion import astype
 from functad.primitives.entry import Primitive, Samples
 from functad.primitives.kinds import composite, elementwise, general, linear
 from functad.primitives.operands import as_operand, is_traced, refuse_out, stored
-from functad.primitives.reductions.sums import (
+from functad.primitives.reductions.over_axes import (
     Axes,
     count,
     expand,

@@ -11,10 +11,9 @@ from numpy.lib.array_utils import normalize_axis_index
 from numpy.lib.stride_tricks import sliding_window_view
 
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of, stand_in
-from functad.primitives.arranging.broadcast import unbroadcast
 from functad.primitives.arranging.join import concatenate
 from functad.primitives.arranging.pad import PAD
-from functad.primitives.arranging.reshape import Calls, atleast
+from functad.primitives.arranging.reshape import Calls, atleast, unbroadcast
 from functad.primitives.batching import one_by_one, padded, spread_out, stacked
 from functad.primitives.elementwise.conversion import astype, of_parts
 from functad.primitives.entry import Primitive

@@ -21,7 +21,7 @@ from functad.backends.native.plan import TINY
 from functad.backends.native.views import Part, broadcast
 from functad.expressions.expressions import Constant, Equation
 from functad.expressions.spec import ArraySpec
-from functad.primitives.indexing.choose import CHOOSE
+from functad.primitives.elementwise.selection import CHOOSE
 from functad.primitives.indexing.index_parts import is_basic
 from functad.primitives.indexing.place import PLACE, PLACE_ADD
 from functad.primitives.indexing.read import ADD_PIECE, GATHER, GETITEM

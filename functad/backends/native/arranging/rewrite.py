@@ -13,15 +13,15 @@ from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.spec import ArraySpec, spec_of
 from functad.primitives.arranging.join import STACK
 from functad.primitives.arranging.reshape import TRANSPOSE
-from functad.primitives.elementwise.arithmetic import DIVIDE, MULTIPLY, SUBTRACT
+from functad.primitives.elementwise.elementary import DIVIDE, MULTIPLY, SUBTRACT
 from functad.primitives.entry import ENTRIES, Primitive
 from functad.primitives.indexing.index_parts import is_basic
 from functad.primitives.indexing.place import PLACE, PLACE_ADD
 from functad.primitives.indexing.read import ADD_PIECE, GATHER, GETITEM, SCATTER, taken_apart
 from functad.primitives.indexing.write import ADD_TO, WRITE
 from functad.primitives.linalg.einsum import einsum_of
+from functad.primitives.reductions.over_axes import COUNT_NONZERO, MEAN, SUM, count, reduced_shape
 from functad.primitives.reductions.statistics import CENTRED, VAR
-from functad.primitives.reductions.sums import COUNT_NONZERO, MEAN, SUM, count, reduced_shape
 from functad.primitives.signals.differences import DIFF
 
 Source = int | Constant

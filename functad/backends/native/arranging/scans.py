@@ -13,7 +13,7 @@ from functad.backends.native.code import KINDS, Code, Index
 from functad.backends.native.lowering import Lowered, Own, row
 from functad.expressions.expressions import Equation
 from functad.expressions.spec import ArraySpec
-from functad.primitives.reductions.extremes import ARGMAX, ARGMIN
+from functad.primitives.reductions.over_axes import ARGMAX, ARGMIN
 from functad.primitives.reductions.scans import CUMPROD, CUMSUM, EXCLUSIVE, RECURRENCE
 
 Start = Callable[[Sequence[Value]], Value]

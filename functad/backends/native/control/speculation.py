@@ -20,7 +20,7 @@ from functad.backends.native.plan import TINY, is_native
 from functad.backends.native.writer import Writer
 from functad.expressions.expressions import Equation, Expressions
 from functad.expressions.spec import ArraySpec
-from functad.primitives.elementwise.arithmetic import DIVIDE
+from functad.primitives.elementwise.elementary import DIVIDE
 from functad.primitives.entry import ENTRIES
 from functad.primitives.safe import MENDED, PRODUCT, QUOTIENT, passed_on
 

@@ -17,13 +17,12 @@ from functad.backends.native.products.letters import Letters, letters_of
 from functad.expressions.expressions import Constant, Equation
 from functad.expressions.spec import ArraySpec, spec_of
 from functad.primitives.arranging.reshape import RESHAPE, TRANSPOSE
-from functad.primitives.elementwise.arithmetic import MULTIPLY
-from functad.primitives.elementwise.elementary import SQRT
+from functad.primitives.elementwise.elementary import MULTIPLY, SQRT
 from functad.primitives.entry import Primitive
 from functad.primitives.indexing.read import GETITEM
 from functad.primitives.linalg.einsum import einsum_of
 from functad.primitives.reductions.norms import EUCLIDEAN
-from functad.primitives.reductions.sums import SUM
+from functad.primitives.reductions.over_axes import SUM
 
 Part: TypeAlias = tuple[int | Constant, str]
 """An operand and its letters."""
