@@ -252,33 +252,16 @@ class SolverPrimitive(Primitive):
     their own steps for each example.
     """
 
-    def __init__(
-        self,
-        function: Any,
-        *,
-        name: str,
-        compute: Callable[..., Any],
-        pull: Rule,
-        push: Rule,
-        spec: Callable[..., Any],
-        doc: str,
-        batch: batching.Batch = batching.one_by_one,
-        **traits: Any,
-    ) -> None:
+    def __init__(self, function: Any, *, pull: Rule, push: Rule, **traits: Any) -> None:
         super().__init__(
             function,
-            name=name,
             kind="general",
             names=(),
-            compute=compute,
             vjps=(pull,),
+            jvps=(push,),
             joint=True,
-            spec=spec,
             multiple=True,
-            doc=doc,
             samples=None,
             registered=False,
-            jvps=(push,),
-            batch=batch,
-            **traits,
+            **{"batch": batching.one_by_one, **traits},
         )

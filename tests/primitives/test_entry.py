@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from functad.primitives.entry import ENTRIES, Entry
 from functad.primitives.kinds import linear
+from functad.primitives.linalg.einsum import einsum_of
 from functad.testing import every_entry
 
 
@@ -30,3 +32,9 @@ def test_caches_of_an_entry_are_filled() -> None:
 def test_unknown_traits_are_refused() -> None:
     with pytest.raises(TypeError, match="a primitive has no viewz"):
         linear(abs, lambda g: g, doc="", samples=None, viewz="always")
+
+
+def test_einsum_of_many_operands_is_pickled_by_their_number() -> None:
+    einsum_of(5)  # another process may have made the primitives in another order
+    assert einsum_of(4).__reduce__() == (einsum_of, (4,))
+    assert pickle.loads(pickle.dumps(einsum_of(4))) is einsum_of(4)

@@ -518,3 +518,11 @@ def test_complex_arguments_are_refused_if_the_function_takes_none():
     ):
         with pytest.raises(functad.errors.UnsupportedError, match=r"square_of_real of a complex argument, at .*complex=False"):
             call()
+
+
+def test_the_vjp_rules_are_transposed_where_a_jvp_rule_is_none():
+    product = functad.primitive(
+        lambda x, y: x * y, lambda g, y: g * y, lambda g, x: g * x, jvps=[None, lambda t, x: t * x], name="product"
+    )
+    assert functad.jvp(product, (2.0, 3.0), (1.0, 10.0))[1] == 23.0
+    assert functad.jvp(lambda y: product(2.0, y), (3.0,), (10.0,))[1] == 20.0
