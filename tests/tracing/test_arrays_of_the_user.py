@@ -120,9 +120,9 @@ OWN_FLAGS = {
     "tracing/views.py": 1,  # a copy of a view
     "tracing/ownership.py": 1,  # a new view, for the rules of the user
     "sparse/pattern.py": 1,
-    "primitives/arranging/broadcast.py": 1,
+    "primitives/arranging/reshape.py": 1,
     "primitives/elementwise/conversion.py": 1,  # a copy
-    "primitives/reductions/sums.py": 1,
+    "primitives/reductions/over_axes.py": 1,
     "eager/models/variable.py": 1,
     "chunks/block_calls.py": 1,  # a new view, for the function of blocks
 }
