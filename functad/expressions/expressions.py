@@ -5,11 +5,10 @@ Every value has a slot, an integer. The inputs have the first slots, the results
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,9 +21,6 @@ from functad.places import here
 from functad.primitives.entry import Primitive
 from functad.primitives.operands import foreign_rules
 from functad.trees.structure import Structure, difference, flatten
-
-if TYPE_CHECKING:
-    from functad.expressions.listing import Listing
 
 
 class Constant(Immutable):
@@ -248,33 +244,12 @@ class Expressions(Immutable):
         """
         from functad.expressions.listing import list_table  # noqa: PLC0415 - `import functad` needs no displays
 
-        return list_table(self._listing(), most)
+        return list_table(self, most)
 
     def _repr_html_(self) -> str:
         from functad.expressions.listing import list_markup  # noqa: PLC0415 - as above
 
-        return list_markup(self._listing())
-
-    def _listing(self) -> Listing:
-        """Return the data for displays of the list."""
-        from functad.expressions.listing import Listing, Row  # noqa: PLC0415 - as above
-
-        names = self.names()
-        rows = [
-            Row(
-                tuple([names[slot] for slot in e.outputs]),
-                tuple([self.specs[slot] for slot in e.outputs]),
-                functools.partial(call_text, e, names),
-                e.primitive.name,
-                e.place,
-                tuple([(name, inner._listing()) for name, inner in inner_lists(e.params)]),
-            )
-            for e in self.equations
-        ]
-        constants = {id(s.value): spec_or_none(s.value) for e in self.equations for s in e.inputs if isinstance(s, Constant)}
-        size = sum([spec.nbytes for spec in constants.values() if spec is not None and not spec.weak])
-        result = ", ".join(_name(source, names) for source in self.outputs)
-        return Listing(tuple(zip(self.inputs, self.specs, strict=False)), tuple(rows), result, size)
+        return list_markup(self)
 
     def names(self) -> dict[int, str]:
         """Return the printed name of each slot."""
@@ -282,17 +257,69 @@ class Expressions(Immutable):
         fresh = _fresh_names(set(self.inputs))
         return names | {slot: next(fresh) for equation in self.equations for slot in equation.outputs}
 
-    def __repr__(self) -> str:
+    def _rows(self) -> list[Row]:
+        """Return the equations with the printed names of their slots, for displays."""
         names = self.names()
-        typed = "".join(f" {name}:{self.specs[slot]}" for slot, name in enumerate(self.inputs))
+        return [Row(e, names, tuple([self.specs[slot] for slot in e.outputs])) for e in self.equations]
+
+    def _returned(self) -> str:
+        """Return the text of the outputs."""
+        names = self.names()
+        return ", ".join([_name(source, names) for source in self.outputs])
+
+    def __repr__(self) -> str:
+        typed = "".join(f" {name}:{spec}" for name, spec in zip(self.inputs, self.specs, strict=False))
         lines = [f"{{ lambda{typed}."]
-        for equation in self.equations:
-            left = ", ".join(f"{names[slot]}:{self.specs[slot]}" for slot in equation.outputs)
-            lines.append(f"  {left} = {call_text(equation, names)}")
-            for name, inner in inner_lists(equation.params):
+        for row in self._rows():
+            left = ", ".join(f"{name}:{spec}" for name, spec in zip(row.outputs, row.specs, strict=True))
+            lines.append(f"  {left} = {row.call}")
+            for name, inner in row.lists:
                 lines += [f"    {line}" for line in f"{name}: {inner!r}".splitlines()]
-        result = ", ".join(_name(source, names) for source in self.outputs)
-        return "\n".join([*lines, f"  return {result} }}"])
+        return "\n".join([*lines, f"  return {self._returned()} }}"])
+
+
+class Row(NamedTuple):
+    """An equation for displays. The texts are made when they are read.
+
+    Attributes:
+        equation: the equation.
+        names: the printed names of all slots of its list.
+        specs: the specs of the results.
+    """
+
+    equation: Equation
+    names: dict[int, str]
+    specs: tuple[ArraySpec, ...]
+
+    @property
+    def outputs(self) -> list[str]:
+        """The names of the results."""
+        return [self.names[slot] for slot in self.equation.outputs]
+
+    @property
+    def call(self) -> str:
+        """The primitive with its parameters, and the names of the inputs."""
+        return " ".join([call_name(self.equation), *[_name(source, self.names) for source in self.equation.inputs]])
+
+    @property
+    def text(self) -> str:
+        """The equation without its types."""
+        return f"{', '.join(self.outputs)} = {self.call}"
+
+    @property
+    def types(self) -> str:
+        """The types of the results."""
+        return ", ".join(map(str, self.specs))
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the results."""
+        return sum([spec.nbytes for spec in self.specs])
+
+    @property
+    def lists(self) -> list[tuple[str, Expressions]]:
+        """The nested lists, such as the body of a loop, with their names."""
+        return inner_lists(self.equation.params)
 
 
 _RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
@@ -424,11 +451,6 @@ def evaluator(expressions: Expressions) -> Callable[[Sequence[Any]], list[Any]]:
 
 def _name(source: int | Constant, names: dict[int, str]) -> str:
     return repr(source) if isinstance(source, Constant) else names[source]
-
-
-def call_text(equation: Equation, names: dict[int, str]) -> str:
-    """Return the text of a call: the primitive with its parameters, and the names of the inputs."""
-    return " ".join([call_name(equation), *[_name(source, names) for source in equation.inputs]])
 
 
 def call_name(equation: Equation) -> str:
