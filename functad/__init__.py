@@ -9,7 +9,7 @@ from functad.expressions.expressions import Expressions
 from functad.expressions.spec import ArraySpec
 from functad.tracing.tensor import Tensor
 from functad.transforms.grad import grad, value_and_grad, vjp
-from functad.trees.structure import (
+from functad.trees import (
     register_tree,
     static_field,
     tree_flatten,

@@ -25,7 +25,7 @@ LAYERS = (
     "functad.immutable",
     "functad.process",
     "functad.errors",
-    "functad.importable",
+    "functad.process",
     "functad.display",
     "functad.trees",
     "functad.expressions.spec",

@@ -14,7 +14,7 @@ from typing import Any
 from functad.display.text import bytes_text, counted, cut
 from functad.expressions.expressions import Constant, Expressions, Row, call_name
 from functad.expressions.listing import short_line
-from functad.expressions.observers import BACKWARD, FORWARD, TANGENT, Place
+from functad.expressions.records import BACKWARD, FORWARD, TANGENT, Place
 from functad.expressions.spec import ArraySpec, spec_or_none
 
 INPUT, CONSTANT, OUTPUT, EQUATION, FOLD, LOOP = "input", "constant", "output", "equation", "fold", "loop"

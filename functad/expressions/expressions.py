@@ -13,14 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functad.errors import CheckError, StructureError
-from functad.expressions.observers import FORWARD, OBSERVERS, Place, begun, checker, ended, observed_run
-from functad.expressions.records import inputs_of, last_readers
+from functad.expressions.records import FORWARD, OBSERVERS, Place, begun, checker, ended, inputs_of, last_readers, observed_run
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, spec_of, spec_or_none
 from functad.immutable import Immutable, assign
 from functad.places import here
 from functad.primitives.entry import Primitive
 from functad.primitives.operands import foreign_rules
-from functad.trees.structure import Structure, difference, flatten
+from functad.trees import Structure, difference, flatten
 
 
 class Constant(Immutable):

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from functad.display.markup import Markup, code, faint, fold, heading, joined, table, tag, view, whole
 from functad.display.text import WIDTH, bytes_text, counted, text_table
 from functad.expressions.expressions import Constant, Expressions, Row, inner_lists
-from functad.expressions.observers import FORWARD, Place
+from functad.expressions.records import FORWARD, Place
 from functad.expressions.spec import spec_or_none
 
 MOST = 200

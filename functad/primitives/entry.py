@@ -32,11 +32,10 @@ import numpy as np
 
 from functad.errors import UnsupportedError
 from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, spec_of, stand_in
-from functad.importable import by_name
 from functad.places import here
 from functad.primitives.operands import NO_ARRAYS, zeros_for
 from functad.primitives.plan import Plan, Plans
-from functad.process import cached_property
+from functad.process import by_name, cached_property
 
 Rule = Callable[..., Any]
 Samples = Callable[[Any], Sequence[tuple[tuple[Any, ...], dict[str, Any]]]]

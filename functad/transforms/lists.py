@@ -27,8 +27,7 @@ from weakref import ref
 
 from functad.errors import InputError
 from functad.expressions.expressions import Constant, Equation, Expressions, evaluator
-from functad.expressions.observers import FORWARD, Observer, Place, observing
-from functad.expressions.records import marks_at, results_of
+from functad.expressions.records import FORWARD, Observer, Place, marks_at, observing, results_of
 from functad.expressions.spec import PLAIN, ArraySpec, spec_of, spec_or_none
 from functad.places import Named, call_of, name_of, user_frame
 from functad.primitives.operands import foreign_rules
@@ -39,7 +38,7 @@ from functad.tracing.trace import Recorded
 from functad.tracing.views import in_c_order, memory_of
 from functad.transforms.boundary import check_result, traced
 from functad.transforms.transform import parameters_of, transform
-from functad.trees.structure import Structure, flatten
+from functad.trees import Structure, flatten
 
 P = ParamSpec("P")
 

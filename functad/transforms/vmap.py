@@ -10,7 +10,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from functad.errors import InputError, StructureError
-from functad.expressions.observers import checker
+from functad.expressions.records import checker
 from functad.expressions.spec import PYTHON_SCALARS, shape_of, spec_of
 from functad.places import call_of
 from functad.primitives.indexing.indexable import WITHIN_BATCH, indexable
@@ -23,7 +23,7 @@ from functad.tracing.trace import Recorded, value_of
 from functad.transforms.boundary import check_result, traced
 from functad.transforms.cotangents import check_chunk_size
 from functad.transforms.transform import transform
-from functad.trees.structure import LEAF, Structure, _describe, _split, _steps, flatten
+from functad.trees import LEAF, Structure, _describe, _split, _steps, flatten
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from functad.expressions.observers import Observer, observing
+from functad.expressions.records import Observer, observing
 from functad.tracing.concrete import ForwardRecorder, ReverseRecorder
 from functad.transforms.forward import push_forward
 from functad.transforms.reverse import pull_back

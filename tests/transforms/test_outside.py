@@ -18,10 +18,10 @@ import numpy as np
 import pytest
 
 import functad
+from functad import trees as structure
 from functad.compilation.jit import Compiler
 from functad.tracing.trace import LIVE
 from functad.transforms.outside import Outside
-from functad.trees import structure
 
 ZEROS = np.zeros(3)
 ONES = np.ones(3)

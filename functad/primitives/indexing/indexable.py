@@ -18,7 +18,7 @@ from functad.primitives.indexing.index_parts import holds_tensors, plain_index
 from functad.primitives.indexing.read import gather
 from functad.primitives.operands import is_traced
 from functad.process import context_variable
-from functad.trees.structure import flatten
+from functad.trees import flatten
 
 WITHIN_BATCH: ContextVar[bool] = context_variable("within_batch", default=False)
 """`True` while a function runs under `vmap`, at any depth. Only there can the values of index Tensors be unknown."""
