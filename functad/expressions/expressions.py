@@ -365,32 +365,26 @@ def _fitted(leaf: Any, spec: ArraySpec, name: str) -> Any:
             value = spec.dtype.type(leaf)
             return value.item() if spec.weak else value
     own = spec_or_none(leaf)
+    shown = f"a {kind.__name__}"
     if own is None:
-        raise StructureError(
-            f"an expression list that was made for {spec} as {name} was called with a {kind.__name__} there, at {here()}: "
-            f"pass an array or a number."
-        )
-    if (reason := foreign_rules(leaf)) is not None:
-        raise StructureError(
-            f"an expression list that was made for {spec} as {name} was called with a {kind.__name__} there, at {here()}: "
-            f"no array of NumPy's own. {reason}"
-        )
-    if own.shape == spec.shape and own.weak == spec.weak and own.dtype.newbyteorder("=") == spec.dtype:
+        reason = "pass an array or a number."
+    elif (rules := foreign_rules(leaf)) is not None:
+        reason = f"no array of NumPy's own. {rules}"
+    elif own.shape == spec.shape and own.weak == spec.weak and own.dtype.newbyteorder("=") == spec.dtype:
         return leaf
-    if own.weak and own.shape == spec.shape and own.dtype.kind == spec.dtype.kind:
+    elif own.weak and own.shape == spec.shape and own.dtype.kind == spec.dtype.kind:
         return leaf.astype(spec.dtype)  # a Tensor that represents a Python number
+    else:
+        shown, reason = str(own), f"shapes, constants and dtypes in it are those of {spec}. "
+        if own.shape != spec.shape:
+            reason += "Make a list for this shape with make_expressions, or apply vmap to the list for a batch."
+        elif spec.weak:
+            reason += f"It was made for a number of Python, which yields to the dtypes of arrays: pass {repr(spec)[:-2]}(x)."
+        else:
+            reason += f"Pass x.astype({spec.dtype.name!r}), or make a list for this dtype with make_expressions."
     raise StructureError(
-        f"an expression list that was made for {spec} as {name} was called with {own} there, at {here()}: shapes, constants "
-        f"and dtypes in it are those of {spec}. {_cure(own, spec)}"
+        f"an expression list that was made for {spec} as {name} was called with {shown} there, at {here()}: {reason}"
     )
-
-
-def _cure(own: ArraySpec, spec: ArraySpec) -> str:
-    if own.shape != spec.shape:
-        return "Make a list for this shape with make_expressions, or apply vmap to the list for a batch."
-    if spec.weak:
-        return f"It was made for a number of Python, which yields to the dtypes of arrays: pass {repr(spec)[:-2]}(x)."
-    return f"Pass x.astype({spec.dtype.name!r}), or make a list for this dtype with make_expressions."
 
 
 def evaluate(expressions: Expressions, inputs: Sequence[Any]) -> list[Any]:

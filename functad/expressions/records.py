@@ -203,10 +203,7 @@ def observing(observer: Observer) -> Iterator[None]:
 
 def checker() -> Any:
     """Return the newest observer that checks values, or `None`."""
-    for observer in reversed(OBSERVERS.get()):
-        if observer.checks:
-            return observer
-    return None
+    return next((observer for observer in reversed(OBSERVERS.get()) if observer.checks), None)
 
 
 def watch_of(recorder: Any) -> Any:
