@@ -47,7 +47,7 @@ def _of_mapping(kind: type, keys: Callable[[Any], tuple[Any, ...]]) -> Registrat
 
     def flatten(tree: Any) -> Children:
         own = keys(tree)
-        return [tree[key] for key in own], (own, getattr(tree, "default_factory", None))
+        return list(map(tree.__getitem__, own)), (own, getattr(tree, "default_factory", None))
 
     def unflatten(data: Any, children: Sequence[Any]) -> Any:
         pairs = zip(data[0], children, strict=True)
@@ -479,18 +479,19 @@ def _flatten(
         return LEAF
     if tree is None:
         return _NONE
-    if kind is tuple or kind is list:  # most trees
+    if kind is tuple or kind is list:  # most trees; this saves three calls
         row = _ROWS.get((kind, len(tree)))
         if row is not None and is_leaf is None and LEAF_KINDS.issuperset(map(type, tree)):
             leaves.extend(tree)
             return row
+        data, children = len(tree), tree
     elif kind is dict and not tree:
         return _EMPTY
-    parts = _split(tree)
-    if parts is None:
+    elif (parts := _split(tree)) is None:
         leaves.append(tree)
         return LEAF
-    kind, data, children = parts
+    else:
+        _, data, children = parts
     if as_inserted and kind in MAPPINGS:
         data, children = (tuple(tree), data[1]), list(tree.values())
     if is_leaf is None and LEAF_KINDS.issuperset(map(type, children)):  # saves a call for each leaf
@@ -503,7 +504,7 @@ def _flatten(
 def _split(tree: Any) -> tuple[type, Any, Sequence[Any]] | None:
     """Return type, data and children of a container; `None` for a leaf and for `None`."""
     kind = type(tree)
-    registration = _registration(kind, tree)
+    registration = _BUILT_IN.get(kind) or _registration(kind, tree)
     if registration is None:
         return None
     children, data, *_ = registration.flatten(tree)  # optree allows names as a third result
@@ -516,10 +517,12 @@ def _build(structure: Structure, leaves: Any) -> Any:
         return next(leaves)
     if kind is type(None):
         return None
+    if structure is _EMPTY:
+        return {}
     children = [next(leaves) if child is LEAF else _build(child, leaves) for child in structure.children]
     if kind is tuple or kind is list:  # most trees
         return kind(children)
-    return _registration(kind).unflatten(structure.data, children)  # type: ignore[union-attr]
+    return (_BUILT_IN.get(kind) or _registration(kind)).unflatten(structure.data, children)  # type: ignore[union-attr]
 
 
 def _text(structure: Structure, names: Iterator[str]) -> str | None:
