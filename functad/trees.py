@@ -71,7 +71,7 @@ def _of_sequence(kind: type) -> Registration:
     )
 
 
-_BUILT_IN = {
+_BUILT_IN: dict[Any, Registration] = {
     tuple: _of_sequence(tuple),
     list: _of_sequence(list),
     dict: _of_mapping(dict, _ordered),
@@ -484,14 +484,13 @@ def _flatten(
         if row is not None and is_leaf is None and LEAF_KINDS.issuperset(map(type, tree)):
             leaves.extend(tree)
             return row
-        data, children = len(tree), tree
+        parts: Any = kind, len(tree), tree
     elif kind is dict and not tree:
         return _EMPTY
     elif (parts := _split(tree)) is None:
         leaves.append(tree)
         return LEAF
-    else:
-        _, data, children = parts
+    _, data, children = parts
     if as_inserted and kind in MAPPINGS:
         data, children = (tuple(tree), data[1]), list(tree.values())
     if is_leaf is None and LEAF_KINDS.issuperset(map(type, children)):  # saves a call for each leaf

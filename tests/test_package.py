@@ -23,7 +23,6 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 LAYERS = (
     "functad.places",
     "functad.immutable",
-    "functad.process",
     "functad.errors",
     "functad.process",
     "functad.display",

@@ -156,10 +156,13 @@ class Expressions(Immutable):
         results = own_arrays(found, roots_of((*leaves, *constants)))
         return self.output_structure.unflatten(results)
 
+    def _constants(self) -> list[Any]:
+        """Return the constants that the equations read."""
+        return [s.value for equation in self.equations for s in equation.inputs if isinstance(s, Constant)]
+
     def _dtypes(self) -> set[np.dtype[Any]]:
-        """The dtypes of all arrays in the list."""
-        constants = [s.value for equation in self.equations for s in equation.inputs if isinstance(s, Constant)]
-        return {spec.dtype for spec in self.specs} | {value.dtype for value in constants if hasattr(value, "dtype")}
+        """Return the dtypes of all arrays in the list."""
+        return {spec.dtype for spec in self.specs} | {value.dtype for value in self._constants() if hasattr(value, "dtype")}
 
     def replace(self, **changes: Any) -> Expressions:
         """Return a copy of the list with some attributes changed.

@@ -1,14 +1,17 @@
-"""The display of an expression list: a table with one row per equation and the source line of each equation."""
+"""The display of an expression list: a table with one row per equation and the source line of each equation.
+
+`Expressions` imports this module for its displays, so arguments of the types `Expressions` and `Row` have the type `Any` here.
+"""
 
 from __future__ import annotations
 
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from functad.display.markup import Markup, code, faint, fold, heading, joined, table, tag, view, whole
 from functad.display.text import WIDTH, bytes_text, counted, text_table
-from functad.expressions.expressions import Constant, Expressions, Row, inner_lists
 from functad.expressions.records import FORWARD, Place
 from functad.expressions.spec import spec_or_none
 
@@ -22,7 +25,7 @@ _COLORS = {"backward": "orange", "tangent": "green"}
 # Notebooks
 
 
-def list_markup(expressions: Expressions) -> str:
+def list_markup(expressions: Any) -> str:
     """Return a list as HTML for a notebook."""
     rows = expressions._rows()
     shown = _Shown(MOST, opened=len(rows) <= _OPEN)
@@ -35,11 +38,11 @@ def list_markup(expressions: Expressions) -> str:
     )
 
 
-def _inputs(expressions: Expressions) -> str:
+def _inputs(expressions: Any) -> str:
     return ", ".join(f"{name}: {spec}" for name, spec in zip(expressions.inputs, expressions.specs, strict=False))
 
 
-def _phases(rows: Sequence[Row]) -> list[Markup]:
+def _phases(rows: Sequence[Any]) -> list[Markup]:
     """Return the number of equations of each phase; nothing if all equations belong to the forward pass."""
     counts = Counter([row.equation.place.phase if row.equation.place is not None else FORWARD for row in rows])
     if set(counts) <= {FORWARD}:
@@ -47,9 +50,9 @@ def _phases(rows: Sequence[Row]) -> list[Markup]:
     return [tag("span", f"{count:,} {phase}", class_=f"ftd-{_COLORS.get(phase, 'blue')}") for phase, count in counts.items()]
 
 
-def _totals(expressions: Expressions) -> str:
+def _totals(expressions: Any) -> str:
     inputs = len(expressions.inputs)
-    held = {id(s.value): spec_or_none(s.value) for e in expressions.equations for s in e.inputs if isinstance(s, Constant)}
+    held = {id(value): spec_or_none(value) for value in expressions._constants()}
     size = sum([spec.nbytes for spec in held.values() if spec is not None and not spec.weak])
     return (
         f"{counted(len(expressions.equations), 'equation')}: results {bytes_text(_bytes_of(expressions))}, "
@@ -58,7 +61,7 @@ def _totals(expressions: Expressions) -> str:
     )
 
 
-def _bytes_of(expressions: Expressions) -> int:
+def _bytes_of(expressions: Any) -> int:
     """Return the bytes of the results of all equations."""
     return sum([expressions.specs[slot].nbytes for equation in expressions.equations for slot in equation.outputs])
 
@@ -75,7 +78,7 @@ class _Shown:
         self.left = left
         self.opened = opened
 
-    def rows(self, rows: Sequence[Row]) -> list[Markup]:
+    def rows(self, rows: Sequence[Any]) -> list[Markup]:
         """Return the table of rows. Too many rows are cut to the first rows, a count, and the last rows."""
         tail = min(_TAIL, self.left // 2) if len(rows) > self.left else 0
         head = min(self.left - tail, len(rows))
@@ -83,10 +86,10 @@ class _Shown:
         last = len(rows) - tail
         return [*self.table(rows[:head]), *_cut(rows[head:last]), *self.table(rows[last:])]
 
-    def table(self, rows: Sequence[Row]) -> list[Markup]:
+    def table(self, rows: Sequence[Any]) -> list[Markup]:
         """Return the table of rows, with the nested lists of a row folded below it."""
         found: list[Markup] = []
-        plain: list[Row] = []
+        plain: list[Any] = []
         for row in rows:
             plain.append(row)
             if row.lists:
@@ -94,7 +97,7 @@ class _Shown:
                 plain = []
         return [*found, _table(plain)] if plain else found
 
-    def inner(self, name: str, expressions: Expressions) -> Markup:
+    def inner(self, name: str, expressions: Any) -> Markup:
         """Return a nested list as a fold."""
         count, size = counted(len(expressions.equations), "equation"), bytes_text(_bytes_of(expressions))
         summary = joined(code(name), f" · {count} · {size} each time ")
@@ -107,7 +110,7 @@ _WIDTHS = ("min(20em,20vw)", "min(13em,10vw)", "min(6em,5vw)", "min(11em,8vw)")
 """The widths of the columns before the source: the same in all tables of a list, and small enough for narrow windows."""
 
 
-def _table(rows: Sequence[Row]) -> Markup:
+def _table(rows: Sequence[Any]) -> Markup:
     columns = [tag("span", style=f"display:block;min-width:{width}") for width in _WIDTHS]
     cells = []
     for row in rows:
@@ -126,7 +129,7 @@ def _table(rows: Sequence[Row]) -> Markup:
     return table([*head, "source"], cells, right=[2])
 
 
-def _cut(rows: Sequence[Row]) -> list[Markup]:
+def _cut(rows: Sequence[Any]) -> list[Markup]:
     if not rows:
         return []
     size = bytes_text(sum([row.nbytes for row in rows]))
@@ -145,7 +148,7 @@ def _ends(text: str, width: int) -> str:
 # Terminals
 
 
-def list_table(expressions: Expressions, most: int | None) -> str:
+def list_table(expressions: Any, most: int | None) -> str:
     """Return a list as a text table of at most 80 columns.
 
     Args:
@@ -159,12 +162,12 @@ def list_table(expressions: Expressions, most: int | None) -> str:
     return "\n".join([*lines, _totals(expressions)])
 
 
-def _count(expressions: Expressions) -> int:
-    inner = [_count(own) for equation in expressions.equations for _, own in inner_lists(equation.params)]
+def _count(expressions: Any) -> int:
+    inner = [_count(own) for row in expressions._rows() for _, own in row.lists]
     return len(expressions.equations) + sum(inner)
 
 
-def _cells(expressions: Expressions, indent: str) -> Iterator[tuple[str, ...]]:
+def _cells(expressions: Any, indent: str) -> Iterator[tuple[str, ...]]:
     for row in expressions._rows():
         yield f"{indent}{row.text}", row.types, bytes_text(row.nbytes), short_line(row.equation.place)
         for name, inner in row.lists:
