@@ -10,7 +10,6 @@ for each call.
 from __future__ import annotations
 
 import numbers
-import struct
 from typing import Any, NoReturn
 
 import numpy as np
@@ -90,10 +89,8 @@ def exact_key(value: Any) -> Any:
     kind = type(value)
     if kind in _TEXT:
         return kind, value
-    if kind is float:
-        return kind, struct.pack("<d", value)
-    if kind is complex:
-        return kind, struct.pack("<2d", value.real, value.imag)
+    if kind is float or kind is complex:
+        return kind, repr(value)
     if kind is tuple:
         return kind, tuple(map(exact_key, value))
     if kind is frozenset:

@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 
 from functad.expressions.spec import shape_of
-from functad.importable import optional
 from functad.primitives.operands import concrete, innermost, is_traced, known_values
+from functad.process import optional
 from functad.tracing.conversions import AskedError, asks_first
 
 _NUMBERS = frozenset({float, int, np.float64, bool})

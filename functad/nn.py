@@ -15,10 +15,10 @@ import numpy as np
 from functad.eager.models.module import Module
 from functad.eager.models.variable import Variable
 from functad.expressions.spec import dtype_of, shape_of
-from functad.importable import optional
 from functad.places import here, name_of
 from functad.primitives.elementwise.special import softmax_first
 from functad.primitives.operands import all_examples, as_operand, read
+from functad.process import optional
 from functad.transforms.stop import stop_gradient
 
 __all__ = [

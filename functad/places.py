@@ -149,21 +149,14 @@ def augmented_assignment() -> str:
 _IN_PLACE = range(13, 26)  # among the arguments of BINARY_OP, from `+=` to `^=`
 
 
-def warn(warning: Warning) -> None:
-    """Give a warning that names the user's line."""
+def warn(warning: Warning, frame: FrameType | None = None) -> None:
+    """Give a warning that names the line of a frame, by default the user's, and its module as `warnings.warn` does."""
     import warnings  # noqa: PLC0415 - only a warning needs it
 
-    frame = user_frame(sys._getframe(1))
+    frame = frame or user_frame(sys._getframe(1))
     if frame is None:
         warnings.warn(warning, stacklevel=2)
         return
-    warn_at(warning, frame)
-
-
-def warn_at(warning: Warning, frame: FrameType) -> None:
-    """Give a warning that names the line of a frame, and its module as `warnings.warn` does."""
-    import warnings  # noqa: PLC0415 - only a warning needs it
-
     registry = frame.f_globals.setdefault("__warningregistry__", {})
     name = frame.f_globals.get("__name__") or "<string>"  # code run by `exec` may have no name; None drops the warning
     warnings.warn_explicit(warning, None, frame.f_code.co_filename, frame.f_lineno, module=name, registry=registry)

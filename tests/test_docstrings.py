@@ -26,7 +26,7 @@ RETURNED = (
     "functad.rules.register.RegisteredFunction",
     "functad.sparse.coloring.Coloring",
     "functad.sparse.pattern.Coordinates",
-    "functad.trees.structure.Structure",
+    "functad.trees.Structure",
 )
 SECTION = re.compile(r"^(Args|Attributes|Example|Raises|Returns|Yields):$", re.MULTILINE)
 ENTRY = re.compile(r"^ {4}(\*{0,2}\w+(?:, \*{0,2}\w+)*):", re.MULTILINE)

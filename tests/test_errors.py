@@ -1,4 +1,4 @@
-"""The catalogue of errors: every class has a code, a cause and a cure, and a section of the page that is true."""
+"""The catalogue of errors: every class has a code, and a section of the page that is true."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import doctest
 import pickle
 import re
 import statistics
-import textwrap
 import warnings
 from pathlib import Path
 from typing import Any
@@ -34,9 +33,7 @@ def skeleton(cls: type[Any]) -> str:
     """Return the text that the section of an error begins with."""
     builtin = next(base for base in cls.__mro__ if base.__module__ == "builtins")
     article = "an" if builtin.__name__[0] in "AEI" else "a"
-    paragraphs = [f"{HEADING}{cls.code}", f"`{cls.__name__}`, {article} `{builtin.__name__}`"]
-    paragraphs += [textwrap.fill(f"**Cause.** {cls.cause}", 130), textwrap.fill(f"**Cure.** {cls.cure}", 130)]
-    return "\n\n".join(paragraphs)
+    return f"{HEADING}{cls.code}\n\n`{cls.__name__}`, {article} `{builtin.__name__}`"
 
 
 def examples(text: str) -> list[list[doctest.Example]]:
@@ -65,12 +62,9 @@ def names():
 
 
 @pytest.mark.parametrize("cls", CATALOGUE.values(), ids=CATALOGUE)
-def test_class_has_its_own_code_cause_and_cure(cls):
-    assert {"code", "cause", "cure", "__doc__"} <= set(vars(cls))
+def test_class_has_its_own_code_and_docstring(cls):
+    assert {"code", "__doc__"} <= set(vars(cls))
     assert re.fullmatch(r"[a-z]+(-[a-z]+)*", cls.code)
-    for text in (cls.cause, cls.cure):
-        assert text.endswith(".")
-        assert text in cls.__doc__
     assert cls.__module__ == "functad.errors"
 
 
@@ -100,10 +94,10 @@ def test_page_has_a_section_for_each_code_and_no_other():
 
 
 @pytest.mark.parametrize("code", CATALOGUE)
-def test_section_says_what_the_class_says(code):
-    words = " ".join(f"{HEADING}{code}\n{sections()[code]}".split())
-    for paragraph in skeleton(CATALOGUE[code]).split("\n\n"):
-        assert " ".join(paragraph.split()) in words
+def test_section_names_the_class_and_has_a_cause_and_a_cure(code):
+    section = f"{HEADING}{code}\n{sections()[code]}"
+    assert section.startswith(skeleton(CATALOGUE[code]))
+    assert re.search(r"\n\n\*\*Cause\.\*\* .*?\n\n\*\*Cure\.\*\* ", section, re.DOTALL)
 
 
 def test_beginning_of_the_page_prints_what_it_says(names):

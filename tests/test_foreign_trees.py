@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import functad
-from functad.trees import structure as trees
+from functad import trees
 
 ROOT = Path(__file__).parents[1]
 

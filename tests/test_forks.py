@@ -168,9 +168,9 @@ def test_a_fork_waits_for_imports_within_the_package(tmp_path, monkeypatch):
     """The module lock of an import in another thread stays locked in the child."""
     (tmp_path / "imported_slowly.py").write_text("import time\ntime.sleep(0.5)\nvalue = 3\n")
     monkeypatch.syspath_prepend(tmp_path)
-    from functad import importable
+    from functad import process
 
-    thread = threading.Thread(target=importable.imported, args=("imported_slowly", "value"))
+    thread = threading.Thread(target=process.imported, args=("imported_slowly", "value"))
     thread.start()
     while "imported_slowly" not in sys.modules:
         pass

@@ -23,9 +23,8 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 LAYERS = (
     "functad.places",
     "functad.immutable",
-    "functad.process",
     "functad.errors",
-    "functad.importable",
+    "functad.process",
     "functad.display",
     "functad.trees",
     "functad.expressions.spec",

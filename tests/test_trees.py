@@ -13,7 +13,7 @@ import pytest
 import functad
 from functad import register_tree, tree_flatten, tree_map
 from functad.errors import InputError, StructureError
-from functad.trees.structure import LEAF, Structure
+from functad.trees import LEAF, Structure
 
 
 class Point(NamedTuple):

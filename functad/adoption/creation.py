@@ -20,7 +20,7 @@ from functad.primitives.operands import LISTS, PLAIN_TYPES, as_array, has_tensor
 from functad.tracing.conversions import AskedError, asks_first
 from functad.tracing.ownership import copy_if_shared
 from functad.tracing.trace import making
-from functad.trees.structure import flatten
+from functad.trees import flatten
 
 Function = Callable[..., Any]
 

@@ -29,7 +29,7 @@ from functad.places import here
 from functad.primitives.linalg.sparse_products import is_sparse
 from functad.primitives.operands import concrete, is_traced, read
 from functad.tracing.trace import making, making_plain, resolve
-from functad.trees.structure import flatten, tree_map
+from functad.trees import flatten, tree_map
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -8,8 +8,8 @@ from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from functad.errors import InputError
-from functad.importable import optional
 from functad.places import here
+from functad.process import optional
 
 Program = Callable[[Sequence[Any]], Sequence[Any]]
 """A compiled expression list: a function from input leaves to output leaves. Its attribute `source` is the compiled text."""

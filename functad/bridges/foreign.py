@@ -14,12 +14,12 @@ from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar
 from functad.errors import InputError
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, is_array, is_inexact, spec_of, stand_in
 from functad.immutable import exact_key
-from functad.importable import by_name
 from functad.places import here, name_of
+from functad.process import by_name
 from functad.rules.call import Rules, apply
 from functad.tracing.trace import Recorded, value_of
 from functad.transforms.leaves import replaced
-from functad.trees.structure import Structure, flatten
+from functad.trees import Structure, flatten
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -10,7 +10,7 @@ import numpy as np
 
 from functad.bridges.foreign import Flat, ForeignFunction, Library
 from functad.expressions.spec import ArraySpec, is_array, is_inexact
-from functad.importable import optional
+from functad.process import optional
 from functad.rules.call import CallWithRules, Rules
 from functad.tracing.trace import value_of
 from functad.transforms.leaves import pull_leaves, replaced

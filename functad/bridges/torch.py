@@ -10,11 +10,11 @@ import numpy as np
 
 from functad.bridges.foreign import Flat, ForeignFunction, Library
 from functad.expressions.spec import PYTHON_SCALARS
-from functad.importable import optional
+from functad.process import optional
 from functad.tracing.trace import value_of
 from functad.transforms.leaves import pull_leaves, push_leaves, replaced
 from functad.transforms.vmap import vmap
-from functad.trees.structure import flatten
+from functad.trees import flatten
 
 P = ParamSpec("P")
 R = TypeVar("R")

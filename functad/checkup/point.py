@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functad.expressions.observers import Place
+from functad.expressions.records import Place
 from functad.expressions.spec import dtype_of, shape_of
 from functad.places import user_frame
 from functad.primitives.entry import Primitive
@@ -28,7 +28,7 @@ from functad.tracing.views import note_if_view
 from functad.transforms.boundary import traced
 from functad.transforms.forward import random_like
 from functad.transforms.reverse import pull_back
-from functad.trees.structure import flatten
+from functad.trees import flatten
 
 SEVERITIES = ("error", "warning", "note")
 """`error`: the gradient is wrong or fails. `warning`: the gradient may not be the intended one. `note`: other facts."""

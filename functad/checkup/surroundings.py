@@ -23,7 +23,7 @@ from functad.diagnostics.nan_origins import FIX
 from functad.diagnostics.nans import debug_nans
 from functad.errors import AbstractValueError, FunctadError, NotFiniteError
 from functad.expressions.expressions import Constant, Equation
-from functad.expressions.observers import Place
+from functad.expressions.records import Place
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, is_array_or_number
 from functad.places import user_frame
 from functad.profiling.call import Call
@@ -35,7 +35,7 @@ from functad.transforms.leaves import replaced
 from functad.transforms.lists import make_list
 from functad.transforms.transform import Selection
 from functad.transforms.vmap import vmap
-from functad.trees.structure import flatten
+from functad.trees import flatten
 
 MANY = 1000
 """The number of operations from which a line counts as a loop that takes longer to record than to run."""

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any
 
 from functad.primitives.operands import is_traced
-from functad.trees.structure import flatten
+from functad.trees import flatten
 
 
 def is_lazy(leaf: Any) -> bool:

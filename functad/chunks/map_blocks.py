@@ -16,7 +16,7 @@ from functad.primitives.operands import all_examples
 from functad.tracing.trace import value_of
 from functad.transforms.leaves import replaced
 from functad.transforms.lists import trace
-from functad.trees.structure import Structure, flatten
+from functad.trees import Structure, flatten
 
 
 def map_blocks(

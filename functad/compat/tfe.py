@@ -25,7 +25,7 @@ from functad.expressions.spec import PYTHON_SCALARS
 from functad.places import here
 from functad.tracing.trace import Recorded
 from functad.transforms.transform import transform
-from functad.trees.structure import flatten
+from functad.trees import flatten
 
 __all__ = [
     "GradientTape",

@@ -35,7 +35,7 @@ from functad.compilation.programs import MAX_ENTRIES, Entry, Programs, let_go_la
 from functad.compilation.trace import Again, Trace
 from functad.errors import InputError, RecompileWarning
 from functad.expressions.expressions import Expressions
-from functad.expressions.observers import OBSERVERS, checker
+from functad.expressions.records import OBSERVERS, checker
 from functad.expressions.spec import PLAIN, PYTHON_SCALARS, is_array, spec_of, type_of
 from functad.immutable import Exact, exact_key
 from functad.places import call_of, here, name_of, warn
@@ -48,7 +48,7 @@ from functad.tracing.views import in_c_order
 from functad.transforms.lists import input_names
 from functad.transforms.outside import Outside, refuse_generator
 from functad.transforms.transform import Transformed, transform
-from functad.trees.structure import Structure, flatten, structure_of_call
+from functad.trees import Structure, flatten, structure_of_call
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")

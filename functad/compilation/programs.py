@@ -23,7 +23,7 @@ from functad.tracing.tensor import Tensor
 from functad.tracing.trace import resolve
 from functad.transforms.outside import Outside
 from functad.transforms.zero_wins import has_nan_below
-from functad.trees.structure import LEAF
+from functad.trees import LEAF
 
 MAX_ENTRIES = 256
 """The default of `max_entries`."""

@@ -24,7 +24,7 @@ from functad.expressions.expressions import Constant, Expressions
 from functad.expressions.spec import ArraySpec
 from functad.process import renewed
 from functad.rules.call import OneCall
-from functad.trees.structure import Structure
+from functad.trees import Structure
 
 MOST_SHARED = 64
 """Maximal number of shared programs. A program of the backend `llvm` takes about 150 kB."""

@@ -24,7 +24,7 @@ from functad.process import setting
 from functad.transforms.lists import extract, trace
 from functad.transforms.outside import frozen_in
 from functad.transforms.transform import parameters_of
-from functad.trees.structure import MAPPINGS, Structure, _steps
+from functad.trees import MAPPINGS, Structure, _steps
 
 
 def to_source(f: Callable[..., Any], *args: Any, **kwargs: Any) -> str:

@@ -27,7 +27,7 @@ from functad.tracing.views import in_c_order
 from functad.transforms.leaves import replaced
 from functad.transforms.lists import close, extract, make_list
 from functad.transforms.outside import frozen_in
-from functad.trees.structure import Structure, flatten
+from functad.trees import Structure, flatten
 
 
 class Cell(Given):

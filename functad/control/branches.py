@@ -29,7 +29,7 @@ from functad.tracing.ownership import lend, own_state
 from functad.tracing.trace import noted, operand_of
 from functad.transforms.leaves import pull_leaves, pushed_tangents
 from functad.transforms.lists import Closed
-from functad.trees.structure import flatten
+from functad.trees import flatten
 
 
 def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any) -> Any:

@@ -41,7 +41,7 @@ from functad.tracing.views import in_c_order
 from functad.transforms.leaves import LeafFunction, pull_leaves, pushed, replaced
 from functad.transforms.lists import close, trace
 from functad.transforms.vmap import vmap
-from functad.trees.structure import Structure, difference, flatten
+from functad.trees import Structure, difference, flatten
 
 
 class Control(SolverPrimitive):

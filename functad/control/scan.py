@@ -32,7 +32,7 @@ from functad.transforms.forward import with_zeros
 from functad.transforms.leaves import pulled_with_results, pushed
 from functad.transforms.lists import Closed, extract, trace
 from functad.transforms.outside import trial
-from functad.trees.structure import Structure, flatten
+from functad.trees import Structure, flatten
 
 
 def scan(

@@ -15,15 +15,14 @@ import numpy as np
 from functad.diagnostics.following import Followed, Follower
 from functad.display.markup import Markup, code, faint, fold, heading, joined, tag, view
 from functad.display.text import cut_middle, wrapped
-from functad.expressions.observers import Observer, observing
-from functad.expressions.records import inputs_of
+from functad.expressions.records import Observer, inputs_of, observing
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of
 from functad.places import name_of
 from functad.primitives.operands import innermost
 from functad.transforms.boundary import checked_leaves, split_aux, traced, undifferentiable
 from functad.transforms.reverse import pull_alone, pull_back
 from functad.transforms.transform import ArgNames, ArgNums, Selection
-from functad.trees.structure import flatten
+from functad.trees import flatten
 
 
 class Way(NamedTuple):

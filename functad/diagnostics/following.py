@@ -25,7 +25,7 @@ from functad.tracing.concrete import ReverseRecorder
 from functad.tracing.tensor import Tensor
 from functad.tracing.trace import Recorded, Recorder
 from functad.tracing.views import note_if_view
-from functad.trees.structure import flatten
+from functad.trees import flatten
 
 _NUMBERS = (bool, int, float, complex)
 _USES = {

@@ -20,8 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.expressions.observers import Observer, observing
-from functad.expressions.records import inputs_of, results_of
+from functad.expressions.records import Observer, inputs_of, observing, results_of
 from functad.expressions.spec import ArraySpec, shape_of, spec_of
 from functad.primitives.entry import PULL_READ, PULL_WRITE, Primitive
 from functad.primitives.indexing.read import GETITEM

@@ -39,7 +39,7 @@ from functad.diagnostics.nan_origins import (
 )
 from functad.errors import NotFiniteError
 from functad.expressions.expressions import Expressions, evaluate
-from functad.expressions.observers import Observer, checker
+from functad.expressions.records import Observer, checker
 from functad.expressions.spec import ArraySpec, dtype_of, spec_of
 from functad.places import here, is_own, line_of, name_of, user_frame
 from functad.primitives import vocabulary

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from functad.expressions.observers import observing
+from functad.expressions.records import observing
 from functad.primitives.safe import STRICT
 from functad.process import setting
 

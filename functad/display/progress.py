@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from functad.display.markup import Markup, faint, heading, picture, tag, view
 from functad.display.text import counted, seconds_text
-from functad.importable import optional
+from functad.process import optional
 
 _POINTS = 800
 """The largest number of stored points of the curve; beyond it, every other point is dropped."""

@@ -20,7 +20,7 @@ from functad.places import here, name_of
 from functad.transforms.grad import vjp
 from functad.transforms.leaves import replaced
 from functad.transforms.lists import make_expressions
-from functad.trees.structure import flatten
+from functad.trees import flatten
 
 LIMIT = 40
 

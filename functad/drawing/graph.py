@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from functad.display.text import bytes_text, counted, cut
-from functad.expressions.expressions import Constant, Equation, Expressions, call_name, inner_lists
-from functad.expressions.listing import Row, short_line
-from functad.expressions.observers import BACKWARD, FORWARD, TANGENT, Place
+from functad.expressions.expressions import Constant, Expressions, Row, call_name
+from functad.expressions.listing import short_line
+from functad.expressions.records import BACKWARD, FORWARD, TANGENT, Place
 from functad.expressions.spec import ArraySpec, spec_or_none
 
 INPUT, CONSTANT, OUTPUT, EQUATION, FOLD, LOOP = "input", "constant", "output", "equation", "fold", "loop"
@@ -90,7 +90,7 @@ def graph_of(expressions: Expressions, results: Sequence[str], limit: int | None
         results: a name for each output.
         limit: the largest number of equation boxes; `None` for no limit.
     """
-    rows = expressions._listing().rows
+    rows = expressions._rows()
     units = _units(rows, limit)
     graph = Graph(folded=sum([len(unit.indices) for unit in units if len(unit.indices) > 1]))
     made = _Maker(expressions, graph)
@@ -139,7 +139,7 @@ class _Maker:
         equations = [self.expressions.equations[i] for i in unit.indices]
         alone = len(equations) == 1
         constants = [self.constant(s, unit.phase) for s in equations[0].inputs if _is_array(s)] if alone else []
-        number = self.add(_node_of(equations[0], rows[unit.indices[0]]) if alone else _fold_of(unit, rows))
+        number = self.add(_node_of(rows[unit.indices[0]]) if alone else _fold_of(unit, rows))
         for constant, spec in constants:
             self.graph.links.append(Link(constant, number, str(spec)))
         for equation in equations:
@@ -186,8 +186,9 @@ class _Maker:
             self.graph.links += [Link(source, target, label) for label in dict.fromkeys([str(specs[slot]) for slot in slots])]
 
 
-def _node_of(equation: Equation, row: Row) -> Node:
-    inner = inner_lists(equation.params)
+def _node_of(row: Row) -> Node:
+    equation, place = row.equation, row.equation.place
+    inner = row.lists
     name, _, params = call_name(equation).partition("[")
     plain = [repr(s) if isinstance(s, Constant) and not _is_array(s) else "·" for s in equation.inputs]
     shown = f"({', '.join(plain)})" if any(part != "·" for part in plain) else ""
@@ -201,12 +202,12 @@ def _node_of(equation: Equation, row: Row) -> Node:
         tip += [f"{part}: {counted(len(own.equations), 'equation')}" for part, own in inner]
     detail = shown or params.removesuffix("]")
     kind = LOOP if inner else EQUATION
-    return Node(kind, row.place.phase if row.place is not None else FORWARD, name, cut(detail, _LETTERS), "\n".join(tip), 1)
+    return Node(kind, place.phase if place is not None else FORWARD, name, cut(detail, _LETTERS), "\n".join(tip), 1)
 
 
 def _fold_of(unit: _Unit, rows: Sequence[Row]) -> Node:
     own = [rows[i] for i in unit.indices]
-    names = Counter([row.primitive for row in own])
+    names = Counter([row.equation.primitive.name for row in own])
     listed = ", ".join([f"{count} {name}" for name, count in names.most_common(8)])
     size = bytes_text(sum([row.nbytes for row in own]))
     tip = [f"{counted(len(own), 'equation')}, {size}", listed + (", ..." if len(names) > 8 else "")]
@@ -215,7 +216,8 @@ def _fold_of(unit: _Unit, rows: Sequence[Row]) -> Node:
 
 
 def _line(row: Row) -> list[str]:
-    return [f"{short_line(row.place)}: {row.place.text}"] if row.place is not None and row.place.file else []
+    place = row.equation.place
+    return [f"{short_line(place)}: {place.text}"] if place is not None and place.file else []
 
 
 def _types(specs: Sequence[ArraySpec]) -> str:
@@ -266,14 +268,15 @@ def _opened(units: list[_Unit], rows: Sequence[Row], limit: int) -> list[_Unit]:
 
 
 def _single(number: int, row: Row) -> _Unit:
-    return _Unit([number], row.primitive, "", row.place.phase if row.place is not None else FORWARD)
+    place = row.equation.place
+    return _Unit([number], row.equation.primitive.name, "", place.phase if place is not None else FORWARD)
 
 
 def _joined_by(key: Callable[[Place], tuple[Any, str]], units: Sequence[_Unit], rows: Sequence[Row]) -> list[_Unit]:
     """Join consecutive single equations of one phase with the same key of their places; the key ends with the title."""
 
     def key_of(unit: _Unit) -> Any:
-        place = rows[unit.indices[0]].place
+        place = rows[unit.indices[0]].equation.place
         return (unit.phase, *key(place)) if place is not None and place.file else (id(unit), "")
 
     runs = [(made[-1], list(run)) for made, run in itertools.groupby(units, key_of)]
@@ -298,7 +301,7 @@ def _joined(units: Sequence[_Unit], rows: Sequence[Row], title: str = "") -> _Un
     phase = Counter([unit.phase for unit in units]).most_common(1)[0][0]
     count = counted(len(indices), "equation")
     titles = {unit.title for unit in units if len(unit.indices) > 1}
-    places = [rows[i].place for i in indices]
+    places = [rows[i].equation.place for i in indices]
     first = places[0]
     if title:
         return _Unit(indices, title, count, phase)
@@ -306,7 +309,7 @@ def _joined(units: Sequence[_Unit], rows: Sequence[Row], title: str = "") -> _Un
         return _Unit(indices, f"{len(units)} x {titles.pop()}", count, phase)
     if first is not None and first.file and len({place.where for place in places if place is not None}) == 1:
         return _Unit(indices, cut(first.text, _LETTERS), count, phase)
-    common = Counter([rows[i].primitive for i in indices]).most_common()
+    common = Counter([rows[i].equation.primitive.name for i in indices]).most_common()
     named = ", ".join([*[name for name, _ in common[:2]], *["..."][: len(common) > 2]])
     return _Unit(indices, count, cut(named, _LETTERS), phase)
 

@@ -17,7 +17,7 @@ from typing import Any
 from functad.display.markup import Markup, picture, tag
 from functad.display.text import counted
 from functad.drawing.graph import CONSTANT, FOLD, INPUT, LOOP, OUTPUT, Graph, Node
-from functad.expressions.observers import BACKWARD, FORWARD, TANGENT
+from functad.expressions.records import BACKWARD, FORWARD, TANGENT
 
 _LETTER, _SMALL = 7.25, 6.05
 _LABEL = 15.0

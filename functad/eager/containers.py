@@ -10,7 +10,7 @@ from typing import Any
 
 from functad.errors import InputError, StructureError
 from functad.places import here
-from functad.trees.structure import (
+from functad.trees import (
     LEAF_KINDS,
     MAPPINGS,
     Structure,

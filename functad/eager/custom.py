@@ -32,7 +32,7 @@ from functad.tracing.trace import ONLOOKER, Recorded, making_plain, resolve
 from functad.tracing.views import clone
 from functad.transforms.leaves import replaced
 from functad.transforms.transform import transform
-from functad.trees.structure import Structure, flatten_as_inserted
+from functad.trees import Structure, flatten_as_inserted
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -12,7 +12,7 @@ from functad.eager.tape import request as requests
 from functad.eager.tape.recorder import AccumulatorRecorder, refuse_within, watch_given
 from functad.eager.tape.request import UnconnectedGradients
 from functad.errors import StructureError, TapeStateError
-from functad.expressions.observers import copied
+from functad.expressions.records import copied
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
 from functad.places import here, warn
 from functad.primitives.operands import read

@@ -22,7 +22,7 @@ from functad.tracing.concrete import idle, tensor_of
 from functad.tracing.tensor import Tensor
 from functad.tracing.trace import Recorded, value_of
 from functad.transforms.transform import transform
-from functad.trees.structure import flatten
+from functad.trees import flatten
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")

@@ -18,7 +18,7 @@ from functad.places import here, name_of
 from functad.primitives.operands import read
 from functad.process import setting
 from functad.tracing.trace import ONLOOKER, Recorded, Recorder, resolve
-from functad.trees.structure import Structure
+from functad.trees import Structure
 
 
 class AggregationMethod:

@@ -20,7 +20,7 @@ from functad.primitives.indexing.write import Step
 from functad.primitives.linalg.sparse_products import ConstantMatrix
 from functad.rules.call import CallWithRules
 from functad.rules.checkpoint import Segment
-from functad.trees.structure import LEAF, Structure
+from functad.trees import LEAF, Structure
 
 CHECKPOINT = "functad.checkpoint"
 _DTYPE = re.compile(rf"[<>|=]?[{NUMBERS}]\d{{1,2}}")

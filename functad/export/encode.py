@@ -22,7 +22,7 @@ from functad.places import here, is_own, line_of, name_of
 from functad.primitives.indexing.write import Step
 from functad.primitives.linalg.sparse_products import ConstantMatrix
 from functad.tracing.trace import Recorded, resolve
-from functad.trees.structure import Structure
+from functad.trees import Structure
 
 FACTORIES = {"list": list, "dict": dict, "tuple": tuple, "set": set, "int": int, "float": float}
 """The names of the permitted factories of a `defaultdict`."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import pickle
-import struct
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -62,36 +61,24 @@ class _Encoder:
     def encoded(self, value: Any) -> bytes:
         """Return an unambiguous encoding of a value."""
         kind = type(value)
-        if kind is int:
-            return b"i%d;" % value
-        if kind is str:
-            text = value.encode("utf-8", "surrogatepass")
-            return b"s%d:%b" % (len(text), text)
-        if value is None or value is Ellipsis or kind is bool:
-            return repr(value).encode() + b";"
-        if kind is float:
-            return b"f" + struct.pack("<d", value)
-        if kind is tuple or kind is list:
+        if kind in _LITERALS:
+            return ascii(value).encode() + b";"
+        if kind in (tuple, list):
             return self._sequence(kind.__name__, value)
         if kind is Constant:
-            return b"c" + self.encoded(value.value)
+            return self._sequence("constant", (value.value,))
         if kind is Equation:
-            parts = (value.primitive, value.inputs, value.params, value.outputs)
-            return b"e" + b"".join(map(self.encoded, parts))
+            return self._sequence("equation", (value.primitive, value.inputs, value.params, value.outputs))
         if kind is slice:
             return self._sequence("slice", (value.start, value.stop, value.step))
-        if kind in (dict, types.MappingProxyType):
-            return self._mapping(value)
+        if kind in (dict, types.MappingProxyType):  # the order of string keys does not matter
+            keys = sorted(value) if all(type(key) is str for key in value) else list(value)
+            return self._sequence("dict", [part for key in keys for part in (key, value[key])])
         return self._digested(value)
 
     def _sequence(self, name: str, values: Iterable[Any]) -> bytes:
         parts = [self.encoded(value) for value in values]
         return b"%b%d(%b)" % (name.encode(), len(parts), b"".join(parts))
-
-    def _mapping(self, value: Mapping[Any, Any]) -> bytes:
-        """Return the encoding of a mapping. The order of string keys does not matter."""
-        keys = sorted(value) if all(type(key) is str for key in value) else list(value)
-        return self._sequence("dict", [part for key in keys for part in (key, value[key])])
 
     def _digested(self, value: Any) -> bytes:
         """Return the digest of a shared or possibly long value. A recursive reference is encoded as its depth."""
@@ -115,8 +102,6 @@ class _Encoder:
             return self._array(value)
         if isinstance(value, np.dtype):
             return self._sequence("dtype", (value.str, value.descr if value.names else None))
-        if kind in (bytes, complex):
-            return repr(value).encode()
         if isinstance(value, (set, frozenset)):
             return b"set" + b"".join(sorted(map(self.encoded, value)))
         if isinstance(value, Primitive):
@@ -168,6 +153,9 @@ class _Encoder:
         items = [list(part) if part is not None and number > 2 else part for number, part in enumerate(found)]
         return self._sequence("object", items)
 
+
+_LITERALS = frozenset({int, float, complex, bool, str, bytes, type(None), type(Ellipsis)})
+"""Types of values that their `repr` determines."""
 
 _CODE = (
     *("co_code", "co_consts", "co_names", "co_varnames", "co_freevars", "co_cellvars", "co_argcount", "co_posonlyargcount"),

@@ -5,26 +5,21 @@ Every value has a slot, an integer. The inputs have the first slots, the results
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from functad.errors import CheckError, StructureError
-from functad.expressions.observers import FORWARD, OBSERVERS, Place, begun, checker, ended, observed_run
-from functad.expressions.records import inputs_of, last_readers
+from functad.expressions.records import FORWARD, OBSERVERS, Place, begun, checker, ended, inputs_of, last_readers, observed_run
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, spec_of, spec_or_none
 from functad.immutable import Immutable, assign
 from functad.places import here
 from functad.primitives.entry import Primitive
 from functad.primitives.operands import foreign_rules
-from functad.trees.structure import Structure, difference, flatten
-
-if TYPE_CHECKING:
-    from functad.expressions.listing import Listing
+from functad.trees import Structure, difference, flatten
 
 
 class Constant(Immutable):
@@ -161,10 +156,13 @@ class Expressions(Immutable):
         results = own_arrays(found, roots_of((*leaves, *constants)))
         return self.output_structure.unflatten(results)
 
+    def _constants(self) -> list[Any]:
+        """Return the constants that the equations read."""
+        return [s.value for equation in self.equations for s in equation.inputs if isinstance(s, Constant)]
+
     def _dtypes(self) -> set[np.dtype[Any]]:
-        """The dtypes of all arrays in the list."""
-        constants = [s.value for equation in self.equations for s in equation.inputs if isinstance(s, Constant)]
-        return {spec.dtype for spec in self.specs} | {value.dtype for value in constants if hasattr(value, "dtype")}
+        """Return the dtypes of all arrays in the list."""
+        return {spec.dtype for spec in self.specs} | {value.dtype for value in self._constants() if hasattr(value, "dtype")}
 
     def replace(self, **changes: Any) -> Expressions:
         """Return a copy of the list with some attributes changed.
@@ -248,33 +246,12 @@ class Expressions(Immutable):
         """
         from functad.expressions.listing import list_table  # noqa: PLC0415 - `import functad` needs no displays
 
-        return list_table(self._listing(), most)
+        return list_table(self, most)
 
     def _repr_html_(self) -> str:
         from functad.expressions.listing import list_markup  # noqa: PLC0415 - as above
 
-        return list_markup(self._listing())
-
-    def _listing(self) -> Listing:
-        """Return the data for displays of the list."""
-        from functad.expressions.listing import Listing, Row  # noqa: PLC0415 - as above
-
-        names = self.names()
-        rows = [
-            Row(
-                tuple([names[slot] for slot in e.outputs]),
-                tuple([self.specs[slot] for slot in e.outputs]),
-                functools.partial(call_text, e, names),
-                e.primitive.name,
-                e.place,
-                tuple([(name, inner._listing()) for name, inner in inner_lists(e.params)]),
-            )
-            for e in self.equations
-        ]
-        constants = {id(s.value): spec_or_none(s.value) for e in self.equations for s in e.inputs if isinstance(s, Constant)}
-        size = sum([spec.nbytes for spec in constants.values() if spec is not None and not spec.weak])
-        result = ", ".join(_name(source, names) for source in self.outputs)
-        return Listing(tuple(zip(self.inputs, self.specs, strict=False)), tuple(rows), result, size)
+        return list_markup(self)
 
     def names(self) -> dict[int, str]:
         """Return the printed name of each slot."""
@@ -282,17 +259,69 @@ class Expressions(Immutable):
         fresh = _fresh_names(set(self.inputs))
         return names | {slot: next(fresh) for equation in self.equations for slot in equation.outputs}
 
-    def __repr__(self) -> str:
+    def _rows(self) -> list[Row]:
+        """Return the equations with the printed names of their slots, for displays."""
         names = self.names()
-        typed = "".join(f" {name}:{self.specs[slot]}" for slot, name in enumerate(self.inputs))
+        return [Row(e, names, tuple([self.specs[slot] for slot in e.outputs])) for e in self.equations]
+
+    def _returned(self) -> str:
+        """Return the text of the outputs."""
+        names = self.names()
+        return ", ".join([_name(source, names) for source in self.outputs])
+
+    def __repr__(self) -> str:
+        typed = "".join(f" {name}:{spec}" for name, spec in zip(self.inputs, self.specs, strict=False))
         lines = [f"{{ lambda{typed}."]
-        for equation in self.equations:
-            left = ", ".join(f"{names[slot]}:{self.specs[slot]}" for slot in equation.outputs)
-            lines.append(f"  {left} = {call_text(equation, names)}")
-            for name, inner in inner_lists(equation.params):
+        for row in self._rows():
+            left = ", ".join(f"{name}:{spec}" for name, spec in zip(row.outputs, row.specs, strict=True))
+            lines.append(f"  {left} = {row.call}")
+            for name, inner in row.lists:
                 lines += [f"    {line}" for line in f"{name}: {inner!r}".splitlines()]
-        result = ", ".join(_name(source, names) for source in self.outputs)
-        return "\n".join([*lines, f"  return {result} }}"])
+        return "\n".join([*lines, f"  return {self._returned()} }}"])
+
+
+class Row(NamedTuple):
+    """An equation for displays. The texts are made when they are read.
+
+    Attributes:
+        equation: the equation.
+        names: the printed names of all slots of its list.
+        specs: the specs of the results.
+    """
+
+    equation: Equation
+    names: dict[int, str]
+    specs: tuple[ArraySpec, ...]
+
+    @property
+    def outputs(self) -> list[str]:
+        """The names of the results."""
+        return [self.names[slot] for slot in self.equation.outputs]
+
+    @property
+    def call(self) -> str:
+        """The primitive with its parameters, and the names of the inputs."""
+        return " ".join([call_name(self.equation), *[_name(source, self.names) for source in self.equation.inputs]])
+
+    @property
+    def text(self) -> str:
+        """The equation without its types."""
+        return f"{', '.join(self.outputs)} = {self.call}"
+
+    @property
+    def types(self) -> str:
+        """The types of the results."""
+        return ", ".join(map(str, self.specs))
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the results."""
+        return sum([spec.nbytes for spec in self.specs])
+
+    @property
+    def lists(self) -> list[tuple[str, Expressions]]:
+        """The nested lists, such as the body of a loop, with their names."""
+        return inner_lists(self.equation.params)
 
 
 _RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
@@ -339,32 +368,26 @@ def _fitted(leaf: Any, spec: ArraySpec, name: str) -> Any:
             value = spec.dtype.type(leaf)
             return value.item() if spec.weak else value
     own = spec_or_none(leaf)
+    shown = f"a {kind.__name__}"
     if own is None:
-        raise StructureError(
-            f"an expression list that was made for {spec} as {name} was called with a {kind.__name__} there, at {here()}: "
-            f"pass an array or a number."
-        )
-    if (reason := foreign_rules(leaf)) is not None:
-        raise StructureError(
-            f"an expression list that was made for {spec} as {name} was called with a {kind.__name__} there, at {here()}: "
-            f"no array of NumPy's own. {reason}"
-        )
-    if own.shape == spec.shape and own.weak == spec.weak and own.dtype.newbyteorder("=") == spec.dtype:
+        reason = "pass an array or a number."
+    elif (rules := foreign_rules(leaf)) is not None:
+        reason = f"no array of NumPy's own. {rules}"
+    elif own.shape == spec.shape and own.weak == spec.weak and own.dtype.newbyteorder("=") == spec.dtype:
         return leaf
-    if own.weak and own.shape == spec.shape and own.dtype.kind == spec.dtype.kind:
+    elif own.weak and own.shape == spec.shape and own.dtype.kind == spec.dtype.kind:
         return leaf.astype(spec.dtype)  # a Tensor that represents a Python number
+    else:
+        shown, reason = str(own), f"shapes, constants and dtypes in it are those of {spec}. "
+        if own.shape != spec.shape:
+            reason += "Make a list for this shape with make_expressions, or apply vmap to the list for a batch."
+        elif spec.weak:
+            reason += f"It was made for a number of Python, which yields to the dtypes of arrays: pass {repr(spec)[:-2]}(x)."
+        else:
+            reason += f"Pass x.astype({spec.dtype.name!r}), or make a list for this dtype with make_expressions."
     raise StructureError(
-        f"an expression list that was made for {spec} as {name} was called with {own} there, at {here()}: shapes, constants "
-        f"and dtypes in it are those of {spec}. {_cure(own, spec)}"
+        f"an expression list that was made for {spec} as {name} was called with {shown} there, at {here()}: {reason}"
     )
-
-
-def _cure(own: ArraySpec, spec: ArraySpec) -> str:
-    if own.shape != spec.shape:
-        return "Make a list for this shape with make_expressions, or apply vmap to the list for a batch."
-    if spec.weak:
-        return f"It was made for a number of Python, which yields to the dtypes of arrays: pass {repr(spec)[:-2]}(x)."
-    return f"Pass x.astype({spec.dtype.name!r}), or make a list for this dtype with make_expressions."
 
 
 def evaluate(expressions: Expressions, inputs: Sequence[Any]) -> list[Any]:
@@ -424,11 +447,6 @@ def evaluator(expressions: Expressions) -> Callable[[Sequence[Any]], list[Any]]:
 
 def _name(source: int | Constant, names: dict[int, str]) -> str:
     return repr(source) if isinstance(source, Constant) else names[source]
-
-
-def call_text(equation: Equation, names: dict[int, str]) -> str:
-    """Return the text of a call: the primitive with its parameters, and the names of the inputs."""
-    return " ".join([call_name(equation), *[_name(source, names) for source in equation.inputs]])
 
 
 def call_name(equation: Equation) -> str:

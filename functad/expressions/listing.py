@@ -1,15 +1,19 @@
-"""The display of an expression list: a table with one row per equation and the source line of each equation."""
+"""The display of an expression list: a table with one row per equation and the source line of each equation.
+
+`Expressions` imports this module for its displays, so arguments of the types `Expressions` and `Row` have the type `Any` here.
+"""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from functad.display.markup import Markup, code, faint, fold, heading, joined, table, tag, view, whole
 from functad.display.text import WIDTH, bytes_text, counted, text_table
-from functad.expressions.observers import FORWARD, Place
-from functad.expressions.spec import ArraySpec
+from functad.expressions.records import FORWARD, Place
+from functad.expressions.spec import spec_or_none
 
 MOST = 200
 """The largest number of equations of one list that a notebook shows."""
@@ -18,98 +22,48 @@ _OPEN = 24
 _COLORS = {"backward": "orange", "tangent": "green"}
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A displayed equation.
-
-    Attributes:
-        names: the names of the results.
-        specs: the specs of the results.
-        write: returns the right-hand side. It is called only for rows that are shown.
-        primitive: the name of the primitive.
-        place: the location in the user's code; `None` if it is unknown.
-        lists: nested lists, such as the body of a loop, with their names.
-    """
-
-    names: tuple[str, ...]
-    specs: tuple[ArraySpec, ...]
-    write: Callable[[], str]
-    primitive: str
-    place: Place | None
-    lists: tuple[tuple[str, Listing], ...] = ()
-
-    @property
-    def text(self) -> str:
-        """The equation without its types."""
-        return f"{', '.join(self.names)} = {self.write()}"
-
-    @property
-    def types(self) -> str:
-        """The types of the results."""
-        return ", ".join(map(str, self.specs))
-
-    @property
-    def nbytes(self) -> int:
-        """The bytes of the results."""
-        return sum([spec.nbytes for spec in self.specs])
-
-
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """A displayed list.
-
-    Attributes:
-        inputs: the names and specs of the inputs.
-        rows: the equations.
-        result: the text of the result.
-        constants: the bytes of embedded arrays.
-    """
-
-    inputs: tuple[tuple[str, ArraySpec], ...]
-    rows: tuple[Row, ...]
-    result: str
-    constants: int
-
-    @property
-    def nbytes(self) -> int:
-        """The bytes of the results of all equations."""
-        return sum([row.nbytes for row in self.rows])
-
-
 # Notebooks
 
 
-def list_markup(listing: Listing) -> str:
+def list_markup(expressions: Any) -> str:
     """Return a list as HTML for a notebook."""
-    typed = ", ".join(f"{name}: {spec}" for name, spec in listing.inputs)
-    shown = _Shown(MOST, opened=len(listing.rows) <= _OPEN)
+    rows = expressions._rows()
+    shown = _Shown(MOST, opened=len(rows) <= _OPEN)
     return view(
-        heading("expression list", counted(len(listing.rows), "equation"), *_phases(listing.rows)),
-        tag("div", joined("inputs ", code(typed or "none"))),
-        *shown.rows(listing.rows),
-        tag("div", joined("returns ", code(_ends(listing.result, 400)))),
-        tag("div", tag("b", _totals(listing))),
+        heading("expression list", counted(len(rows), "equation"), *_phases(rows)),
+        tag("div", joined("inputs ", code(_inputs(expressions) or "none"))),
+        *shown.rows(rows),
+        tag("div", joined("returns ", code(_ends(expressions._returned(), 400)))),
+        tag("div", tag("b", _totals(expressions))),
     )
 
 
-def _phases(rows: Sequence[Row]) -> list[Markup]:
+def _inputs(expressions: Any) -> str:
+    return ", ".join(f"{name}: {spec}" for name, spec in zip(expressions.inputs, expressions.specs, strict=False))
+
+
+def _phases(rows: Sequence[Any]) -> list[Markup]:
     """Return the number of equations of each phase; nothing if all equations belong to the forward pass."""
-    counts: dict[str, int] = {}
-    for row in rows:
-        phase = row.place.phase if row.place is not None else FORWARD
-        counts[phase] = counts.get(phase, 0) + 1
+    counts = Counter([row.equation.place.phase if row.equation.place is not None else FORWARD for row in rows])
     if set(counts) <= {FORWARD}:
         return []
     return [tag("span", f"{count:,} {phase}", class_=f"ftd-{_COLORS.get(phase, 'blue')}") for phase, count in counts.items()]
 
 
-def _totals(listing: Listing) -> str:
-    inputs = sum([spec.nbytes for _, spec in listing.inputs])
-    constants = f", constants {bytes_text(listing.constants)}" if listing.constants else ""
+def _totals(expressions: Any) -> str:
+    inputs = len(expressions.inputs)
+    held = {id(value): spec_or_none(value) for value in expressions._constants()}
+    size = sum([spec.nbytes for spec in held.values() if spec is not None and not spec.weak])
     return (
-        f"{counted(len(listing.rows), 'equation')}: results {bytes_text(listing.nbytes)}, "
-        f"inputs {bytes_text(inputs)}{constants}"
+        f"{counted(len(expressions.equations), 'equation')}: results {bytes_text(_bytes_of(expressions))}, "
+        f"inputs {bytes_text(sum([spec.nbytes for spec in expressions.specs[:inputs]]))}"
+        + (f", constants {bytes_text(size)}" if size else "")
     )
+
+
+def _bytes_of(expressions: Any) -> int:
+    """Return the bytes of the results of all equations."""
+    return sum([expressions.specs[slot].nbytes for equation in expressions.equations for slot in equation.outputs])
 
 
 class _Shown:
@@ -124,7 +78,7 @@ class _Shown:
         self.left = left
         self.opened = opened
 
-    def rows(self, rows: Sequence[Row]) -> list[Markup]:
+    def rows(self, rows: Sequence[Any]) -> list[Markup]:
         """Return the table of rows. Too many rows are cut to the first rows, a count, and the last rows."""
         tail = min(_TAIL, self.left // 2) if len(rows) > self.left else 0
         head = min(self.left - tail, len(rows))
@@ -132,10 +86,10 @@ class _Shown:
         last = len(rows) - tail
         return [*self.table(rows[:head]), *_cut(rows[head:last]), *self.table(rows[last:])]
 
-    def table(self, rows: Sequence[Row]) -> list[Markup]:
+    def table(self, rows: Sequence[Any]) -> list[Markup]:
         """Return the table of rows, with the nested lists of a row folded below it."""
         found: list[Markup] = []
-        plain: list[Row] = []
+        plain: list[Any] = []
         for row in rows:
             plain.append(row)
             if row.lists:
@@ -143,37 +97,39 @@ class _Shown:
                 plain = []
         return [*found, _table(plain)] if plain else found
 
-    def inner(self, name: str, listing: Listing) -> Markup:
+    def inner(self, name: str, expressions: Any) -> Markup:
         """Return a nested list as a fold."""
-        summary = joined(code(name), f" · {counted(len(listing.rows), 'equation')} · {bytes_text(listing.nbytes)} each time ")
-        typed = ", ".join(f"{own}: {spec}" for own, spec in listing.inputs)
-        ends = tag("div", joined("inputs ", code(_ends(typed, 200)), ", returns ", code(_ends(listing.result, 200))))
-        return fold(summary, ends, *self.rows(listing.rows), opened=self.opened)
+        count, size = counted(len(expressions.equations), "equation"), bytes_text(_bytes_of(expressions))
+        summary = joined(code(name), f" · {count} · {size} each time ")
+        ends = code(_ends(_inputs(expressions), 200)), ", returns ", code(_ends(expressions._returned(), 200))
+        rows = self.rows(expressions._rows())
+        return fold(summary, tag("div", joined("inputs ", *ends)), *rows, opened=self.opened)
 
 
 _WIDTHS = ("min(20em,20vw)", "min(13em,10vw)", "min(6em,5vw)", "min(11em,8vw)")
 """The widths of the columns before the source: the same in all tables of a list, and small enough for narrow windows."""
 
 
-def _table(rows: Sequence[Row]) -> Markup:
+def _table(rows: Sequence[Any]) -> Markup:
     columns = [tag("span", style=f"display:block;min-width:{width}") for width in _WIDTHS]
     cells = []
     for row in rows:
-        color = _COLORS.get(row.place.phase) if row.place is not None else None
+        place = row.equation.place
+        color = _COLORS.get(place.phase) if place is not None else None
         cells.append(
             (
                 tag("span", code(_ends(row.text, 160)), class_=f"ftd-{color}" if color else None),
                 code(_ends(row.types, 120)),
                 bytes_text(row.nbytes),
-                short_line(row.place),
-                code(_ends(row.place.text, 100)) if row.place is not None and row.place.file else "",
+                short_line(place),
+                code(_ends(place.text, 100)) if place is not None and place.file else "",
             )
         )
     head = [joined(name, width) for name, width in zip(("equation", "result", "bytes", "line"), columns, strict=True)]
     return table([*head, "source"], cells, right=[2])
 
 
-def _cut(rows: Sequence[Row]) -> list[Markup]:
+def _cut(rows: Sequence[Any]) -> list[Markup]:
     if not rows:
         return []
     size = bytes_text(sum([row.nbytes for row in rows]))
@@ -192,27 +148,27 @@ def _ends(text: str, width: int) -> str:
 # Terminals
 
 
-def list_table(listing: Listing, most: int | None) -> str:
+def list_table(expressions: Any, most: int | None) -> str:
     """Return a list as a text table of at most 80 columns.
 
     Args:
-        listing: the displayed list.
+        expressions: the list.
         most: the largest number of equations; `None` for all.
     """
-    cells = list(itertools.islice(_cells(listing, ""), most))
-    count = _count(listing)
+    cells = list(itertools.islice(_cells(expressions, ""), most))
+    left = _count(expressions) - len(cells)
     lines = [text_table(["equation", "result", "bytes", "line"], cells, right=[2], middle=[3], width=WIDTH)]
-    if count > len(cells):
-        lines.append(f"... {counted(count - len(cells), 'equation')} more")
-    return "\n".join([*lines, _totals(listing)])
+    lines += [f"... {counted(left, 'equation')} more"] if left else []
+    return "\n".join([*lines, _totals(expressions)])
 
 
-def _count(listing: Listing) -> int:
-    return len(listing.rows) + sum([_count(inner) for row in listing.rows for _, inner in row.lists])
+def _count(expressions: Any) -> int:
+    inner = [_count(own) for row in expressions._rows() for _, own in row.lists]
+    return len(expressions.equations) + sum(inner)
 
 
-def _cells(listing: Listing, indent: str) -> Iterator[tuple[str, ...]]:
-    for row in listing.rows:
-        yield f"{indent}{row.text}", row.types, bytes_text(row.nbytes), short_line(row.place)
+def _cells(expressions: Any, indent: str) -> Iterator[tuple[str, ...]]:
+    for row in expressions._rows():
+        yield f"{indent}{row.text}", row.types, bytes_text(row.nbytes), short_line(row.equation.place)
         for name, inner in row.lists:
             yield from _cells(inner, f"{indent}{name}: ")

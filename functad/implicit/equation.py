@@ -11,7 +11,7 @@ from functad.errors import InputError, OutputError
 from functad.implicit.linear_solve import Method
 from functad.places import here, name_of
 from functad.tracing.trace import Recorded, value_of
-from functad.trees.structure import flatten
+from functad.trees import flatten
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -19,9 +19,9 @@ from functad.errors import ImplicitError, InputError, UnsupportedError
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, strong_spec
 from functad.implicit.linear_solve import LIVE, Leaves, filled, packed, split, unpacked
 from functad.implicit.traced_once import TracedOnce
-from functad.importable import optional
 from functad.places import here
 from functad.primitives.kinds import SolverPrimitive
+from functad.process import optional
 from functad.tracing.trace import making_plain
 from functad.transforms.cotangents import zero_tangent
 from functad.transforms.forward import with_zeros

@@ -28,7 +28,7 @@ from functad.transforms.grad import vjp
 from functad.transforms.leaves import Linearized, pull_leaves, push_leaves
 from functad.transforms.linear import linear_list
 from functad.transforms.lists import Closed, close
-from functad.trees.structure import Structure, flatten
+from functad.trees import Structure, flatten
 
 Leaves = Sequence[Any]
 Solve = str | Callable[..., Any] | None

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from functad.errors import ImplicitError
-from functad.importable import optional
 from functad.places import here
+from functad.process import optional
 from functad.tracing.trace import making_plain
 
 Vector = Any

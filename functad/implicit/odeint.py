@@ -18,7 +18,7 @@ from functad.tracing.ownership import lend, lend_read_only
 from functad.tracing.trace import Recorded, value_of
 from functad.transforms.leaves import replaced
 from functad.transforms.lists import Closed, close, trace
-from functad.trees.structure import LEAF, Structure, flatten
+from functad.trees import LEAF, Structure, flatten
 
 
 def odeint(

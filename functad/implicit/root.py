@@ -29,7 +29,7 @@ from functad.transforms.grad import gradient_function
 from functad.transforms.leaves import pull_leaves, push_leaves, replaced
 from functad.transforms.lists import Closed, close, make_list
 from functad.transforms.transform import Selection, Transformed
-from functad.trees.structure import Structure, flatten, tree_map
+from functad.trees import Structure, flatten, tree_map
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")

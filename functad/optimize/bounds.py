@@ -10,7 +10,7 @@ from functad.errors import StructureError
 from functad.optimize.extras import scipy_optimize
 from functad.optimize.unknowns import Unknowns
 from functad.places import here
-from functad.trees.structure import LEAF, Structure, _split, _steps
+from functad.trees import LEAF, Structure, _split, _steps
 
 Sides = tuple[Any, Any]
 

@@ -12,7 +12,7 @@ from functad.optimize.bounds import flat_bounds
 from functad.optimize.derivatives import Residuals
 from functad.optimize.extras import scipy_optimize
 from functad.optimize.unknowns import Unknowns
-from functad.trees.structure import LEAF
+from functad.trees import LEAF
 
 
 def curve_fit(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from functad.importable import optional
+from functad.process import optional
 
 
 def scipy_optimize() -> Any:

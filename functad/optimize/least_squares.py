@@ -18,7 +18,7 @@ from functad.optimize.unknowns import Unknowns
 from functad.places import here
 from functad.sparse.derivatives import sparse_jacobian_function
 from functad.transforms.transform import Selection
-from functad.trees.structure import LEAF
+from functad.trees import LEAF
 
 
 def least_squares(

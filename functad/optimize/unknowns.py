@@ -13,7 +13,7 @@ from functad.places import here, name_of
 from functad.primitives.operands import foreign_rules
 from functad.tracing.trace import Recorded, value_of
 from functad.transforms.ravel import ravel
-from functad.trees.structure import LEAF, flatten
+from functad.trees import LEAF, flatten
 
 
 class Unknowns:

@@ -35,7 +35,7 @@ from functad.optimizers.transformations import (
 )
 from functad.places import here, warn
 from functad.transforms.row_slices import RowSlices, whole
-from functad.trees.structure import Structure, flatten
+from functad.trees import Structure, flatten
 
 
 class VariableLike(Protocol):

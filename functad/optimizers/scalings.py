@@ -8,7 +8,7 @@ import numpy as np
 
 from functad.expressions.spec import dtype_of
 from functad.optimizers.transformations import GradientTransformation, fitted, map_alike, real_dtype, remembering
-from functad.trees.structure import tree_map
+from functad.trees import tree_map
 
 
 class ScaleByAdamState(NamedTuple):

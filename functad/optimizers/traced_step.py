@@ -16,7 +16,7 @@ from functad.optimizers.transformations import EmptyState, add_decayed_weights, 
 from functad.places import here
 from functad.primitives.operands import read
 from functad.transforms.row_slices import RowSlices, whole
-from functad.trees.structure import flatten
+from functad.trees import flatten
 
 
 def traced_step(optimizer: Any, cells: Any, pairs: Sequence[tuple[Any, Any]]) -> None:

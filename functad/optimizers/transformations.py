@@ -15,7 +15,7 @@ import numpy as np
 from functad.errors import InputError, OptimizerError, StructureError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of, spec_of
 from functad.places import here
-from functad.trees.structure import flatten, tree_map
+from functad.trees import flatten, tree_map
 
 Schedule = Callable[[Any], Any]
 """A function from the number of completed steps to a number, or from an array of such numbers to an array of the same shape."""

@@ -38,10 +38,9 @@ import numpy as np
 
 from functad.errors import UnsupportedError
 from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, shape_of, spec_of, stand_in
-from functad.importable import by_name
 from functad.places import here
 from functad.primitives.operands import NO_ARRAYS, layout_of, zeros_for
-from functad.process import cached_property
+from functad.process import by_name, cached_property
 
 Rule = Callable[..., Any]
 Rules = tuple[Rule, ...]

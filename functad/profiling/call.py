@@ -24,7 +24,7 @@ from functad.tracing.trace import Recorded, Recorder
 from functad.transforms.boundary import checked_leaves, split_aux, undifferentiable
 from functad.transforms.reverse import seeded
 from functad.transforms.transform import ArgNames, ArgNums, Selection
-from functad.trees.structure import Structure, flatten
+from functad.trees import Structure, flatten
 
 
 class Part(NamedTuple):

@@ -22,8 +22,7 @@ import numpy as np
 from functad.compilation.jit import jit
 from functad.eager.models.variable import standing_in
 from functad.errors import FunctadError
-from functad.expressions.observers import Observer, Place, observing
-from functad.expressions.records import inputs_of
+from functad.expressions.records import Observer, Place, inputs_of, observing
 from functad.expressions.spec import dtype_of
 from functad.places import name_of, user_frame
 from functad.primitives.entry import INTERNAL, Primitive
@@ -39,7 +38,7 @@ from functad.transforms.cotangents import Scattered
 from functad.transforms.grad import gradient_function
 from functad.transforms.reverse import pull_back
 from functad.transforms.transform import Selection
-from functad.trees.structure import flatten
+from functad.trees import flatten
 
 
 class Operation(NamedTuple):

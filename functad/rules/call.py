@@ -44,7 +44,7 @@ from functad.tracing.trace import Recorded, Recorder, dispatch, escaped, making,
 from functad.tracing.views import in_c_order
 from functad.transforms.leaves import pulled, replaced
 from functad.transforms.lists import trace
-from functad.trees.structure import Structure, flatten, tree_map
+from functad.trees import Structure, flatten, tree_map
 
 _ndarray = np.ndarray
 

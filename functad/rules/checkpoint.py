@@ -34,7 +34,7 @@ from functad.tracing.trace import OPEN, Recorded, operand_of, sees_inside, value
 from functad.transforms.leaves import pulled, pushed, replaced
 from functad.transforms.lists import Closed, close, make_list, trace
 from functad.transforms.transform import Transformed, transform
-from functad.trees.structure import Structure, difference, flatten, tree_map
+from functad.trees import Structure, difference, flatten, tree_map
 
 P = ParamSpec("P")
 R = TypeVar("R")

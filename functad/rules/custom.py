@@ -17,8 +17,8 @@ import numpy as np
 
 from functad.errors import CustomRuleError, InputError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, is_array_or_number, is_inexact, shape_of, spec_of
-from functad.importable import by_name, calling_module
 from functad.places import here, name_of, user_frame
+from functad.process import by_name, calling_module
 from functad.rules.call import Rules, apply, of_all_examples
 from functad.tracing.batch import BatchRecorder
 from functad.tracing.ownership import lend_read_only, take_back
@@ -28,7 +28,7 @@ from functad.transforms.cotangents import zero_tangent
 from functad.transforms.forward import with_zeros
 from functad.transforms.leaves import replaced
 from functad.transforms.transform import parameters_of, positions_of, transform
-from functad.trees.structure import Structure, _split, _steps, difference, flatten, tree_map
+from functad.trees import Structure, _split, _steps, difference, flatten, tree_map
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")

@@ -13,17 +13,17 @@ import numpy as np
 
 from functad.errors import CustomRuleError, InputError, UnsupportedError
 from functad.expressions.spec import dtype_of, shape_of, spec_of
-from functad.importable import by_name, calling_module
 from functad.places import Named, here, name_of, user_frame
 from functad.primitives import vocabulary
 from functad.primitives.entry import Primitive
 from functad.primitives.operands import as_operand, layout_of
+from functad.process import by_name, calling_module
 from functad.rules.call import Rules, of_all_examples
 from functad.rules.numerical import Differences, as_spec, is_pair, or_approximate, tried
 from functad.tracing.ownership import lend, lend_read_only
 from functad.tracing.trace import Recorded, value_of
 from functad.transforms.transform import parameters_of
-from functad.trees.structure import flatten
+from functad.trees import flatten
 
 P = ParamSpec("P")
 R = TypeVar("R")

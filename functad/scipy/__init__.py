@@ -22,7 +22,7 @@ from functad.adoption.adopt import adopt as _adopt
 from functad.adoption.adopt import adopts_once as _adopts_once
 from functad.adoption.scipy_functions import BEFORE_TENSORS as _BEFORE_TENSORS
 from functad.adoption.scipy_functions import stand_in as _stand_in
-from functad.importable import optional as _optional
+from functad.process import optional as _optional
 
 _scipy = _optional("scipy", "functad.scipy")
 

@@ -16,7 +16,7 @@ from scipy.stats import mstats as _mstats
 from functad.adoption.arrays import apply_along_axis, asarray
 from functad.adoption.scipy_functions import of_tensors, plain_value, refuse, replacement_of
 from functad.expressions.spec import shape_of
-from functad.trees.structure import tree_map
+from functad.trees import tree_map
 
 PART = "scipy.stats.mstats"
 

@@ -15,7 +15,7 @@ from functad.errors import UnsupportedError
 from functad.expressions.spec import shape_of
 from functad.places import here
 from functad.transforms.grad import grad
-from functad.trees.structure import tree_map
+from functad.trees import tree_map
 
 Solution = Callable[..., tuple[Any, Any]]
 

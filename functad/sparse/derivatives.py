@@ -32,7 +32,7 @@ from functad.transforms.cotangents import chunks, in_batch, joined, size_of
 from functad.transforms.forward import push_through
 from functad.transforms.grad import Pullback, gradient_function
 from functad.transforms.transform import ArgNames, ArgNums, Selection, Transformed, transform
-from functad.trees.structure import flatten
+from functad.trees import flatten
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")

@@ -19,7 +19,7 @@ from functad.tracing.trace import value_of
 from functad.transforms.boundary import check_result, split_aux, traced
 from functad.transforms.lists import trace
 from functad.transforms.transform import ArgNames, ArgNums, Selection
-from functad.trees.structure import flatten
+from functad.trees import flatten
 
 
 def _followed(

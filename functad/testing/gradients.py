@@ -21,14 +21,14 @@ import numpy as np
 from functad.compilation.jit import jit
 from functad.errors import AbstractValueError, InputError, NothingComparedError, UnsupportedError, WrongDerivativeError
 from functad.expressions.spec import dtype_of, is_array_or_number, is_inexact, shape_of, spec_of
-from functad.importable import optional
 from functad.places import here, name_of
+from functad.process import optional
 from functad.testing.numerical import Measured, bytes_of_real, error, measure, paired, pairing, random_like
 from functad.transforms.grad import pulled_back, vjp
 from functad.transforms.jvp import jvp, pushed_along
 from functad.transforms.leaves import replaced
 from functad.transforms.vmap import vmap
-from functad.trees.structure import flatten
+from functad.trees import flatten
 
 Mode = Literal["rev", "fwd"]
 MODES = {"rev": "reverse", "fwd": "forward"}

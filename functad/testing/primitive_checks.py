@@ -49,7 +49,7 @@ from functad.testing.numerical import (
 from functad.testing.sample_calls import Call, InputSource, calls, is_array, is_constant, is_public
 from functad.tracing.trace import Recorded
 from functad.transforms.leaves import replaced
-from functad.trees.structure import flatten
+from functad.trees import flatten
 
 SINGLE_TOLERANCE = 2e-5
 """For float32 results against float64 ones: some hundred roundings."""

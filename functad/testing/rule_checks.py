@@ -18,7 +18,7 @@ from functad.rules.register import RegisteredFunction
 from functad.testing.gradients import check_grads
 from functad.testing.numerical import pairing, random_like
 from functad.transforms.leaves import replaced
-from functad.trees.structure import Structure, difference, flatten, tree_map
+from functad.trees import Structure, difference, flatten, tree_map
 
 TOLERANCE = 1e-3
 """Relative to the size of the results. Rules may use differences or a solver, and a wrong rule has a large error."""

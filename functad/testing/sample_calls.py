@@ -17,7 +17,7 @@ from functad.expressions.spec import PYTHON_SCALARS, dtype_of, is_float_array
 from functad.primitives import vocabulary
 from functad.primitives.entry import ENTRIES, INTERNAL, Entry
 from functad.transforms.leaves import replaced
-from functad.trees.structure import Structure, flatten
+from functad.trees import Structure, flatten
 
 
 def every_entry() -> list[Entry]:

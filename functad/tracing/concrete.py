@@ -32,7 +32,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from functad.errors import ConversionError, UnsupportedError
-from functad.expressions.observers import OBSERVERS, watch_of
+from functad.expressions.records import OBSERVERS, watch_of
 from functad.expressions.spec import PLAIN, PYTHON_SCALARS, dtype_of, is_float_array, is_inexact, shape_of
 from functad.places import here, user_place
 from functad.primitives.entry import Plan, Primitive, UnknownRule

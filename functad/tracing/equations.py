@@ -14,7 +14,7 @@ import numpy as np
 
 from functad.errors import AbstractValueError, UnsupportedError
 from functad.expressions.expressions import Constant, Equation
-from functad.expressions.observers import OBSERVERS, place_now
+from functad.expressions.records import OBSERVERS, place_now
 from functad.expressions.spec import ArraySpec, dtype_of, in_native_order, is_inexact, spec_of
 from functad.places import here, name_of, user_place
 from functad.primitives.batching import with_forms

@@ -18,7 +18,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from functad.places import is_of_numpy, is_own_frame, user_frame, warn_at
+from functad.places import is_of_numpy, is_own_frame, user_frame, warn
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -72,7 +72,7 @@ def _warn(warning: Warning, frame: FrameType) -> None:
     place = frame
     if caller is not None and is_own_frame(caller):
         place = user_frame(caller) or frame
-    warn_at(warning, place)
+    warn(warning, place)
 
 
 LAST: list[tuple[Any, Any]] = [(None, None)]

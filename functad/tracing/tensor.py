@@ -51,7 +51,7 @@ from functad.tracing.methods import ArrayMemory, ArrayMethods, not_assigned
 from functad.tracing.operators import BINARY, SHORT, UNARY, Operators, binary, unary
 from functad.tracing.trace import Recorded, Recorder, dispatch, escaped, resolve
 from functad.tracing.views import c_ordered, note_read_only, refresh
-from functad.trees.structure import LEAF_KINDS
+from functad.trees import LEAF_KINDS
 
 _KNOWN = (Recorded, np.ndarray, np.generic, int, float, complex, list, tuple)
 

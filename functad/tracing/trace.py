@@ -38,7 +38,7 @@ from functad.primitives.entry import Primitive
 from functad.primitives.indexing.read import as_plain
 from functad.primitives.operands import converted, read
 from functad.process import context_variable, setting
-from functad.trees.structure import flatten
+from functad.trees import flatten
 
 _serials = itertools.count()
 

@@ -26,7 +26,7 @@ from functad.tracing.tensor import Tensor
 from functad.tracing.trace import LIVE, OPEN, Recorded, Recorder, unwrap, value_of
 from functad.transforms.cotangents import foreign, zero_tangent
 from functad.transforms.transform import Selection
-from functad.trees.structure import LEAF, Structure, flatten
+from functad.trees import LEAF, Structure, flatten
 
 _ndarray = np.ndarray
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from functad.errors import InputError
-from functad.expressions.observers import checker
+from functad.expressions.records import checker
 from functad.expressions.spec import PLAIN, ArraySpec, inexact, shape_of
 from functad.places import here, name_of
 from functad.primitives.indexing.index_parts import add_at

@@ -20,8 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.expressions.observers import OBSERVERS, TANGENT, Observer, begun, ended
-from functad.expressions.records import inputs_of, last_readers, results_of
+from functad.expressions.records import OBSERVERS, TANGENT, Observer, begun, ended, inputs_of, last_readers, results_of
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of
 from functad.primitives.entry import Plan
 from functad.primitives.indexing.write import ADD_TO, is_alone, put
@@ -34,7 +33,7 @@ from functad.tracing.trace import Recorded, Recorder
 from functad.transforms.cotangents import foreign, zero_tangent
 from functad.transforms.reverse import derivatives_at, in_dtype, pull_back, pull_record, seeded
 from functad.transforms.zero_wins import has_nan_below, push_carefully
-from functad.trees.structure import flatten
+from functad.trees import flatten
 
 _END: Any = object()
 

@@ -30,7 +30,7 @@ from functad.transforms.boundary import (
 from functad.transforms.cotangents import foreign
 from functad.transforms.reverse import pull_back, pull_through, seeded
 from functad.transforms.transform import ArgNames, ArgNums, Selection, transform
-from functad.trees.structure import flatten
+from functad.trees import flatten
 
 P = ParamSpec("P")
 _float64 = np.float64

@@ -38,7 +38,7 @@ from functad.transforms.forward import push_through
 from functad.transforms.grad import Pullback, gradient_function
 from functad.transforms.linear import Pushforward
 from functad.transforms.transform import ArgNames, ArgNums, Selection, transform
-from functad.trees.structure import flatten
+from functad.trees import flatten
 
 P = ParamSpec("P")
 R = TypeVar("R")

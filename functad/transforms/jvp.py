@@ -21,7 +21,7 @@ from functad.transforms.boundary import (
 )
 from functad.transforms.forward import push_through, with_zeros
 from functad.transforms.transform import Selection
-from functad.trees.structure import flatten
+from functad.trees import flatten
 
 
 def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any:

@@ -27,7 +27,7 @@ from functad.transforms.grad import OfTrace, Pullback, lasting_pullback
 from functad.transforms.lists import extract, noted_lines, trace
 from functad.transforms.reverse import pull_back
 from functad.transforms.transform import Selection
-from functad.trees.structure import tree_map
+from functad.trees import tree_map
 
 R = TypeVar("R")
 A = TypeVar("A")

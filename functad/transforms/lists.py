@@ -27,8 +27,7 @@ from weakref import ref
 
 from functad.errors import InputError
 from functad.expressions.expressions import Constant, Equation, Expressions, evaluator
-from functad.expressions.observers import FORWARD, Observer, Place, observing
-from functad.expressions.records import marks_at, results_of
+from functad.expressions.records import FORWARD, Observer, Place, marks_at, observing, results_of
 from functad.expressions.spec import PLAIN, ArraySpec, spec_of, spec_or_none
 from functad.places import Named, call_of, name_of, user_frame
 from functad.primitives.operands import foreign_rules
@@ -39,7 +38,7 @@ from functad.tracing.trace import Recorded
 from functad.tracing.views import in_c_order, memory_of
 from functad.transforms.boundary import check_result, traced
 from functad.transforms.transform import parameters_of, transform
-from functad.trees.structure import Structure, flatten
+from functad.trees import Structure, flatten
 
 P = ParamSpec("P")
 
@@ -215,11 +214,11 @@ class Closed:
         return self._run(leaves)
 
 
-def _is_tensor(value: Any) -> bool:
-    return isinstance(value, Recorded)
-
-
-def close(*lists: Expressions, captured: Callable[[Any], bool] = _is_tensor, name: str = "outer") -> tuple[Any, ...]:
+def close(
+    *lists: Expressions,
+    captured: Callable[[Any], bool] = lambda value: isinstance(value, Recorded),
+    name: str = "outer",
+) -> tuple[Any, ...]:
     """Return the lists with their captured constants as further inputs, followed by a list of these constants.
 
     Each list gets inputs for the constants of all lists. Equations that no output needs are removed.
@@ -306,16 +305,10 @@ def extract(
     return Expressions(tuple(names), tuple(own), moved(ends), tuple([specs[slot] for slot in number]), ins, outs)
 
 
+@functools.lru_cache
 def positional_structures(inputs: int, outputs: int) -> tuple[Structure, Structure]:
     """Return the structures of `inputs` positional arguments and of a tuple of `outputs` results."""
-    return _structures(inputs)[1], _structures(outputs)[0]
-
-
-@functools.lru_cache
-def _structures(count: int) -> tuple[Structure, Structure]:
-    """Return the structure of a tuple of `count` leaves, and the structure of `count` positional arguments."""
-    leaves = (0.0,) * count
-    return flatten(leaves)[1], flatten((leaves, {}))[1]
+    return flatten(((0.0,) * inputs, {}))[1], flatten((0.0,) * outputs)[1]
 
 
 # Lines of user code

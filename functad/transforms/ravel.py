@@ -15,7 +15,7 @@ from functad.places import here
 from functad.primitives.operands import array_api_advice, has_array_api_alone
 from functad.tracing.ownership import own_results
 from functad.tracing.trace import Recorded, value_of
-from functad.trees.structure import Structure, flatten
+from functad.trees import Structure, flatten
 
 
 def ravel(tree: Any) -> tuple[Any, Callable[[Any], Any]]:

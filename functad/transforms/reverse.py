@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.expressions.observers import BACKWARD, OBSERVERS, Observer, begun, ended
-from functad.expressions.records import inputs_of, results_of
+from functad.expressions.records import BACKWARD, OBSERVERS, Observer, begun, ended, inputs_of, results_of
 from functad.expressions.spec import PLAIN, PYTHON_SCALARS, dtype_of, shape_of
 from functad.places import user_place
 from functad.primitives.arranging.reshape import unbroadcast

@@ -16,7 +16,7 @@ from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
 from functad.places import here
 from functad.primitives.indexing.read import SCATTER
 from functad.tracing.trace import Recorded
-from functad.trees.structure import tree_map
+from functad.trees import tree_map
 
 _READING = """
 T all any argmax argmin argsort astype clip copy cumsum diagonal dot flatten imag max mean min nonzero prod ravel real repeat

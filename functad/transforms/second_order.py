@@ -33,7 +33,7 @@ from functad.transforms.jacobian import Options, jacobian_function, pushed_size
 from functad.transforms.jvp import check_counts, pushed_along
 from functad.transforms.linear import LinearFunction
 from functad.transforms.transform import ArgNames, ArgNums, Selection, transform
-from functad.trees.structure import flatten
+from functad.trees import flatten
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -8,7 +8,7 @@ import numpy as np
 
 from functad.primitives.batching import elementwise
 from functad.primitives.kinds import constant
-from functad.trees.structure import tree_map
+from functad.trees import tree_map
 
 T = TypeVar("T")
 

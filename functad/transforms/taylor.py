@@ -39,7 +39,7 @@ from functad.transforms.cotangents import zero_tangent
 from functad.transforms.forward import fit, push_record
 from functad.transforms.linear import is_linear
 from functad.transforms.transform import Selection, transform
-from functad.trees.structure import flatten
+from functad.trees import flatten
 
 P = ParamSpec("P")
 R = TypeVar("R")

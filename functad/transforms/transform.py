@@ -72,7 +72,7 @@ class Transformed(functools.partial[Any]):
         return f"<{self.transform.__name__} of {name_of(self.given[0])}>"
 
     def __reduce__(self) -> Any:
-        from functad.importable import by_name  # noqa: PLC0415 - few programs pickle functions
+        from functad.process import by_name  # noqa: PLC0415 - few programs pickle functions
 
         named = by_name(self, self.__module__)  # a decorated function is importable under the name of the original
         return named or (self.rebuild, (self.transform, *self.given))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from functad.errors import InputError, StructureError
-from functad.expressions.observers import checker
+from functad.expressions.records import checker
 from functad.expressions.spec import PYTHON_SCALARS, shape_of, spec_of
 from functad.places import call_of
 from functad.primitives.indexing.read import WITHIN_BATCH, indexable
@@ -23,7 +23,7 @@ from functad.tracing.trace import Recorded, value_of
 from functad.transforms.boundary import check_result, traced
 from functad.transforms.cotangents import check_chunk_size
 from functad.transforms.transform import transform
-from functad.trees.structure import Structure, flatten, prefix_leaves
+from functad.trees import LEAF, Structure, _describe, _split, _steps, flatten
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -244,8 +244,32 @@ def _axes_like(axes: Axes, structure: Structure, f: Callable[..., Any], name: st
     if axes is None or isinstance(axes, (int, np.integer)):
         return [axes] * structure.leaves
     name = f"{call_of('vmap', f)}: {name}"
-    found = prefix_leaves(axes, structure, name, of)
+    found = _prefix_leaves(axes, structure, name, of)
     for axis in found:
         if axis is not None and not isinstance(axis, (int, np.integer)):
             raise InputError(f"{name} has a {type(axis).__name__} in it. An axis is an integer or None.")
     return found
+
+
+def _prefix_leaves(prefix: Any, tree: Structure, what: str, of: str) -> list[Any]:
+    """Return the value of a prefix tree for each leaf of a tree. `None` counts as a value, not as a tree without leaves.
+
+    Args:
+        prefix: the tree of values, which has the structure of the tree down to some nodes.
+        tree: the structure of the whole tree.
+        what, of: the names of the prefix and of the tree, for the message.
+
+    Raises:
+        StructureError: `prefix` is not a prefix of the tree.
+    """
+    parts = None if prefix is None or tree.kind is None else _split(prefix)
+    if parts is None:
+        return [prefix] * tree.leaves
+    kind, data, children = parts
+    if kind is not tree.kind or data != tree.data:
+        found = _describe(Structure(kind, data, tuple([LEAF for _ in children]), len(children)))
+        raise StructureError(f"{what} is {found}, but {of} is {_describe(tree)}. It must begin like it.")
+    leaves: list[Any] = []
+    for child, below, step in zip(children, tree.children, _steps(tree), strict=True):
+        leaves += _prefix_leaves(child, below, what + step, of + step)
+    return leaves

@@ -18,10 +18,10 @@ import numpy as np
 import pytest
 
 import functad
+from functad import trees as structure
 from functad.compilation.jit import Compiler
 from functad.tracing.trace import LIVE
 from functad.transforms.outside import Outside
-from functad.trees import structure
 
 ZEROS = np.zeros(3)
 ONES = np.ones(3)
@@ -504,4 +504,4 @@ def test_assertions_that_pytest_rewrites_lead_nowhere() -> None:
     assert any(name.startswith("@") for name in checked.__code__.co_names)
     outside = Outside([checked])
     assert outside.is_known
-    assert not any(name.startswith("@") for _, name in outside._globals)
+    assert not any(name.startswith("@") for _, name in outside.reach.globals)

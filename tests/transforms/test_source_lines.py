@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import functad
-from functad.expressions.observers import OBSERVERS
+from functad.expressions.records import OBSERVERS
 
 
 def layer(w, x):

@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from functad.importable import optional
-from functad.process import held
+from functad.process import held, optional
 
 _LOCK = threading.RLock()
 held(_LOCK)

@@ -25,7 +25,7 @@ from functad.places import here, name_of
 from functad.primitives.operands import as_operand, read
 from functad.process import setting
 from functad.tracing.trace import Recorded, resolve
-from functad.trees.structure import _ordered as ordered_keys
+from functad.trees import _ordered as ordered_keys
 
 _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 

@@ -27,7 +27,7 @@ import numpy as np
 from functad.eager.models.variable import ACTIVE, Stamp, Variable, refuse_array_api, refuse_foreign_rules
 from functad.errors import SourceError
 from functad.expressions.expressions import Constant, Equation, Expressions
-from functad.expressions.observers import Place, checker, watch_of
+from functad.expressions.records import Place, checker, watch_of
 from functad.expressions.spec import ArraySpec, is_float_array, spec_of
 from functad.places import here, name_of, user_frame
 from functad.primitives.elementwise.conversion import copy_alike
@@ -42,7 +42,7 @@ from functad.tracing.tensor import Tensor
 from functad.tracing.trace import LIVE, OPEN, TAPING, Recorded, Recorder, bare, recorded_now, resolve, value_of
 from functad.tracing.views import clone
 from functad.transforms.lists import extract
-from functad.trees.structure import LEAF, flatten
+from functad.trees import LEAF, flatten
 
 _active = ACTIVE.get
 _watching = renewed(Lock())

@@ -25,8 +25,7 @@ from functad.eager import containers
 from functad.eager.models.variable import TensorLike, refuse_foreign_rules
 from functad.eager.tape.recorder import refuse_within
 from functad.errors import AbstractValueError, InputError, LoopWarning, NoPathError, SourceError, StructureError
-from functad.expressions.observers import checker
-from functad.expressions.records import inputs_of, results_of
+from functad.expressions.records import checker, inputs_of, results_of
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, dtype_of, shape_of
 from functad.places import here, warn
 from functad.primitives.arranging.reshape import BROADCAST_TO
@@ -40,7 +39,7 @@ from functad.transforms.cotangents import RowSum, Scattered, chunks, identity_ro
 from functad.transforms.linear import Pushforward
 from functad.transforms.reverse import pull_back
 from functad.transforms.row_slices import RowSlices
-from functad.trees.structure import LEAF, Structure, flatten_as_inserted
+from functad.trees import LEAF, Structure, flatten_as_inserted
 
 
 class UnconnectedGradients(Enum):

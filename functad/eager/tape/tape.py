@@ -18,8 +18,7 @@ from functad.eager.tape.recorder import EagerRecorder, listed_between, shared_re
 from functad.eager.tape.request import JacobianRequest, Request, UnconnectedGradients, cotangents_at, raised
 from functad.errors import InputError, SourceError, TapeError, TapeStateError
 from functad.expressions.expressions import Expressions
-from functad.expressions.observers import copied
-from functad.expressions.records import mark_reached
+from functad.expressions.records import copied, mark_reached
 from functad.expressions.spec import dtype_of
 from functad.places import here, warn
 from functad.primitives.operands import read

@@ -34,7 +34,7 @@ from functad.primitives.indexing.index_parts import (
 from functad.primitives.kinds import general, linear
 from functad.primitives.operands import as_operand, is_traced, zeros_for
 from functad.process import context_variable
-from functad.trees.structure import flatten
+from functad.trees import flatten
 
 
 def get_item(x: Any, index: Any) -> Any:

@@ -20,7 +20,7 @@ from functad.expressions.spec import shape_of
 from functad.places import here
 from functad.primitives.indexing.read import get_item
 from functad.primitives.operands import is_traced
-from functad.trees.structure import tree_map
+from functad.trees import tree_map
 
 SMOOTHED = "FITPACK chooses the knots in a loop of its own; use s=0, make_interp_spline or make_lsq_spline"
 

@@ -17,7 +17,7 @@ from functad.expressions.spec import ArraySpec, shape_of
 from functad.places import here
 from functad.primitives.indexing.read import get_item
 from functad.primitives.operands import innermost
-from functad.trees.structure import tree_map
+from functad.trees import tree_map
 
 
 def _pchip_end(h0: Any, h1: Any, m0: Any, m1: Any) -> Any:

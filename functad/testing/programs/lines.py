@@ -18,7 +18,7 @@ from functad.primitives import vocabulary
 from functad.primitives.entry import ENTRIES, Entry, Primitive
 from functad.testing.programs.drafts import Draft, Impossible, Text, broadcasts, line, listed, literal, statement, table
 from functad.testing.sample_calls import InputSource, is_constant
-from functad.trees.structure import flatten
+from functad.trees import flatten
 
 
 class _Recording(InputSource):

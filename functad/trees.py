@@ -1,6 +1,7 @@
 """Nested containers as leaves and a structure, and the public functions on trees: flatten, unflatten, map.
 
-Containers are dicts, lists, tuples, namedtuples, dataclasses, `None` and registered classes.
+Containers are dicts, lists, tuples, namedtuples, dataclasses, `None` and registered classes, including classes that are
+registered with JAX or optree, if the program has imported these. A `Registration` describes each kind of container.
 
 `None` is a tree without leaves. Any object that is not a container is a leaf. Dict entries are sorted by key if the keys can
 be sorted; otherwise, and in an `OrderedDict`, they keep their insertion order.
@@ -11,7 +12,7 @@ from __future__ import annotations
 import sys
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import Any, NamedTuple, TypeVar, overload
 
 import numpy as np
 
@@ -19,18 +20,85 @@ from functad.errors import InputError, RegistrationError, StructureError
 from functad.immutable import Immutable, assign, exact_key
 from functad.places import here
 
-if TYPE_CHECKING:
-    from functad.trees.classes import Children, Registration
-
-
 C = TypeVar("C")
-
-_REGISTERED: dict[type, Registration] = {}
-_FIELDS: dict[type, tuple[tuple[str, ...], tuple[str, ...]]] = {}  # cache for dataclasses: reading the fields takes 3 us
+Children = tuple[Sequence[Any], Any]
 
 MAPPINGS = (dict, OrderedDict, defaultdict)
 LEAF_KINDS: set[type] = {np.ndarray, np.float64, np.float32, float, int, complex, bool, str}
 """Common types of leaves. The lookup saves 1.5 us for each leaf."""
+
+
+class Registration(NamedTuple):
+    """The functions of one kind of container.
+
+    Attributes:
+        flatten: returns children and data.
+        unflatten: makes a container from data and children.
+        steps: returns the accessors of the children, such as `.weight`, from the data; `None` if there are none.
+    """
+
+    flatten: Callable[[Any], Children]
+    unflatten: Callable[[Any, Sequence[Any]], Any]
+    steps: Callable[[Any], list[str] | None] = lambda data: None
+
+
+def _of_mapping(kind: type, keys: Callable[[Any], tuple[Any, ...]]) -> Registration:
+    """Return the functions of a kind of dict. Its data are the keys and the default factory."""
+
+    def flatten(tree: Any) -> Children:
+        own = keys(tree)
+        return list(map(tree.__getitem__, own)), (own, getattr(tree, "default_factory", None))
+
+    def unflatten(data: Any, children: Sequence[Any]) -> Any:
+        pairs = zip(data[0], children, strict=True)
+        return defaultdict(data[1], pairs) if kind is defaultdict else kind(pairs)
+
+    return Registration(flatten, unflatten, lambda data: [f"[{key!r}]" for key in data[0]])
+
+
+def _ordered(tree: Iterable[Any]) -> tuple[Any, ...]:
+    """Return the keys of a dict in the order of its children."""
+    try:
+        return tuple(sorted(tree))
+    except (TypeError, ValueError):  # keys of several types; a NumPy number beside a tuple compares as an array
+        return tuple(tree)
+
+
+def _of_sequence(kind: type) -> Registration:
+    """Return the functions of `tuple` or `list`. The data is the length."""
+    return Registration(
+        lambda tree: (tree, len(tree)), lambda _, children: kind(children), lambda n: [f"[{i}]" for i in range(n)]
+    )
+
+
+_BUILT_IN: dict[Any, Registration] = {
+    tuple: _of_sequence(tuple),
+    list: _of_sequence(list),
+    dict: _of_mapping(dict, _ordered),
+    OrderedDict: _of_mapping(OrderedDict, tuple),
+    defaultdict: _of_mapping(defaultdict, _ordered),
+}
+_REGISTERED: dict[type, Registration] = {}
+_DATACLASSES: dict[type, Registration] = {}  # reading the fields takes 3 us
+
+
+def _registration(kind: Any, tree: Any = None) -> Registration | None:
+    """Return the functions of a kind of container; `None` for a leaf. Classes of JAX and optree are found by `tree` only."""
+    found = _BUILT_IN.get(kind) or _REGISTERED.get(kind)
+    if found is None and tree is not None and ("jax.tree_util" in sys.modules or "optree" in sys.modules):
+        found = _adopted(tree)
+        if found is not None:
+            _REGISTERED[kind] = found
+    if found is not None:
+        return found
+    if issubclass(kind, tuple) and hasattr(kind, "_fields"):
+        names = [f".{name}" for name in kind._fields]
+        return Registration(lambda tree: (tree, None), lambda _, children: kind(*children), lambda _: names)
+    if hasattr(kind, "__dataclass_fields__") and not getattr(kind, "is_tree_leaf", False):
+        if kind not in _DATACLASSES:
+            _DATACLASSES[kind] = _of_fields(kind, ())
+        return _DATACLASSES[kind]
+    return None
 
 
 @overload
@@ -98,17 +166,16 @@ def register_tree(
             f"register_tree of {cls.__name__}, called at {here()}, needs flatten and unflatten, or neither of them if the "
             f"class says itself how it is taken apart."
         )
-    from functad.trees import classes as tree_classes  # noqa: PLC0415 - few programs have custom containers
-
-    if flatten is not None and unflatten is not None:
-        if names:
-            raise RegistrationError(
-                f"register_tree of {cls.__name__}, called at {here()}: what flatten does not return among the children is "
-                f"static already; leave static= out."
-            )
-        _REGISTERED[cls] = tree_classes.Registration(flatten, unflatten)
-    else:
-        _REGISTERED[cls] = tree_classes.registration_of(cls, names)
+    if flatten is not None and names:
+        raise RegistrationError(
+            f"register_tree of {cls.__name__}, called at {here()}: what flatten does not return among the children is static "
+            f"already; leave static= out."
+        )
+    for prefix in ("", "__"):  # the names of the methods of JAX and of optree
+        if flatten is None and not names:
+            flatten = getattr(cls, f"{prefix}tree_flatten{prefix}", None)
+            unflatten = getattr(cls, f"{prefix}tree_unflatten{prefix}", None)
+    _REGISTERED[cls] = _of_fields(cls, names) if flatten is None or unflatten is None else Registration(flatten, unflatten)
     LEAF_KINDS.discard(cls)
     return cls
 
@@ -137,6 +204,117 @@ def static_field(**options: Any) -> Any:
 
     metadata = {**(options.pop("metadata", None) or {}), "static": True}
     return dataclasses.field(metadata=metadata, **options)
+
+
+class FieldData(NamedTuple):
+    """The data of an object with fields, without its children.
+
+    Attributes:
+        names: the names of the fields that hold children.
+        static: names and values of the static fields.
+    """
+
+    names: tuple[str, ...]
+    static: tuple[tuple[str, Any], ...]
+
+
+def _of_fields(cls: type, static: Sequence[str]) -> Registration:
+    """Return the functions of a dataclass or an attrs class.
+
+    Raises:
+        RegistrationError: the class has no fields, or no field with a name in `static`.
+    """
+    if hasattr(cls, "__dataclass_fields__"):
+        import dataclasses  # noqa: PLC0415 - 1 ms of the import; `dataclasses.fields` omits pseudo-fields (`ClassVar`)
+
+        fields: Sequence[Any] = dataclasses.fields(cls)
+    elif "__attrs_attrs__" in vars(cls):
+        fields = vars(cls)["__attrs_attrs__"]
+    else:
+        raise RegistrationError(
+            f"{cls.__name__} does not say which parts it has, at {here()}: write @functad.register_tree above @dataclass, give "
+            f"it methods tree_flatten(self) -> (children, data) and tree_unflatten(cls, data, children), or pass two "
+            f"functions: functad.register_tree({cls.__name__}, flatten, unflatten)."
+        )
+    all_names = [field.name for field in fields]
+    if unknown := [name for name in static if name not in all_names]:
+        raise RegistrationError(
+            f"{cls.__name__} has no field {' and no field '.join(map(repr, unknown))}, at {here()}; its fields are {all_names}."
+        )
+    fixed = [field.name for field in fields if field.name in static or field.metadata.get("static", False)]
+    names = tuple([name for name in all_names if name not in fixed])
+
+    def flatten(tree: Any) -> Children:
+        held = tuple([(name, _comparable(getattr(tree, name), tree, name)) for name in fixed])
+        return [getattr(tree, name) for name in names], FieldData(names, held)
+
+    def unflatten(data: FieldData, children: Sequence[Any]) -> Any:
+        """Return an object without calling `__init__`, whose checks may fail for Tensors."""
+        made: Any = object.__new__(cls)
+        for name, value in (*zip(data.names, children, strict=True), *data.static):
+            object.__setattr__(made, name, value)
+        return made
+
+    return Registration(flatten, unflatten, lambda data: [f".{name}" for name in data.names])
+
+
+def _comparable(value: Any, tree: Any, name: str) -> Any:
+    """Return the value of a static field, which must be hashable because it takes part in the equality of structures."""
+    try:
+        hash(value)
+    except TypeError:
+        hashable = False
+    else:
+        hashable = issubclass(type(value), (np.generic, type)) or not hasattr(value, "__array_ufunc__")
+    if not hashable:
+        raise RegistrationError(
+            f"The static field {name!r} of {type(tree).__name__} holds a {type(value).__name__}, which cannot be compared and "
+            f"hashed, at {here()}. Make it a leaf by leaving static out, or hold a tuple or a string."
+        )
+    return value
+
+
+def _adopted(tree: Any) -> Registration | None:
+    """Return the registration of an object's class in JAX or optree, or `None`. Neither package is imported."""
+    jax, optree = sys.modules.get("jax.tree_util"), sys.modules.get("optree")
+    found = _of_jax(jax, tree) if hasattr(jax, "treedef_is_leaf") else None  # `jax` may be partially imported
+    return _of_optree(optree, type(tree)) if found is None and hasattr(optree, "register_pytree_node") else found
+
+
+def _of_jax(jax: Any, tree: Any) -> Registration | None:
+    """Return the registration of a class in JAX. The data is a treedef of one level: hashable and comparable."""
+    if isinstance(tree, tuple | Iterator):
+        return None  # namedtuples are containers of functad; for iterators JAX gives a warning
+
+    def flatten(tree: Any) -> Children:
+        return jax.tree_flatten(tree, is_leaf=lambda part: part is not tree)  # type: ignore[no-any-return]
+
+    def steps(treedef: Any) -> list[str] | None:
+        """Return JAX's names of the children. They need an object, which is built from integers."""
+        try:
+            like = jax.tree_unflatten(treedef, range(treedef.num_leaves))
+            found = jax.tree_flatten_with_path(like, is_leaf=lambda part: part is not like)[0]
+        except Exception:  # noqa: BLE001 - the class may reject integers as children; then names are unavailable
+            return None
+        unnamed = any(type(path[0]).__name__ == "FlattenedIndexKey" for path, _ in found)
+        return None if unnamed or len(found) != treedef.num_leaves else [str(path[0]) for path, _ in found]
+
+    if jax.treedef_is_leaf(flatten(tree)[1]):
+        return None
+    return Registration(flatten, jax.tree_unflatten, steps)
+
+
+def _of_optree(optree: Any, kind: type) -> Registration | None:
+    """Return the registration of a class in optree: the global one, or the one of the only namespace that has the class."""
+    entry = optree.register_pytree_node.get(kind)
+    if entry is None:
+        # optree has no public query for the namespaces of a class. Without this dict, only global registrations are found.
+        registry = getattr(sys.modules.get("optree.registry"), "_NODETYPE_REGISTRY", {})
+        entries = [entry for key, entry in registry.items() if isinstance(key, tuple) and kind in key]
+        entry = entries[0] if len(entries) == 1 else None
+    if entry is None or entry.kind is not optree.PyTreeKind.CUSTOM:
+        return None  # optree's built-in containers are containers or leaves (deque) of functad already
+    return Registration(entry.flatten_func, lambda data, children: entry.unflatten_func(data, tuple(children)))
 
 
 class Structure(Immutable):
@@ -291,68 +469,45 @@ def flatten_as_inserted(tree: Any) -> tuple[list[Any], Structure]:
     return leaves, _flatten(tree, leaves, as_inserted=True)
 
 
-def _flatten(tree: Any, leaves: list[Any], as_inserted: bool = False) -> Structure:
+def _flatten(
+    tree: Any, leaves: list[Any], is_leaf: Callable[[Any], bool] | None = None, as_inserted: bool = False
+) -> Structure:
+    """Append the leaves of a tree to `leaves`, and return the structure of the tree."""
     kind = type(tree)
-    if kind in LEAF_KINDS:
+    if kind in LEAF_KINDS or (is_leaf is not None and is_leaf(tree)):
         leaves.append(tree)
         return LEAF
     if tree is None:
         return _NONE
-    if kind is tuple or kind is list:
+    if kind is tuple or kind is list:  # most trees; this saves three calls
         row = _ROWS.get((kind, len(tree)))
-        if row is not None and LEAF_KINDS.issuperset(map(type, tree)):
+        if row is not None and is_leaf is None and LEAF_KINDS.issuperset(map(type, tree)):
             leaves.extend(tree)
             return row
+        parts: Any = kind, len(tree), tree
     elif kind is dict and not tree:
         return _EMPTY
-    parts = _split(tree)
-    if parts is None:
+    elif (parts := _split(tree)) is None:
         leaves.append(tree)
         return LEAF
-    kind, data, children = parts
+    _, data, children = parts
     if as_inserted and kind in MAPPINGS:
         data, children = (tuple(tree), data[1]), list(tree.values())
-    structures = tuple([_flatten(child, leaves, as_inserted) for child in children])
+    if is_leaf is None and LEAF_KINDS.issuperset(map(type, children)):  # saves a call for each leaf
+        leaves.extend(children)
+        return Structure(kind, data, (LEAF,) * len(children), len(children))
+    structures = tuple([_flatten(child, leaves, is_leaf, as_inserted) for child in children])
     return Structure(kind, data, structures, sum([s.leaves for s in structures]))
 
 
 def _split(tree: Any) -> tuple[type, Any, Sequence[Any]] | None:
-    """Return type, extra data and children of a container; `None` for a leaf."""
+    """Return type, data and children of a container; `None` for a leaf and for `None`."""
     kind = type(tree)
-    if kind is list or kind is tuple:
-        return kind, len(tree), tree
-    if kind is dict or kind is OrderedDict or kind is defaultdict:
-        keys = tuple(tree) if kind is OrderedDict else _ordered(tree)
-        extra = tree.default_factory if kind is defaultdict else None
-        return kind, (keys, extra), [tree[key] for key in keys]
-    registered = _REGISTERED.get(kind)
-    if registered is None and ("jax.tree_util" in sys.modules or "optree" in sys.modules):
-        from functad.trees.classes import adopted  # noqa: PLC0415 - few programs import JAX or optree
-
-        registered = adopted(tree)
-        if registered is not None:
-            _REGISTERED[kind] = registered
-    if registered is not None:
-        children, data = registered.flatten(tree)
-        return kind, data, children
-    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
-        return kind, len(tree), tree
-    if hasattr(kind, "__dataclass_fields__") and not getattr(kind, "is_tree_leaf", False):
-        from functad.trees import classes as tree_classes  # noqa: PLC0415 - few programs have custom containers
-
-        fields = _FIELDS.get(kind)
-        if fields is None:
-            fields = _FIELDS[kind] = tree_classes.read_fields(kind, ())
-        children, data = tree_classes.take_apart(tree, *fields)
-        return kind, data, children
-    return None
-
-
-def _ordered(tree: dict[Any, Any]) -> tuple[Any, ...]:
-    try:
-        return tuple(sorted(tree))
-    except (TypeError, ValueError):  # keys of several types; a NumPy number beside a tuple compares as an array
-        return tuple(tree)
+    registration = _BUILT_IN.get(kind) or _registration(kind, tree)
+    if registration is None:
+        return None
+    children, data, *_ = registration.flatten(tree)  # optree allows names as a third result
+    return kind, data, children if type(children) in (list, tuple) else list(children)
 
 
 def _build(structure: Structure, leaves: Any) -> Any:
@@ -361,20 +516,12 @@ def _build(structure: Structure, leaves: Any) -> Any:
         return next(leaves)
     if kind is type(None):
         return None
+    if structure is _EMPTY:
+        return {}
     children = [next(leaves) if child is LEAF else _build(child, leaves) for child in structure.children]
-    if kind is tuple or kind is list:
+    if kind is tuple or kind is list:  # most trees
         return kind(children)
-    if kind in (dict, OrderedDict):
-        return kind(zip(structure.data[0], children, strict=True))
-    if kind is defaultdict:
-        return defaultdict(structure.data[1], zip(structure.data[0], children, strict=True))
-    if kind in _REGISTERED:
-        return _REGISTERED[kind].unflatten(structure.data, children)
-    if issubclass(kind, tuple):
-        return kind(*children)
-    from functad.trees import classes as tree_classes  # noqa: PLC0415 - few programs have custom containers
-
-    return tree_classes.put_together(kind, structure.data, children)
+    return (_BUILT_IN.get(kind) or _registration(kind)).unflatten(structure.data, children)  # type: ignore[union-attr]
 
 
 def _text(structure: Structure, names: Iterator[str]) -> str | None:
@@ -397,18 +544,10 @@ def _text(structure: Structure, names: Iterator[str]) -> str | None:
 
 
 def _steps(structure: Structure) -> list[str]:
-    kind = structure.kind
-    if kind in MAPPINGS:
-        return [f"[{key!r}]" for key in structure.data[0]]
-    if kind in _REGISTERED:
-        steps = _REGISTERED[kind].steps
-        named = None if steps is None else steps(structure.data)
-        return [f".children[{i}]" for i in range(len(structure.children))] if named is None else named
-    if kind is not None and issubclass(kind, tuple) and hasattr(kind, "_fields"):
-        return [f".{name}" for name in kind._fields]
-    if kind is not None and hasattr(kind, "__dataclass_fields__"):
-        return [f".{name}" for name in structure.data[0]]
-    return [f"[{i}]" for i in range(len(structure.children))]
+    """Return the accessors of the children of a node."""
+    registration = _registration(structure.kind)
+    named = None if registration is None else registration.steps(structure.data)
+    return [f".children[{i}]" for i in range(len(structure.children))] if named is None else named
 
 
 def difference(expected: Structure, found: Structure, name: str) -> str:
@@ -422,24 +561,19 @@ def difference(expected: Structure, found: Structure, name: str) -> str:
 
 
 def _describe(structure: Structure) -> str:
-    if structure.kind is None:
+    kind, data = structure.kind, structure.data
+    if kind is None:
         return "a leaf"
-    if structure.kind is type(None):
+    if kind is type(None):
         return "None"
-    if structure.kind in MAPPINGS:
-        return f"a {structure.kind.__name__} with keys {list(structure.data[0])}"
-    if structure.kind in (list, tuple):
-        return f"a {structure.kind.__name__} of {len(structure.children)}"
-    if structure.kind in _REGISTERED or hasattr(structure.kind, "__dataclass_fields__"):
-        return f"a {structure.kind.__name__}{_described_data(structure.data)}"
-    return f"a {structure.kind.__name__}"
-
-
-def _described_data(data: Any) -> str:
-    """Return a description of the static fields or the extra data of a node, for a message."""
-    if hasattr(data, "static"):
-        return f" with {', '.join(f'{name}={value!r}' for name, value in data.static)}" if data.static else ""
-    return "" if data is None else f" with {data!r}"
+    if kind in MAPPINGS:
+        return f"a {kind.__name__} with keys {list(data[0])}"
+    if kind in (list, tuple):
+        return f"a {kind.__name__} of {data}"
+    if isinstance(data, FieldData):
+        data = ", ".join([f"{name}={value!r}" for name, value in data.static])
+        return f"a {kind.__name__} with {data}" if data else f"a {kind.__name__}"
+    return f"a {kind.__name__}" if data is None else f"a {kind.__name__} with {data!r}"
 
 
 def tree_flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], Structure]:
@@ -461,22 +595,8 @@ def tree_flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tup
         >>> tree_flatten({"b": [1, 2], "a": None}, is_leaf=lambda t: t is None or isinstance(t, list))[0]
         [None, [1, 2]]
     """
-    if is_leaf is None:
-        return flatten(tree)
     leaves: list[Any] = []
-    return leaves, _flatten_until(tree, leaves, is_leaf)
-
-
-def _flatten_until(tree: Any, leaves: list[Any], is_leaf: Callable[[Any], bool]) -> Structure:
-    parts = None if tree is None else _split(tree)
-    if is_leaf(tree) or (tree is not None and parts is None):
-        leaves.append(tree)
-        return LEAF
-    if parts is None:
-        return _NONE
-    kind, data, children = parts
-    structures = tuple([_flatten_until(child, leaves, is_leaf) for child in children])
-    return Structure(kind, data, structures, sum([s.leaves for s in structures]))
+    return leaves, _flatten(tree, leaves, is_leaf)
 
 
 def tree_unflatten(structure: Structure, leaves: Iterable[Any]) -> Any:
@@ -513,8 +633,7 @@ def tree_leaves(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list
     """Return the leaves of a tree, from left to right.
 
     Args:
-        tree: nested dicts, lists, tuples, namedtuples, dataclasses, registered classes and `None`, which has no leaves; leaves
-            may be objects of any type.
+        tree: the tree, as for `tree_flatten`.
         is_leaf: returns `True` for a container, or for `None`, that counts as a leaf.
 
     Returns:
@@ -531,8 +650,7 @@ def tree_structure(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> S
     """Return the structure of a tree. Trees that differ in their leaves only have equal structures.
 
     Args:
-        tree: nested dicts, lists, tuples, namedtuples, dataclasses, registered classes and `None`, which has no leaves; leaves
-            may be objects of any type.
+        tree: the tree, as for `tree_flatten`.
         is_leaf: returns `True` for a container, or for `None`, that counts as a leaf.
 
     Returns:
@@ -577,30 +695,3 @@ def tree_map(function: Callable[..., Any], tree: Any, *others: Any, is_leaf: Cal
             raise StructureError(f"{difference(structure, found, f'others[{i}]')}, at {here()}")
         columns.append(column)
     return structure.unflatten([function(*row) for row in zip(leaves, *columns, strict=True)])
-
-
-def prefix_leaves(prefix: Any, tree: Structure, what: str, of: str) -> list[Any]:
-    """Return the value of a prefix tree for each leaf of a tree.
-
-    A prefix has the structure of the tree down to some nodes. `None` counts as a value, not as a tree without leaves.
-
-    Args:
-        prefix: the tree of values.
-        tree: the structure of the whole tree.
-        what: the name of the prefix for the message.
-        of: the name of the tree for the message.
-
-    Raises:
-        StructureError: `prefix` is not a prefix of the tree.
-    """
-    parts = None if prefix is None or tree.kind is None else _split(prefix)
-    if parts is None:
-        return [prefix] * tree.leaves
-    kind, data, children = parts
-    if kind is not tree.kind or data != tree.data:
-        found = _describe(Structure(kind, data, tuple([LEAF for _ in children]), len(children)))
-        raise StructureError(f"{what} is {found}, but {of} is {_describe(tree)}. It must begin like it.")
-    leaves: list[Any] = []
-    for child, below, step in zip(children, tree.children, _steps(tree), strict=True):
-        leaves += prefix_leaves(child, below, what + step, of + step)
-    return leaves

@@ -1,1 +1,0 @@
-"""Nested containers (pytrees): flattening, unflattening, and functions over their leaves."""
