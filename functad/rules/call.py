@@ -11,10 +11,10 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -388,45 +388,7 @@ _FIXED = (*PYTHON_SCALARS, str, bytes, type, np.dtype)
 """Types of residuals, besides arrays, that are equal for all examples."""
 
 _PART = object()
-
-
-@dataclass(frozen=True)
-class _Given:
-    """A residual that is the argument at a position."""
-
-    position: int
-
-
-@dataclass(frozen=True)
-class _Kept:
-    """The residuals of all examples.
-
-    Attributes:
-        arrays: the arguments.
-        parts: the residuals that are arrays, with the batch axis in front.
-        leaves: the leaves of the residuals of one example: `_PART` for an array, `_Given` for an argument, which is not
-            repeated for each example, else the leaf. `None`: a leaf may differ between examples, so the backward rule runs the
-            forward rule again.
-        structure: the structure of the leaves.
-    """
-
-    is_tree_leaf = True
-    arrays: Sequence[Any]
-    parts: Sequence[Any] = ()
-    leaves: Sequence[Any] | None = None
-    structure: Structure | None = None
-
-    def of_one(self, arrays: Sequence[Any], parts: Sequence[Any]) -> Any:
-        """Return the residuals of one example."""
-        assert self.leaves is not None
-        assert self.structure is not None
-        given = iter(parts)
-        return self.structure.unflatten(
-            [
-                next(given) if leaf is _PART else arrays[leaf.position] if isinstance(leaf, _Given) else leaf
-                for leaf in self.leaves
-            ]
-        )
+"""The mark of a residual that is an array of one example."""
 
 
 class _Every:
@@ -460,41 +422,45 @@ class _Every:
         return tuple(self._map(lambda own: rules.value(*own), self.axes, arrays))
 
     def forward(self, *arrays: Any) -> tuple[tuple[Any, ...], Any]:
-        """Return the results and the residuals of all examples."""
-        rules = self.rules
+        """Return the results and the residuals of all examples.
+
+        The residuals are the arguments, the residuals of one example that are arrays, with the batch axis in front, and a
+        function that returns the residuals of one example. Arguments among the residuals are not repeated for each example. If
+        a residual of another type may differ between examples, this function runs the forward rule again.
+        """
+        forward: Any = self.rules.forward
         found: list[Any] = []
 
         def one(own: Sequence[Any]) -> list[Any]:
-            assert rules.forward is not None
-            outs, kept = rules.forward(*own)
+            outs, kept = forward(*own)
             leaves, structure = flatten(kept)
             places = {id(a): i for i, a in enumerate(own)}
-            fixed = [_Given(places[id(leaf)]) if id(leaf) in places else _PART if is_array(leaf) else leaf for leaf in leaves]
-            parts = [leaf for leaf, mark in zip(leaves, fixed, strict=True) if mark is _PART]
-            known = all(mark is _PART or isinstance(mark, (_Given, *_FIXED)) for mark in fixed)
-            found[:] = [len(outs), fixed if known else None, structure]
-            return [*outs, *parts] if known else list(outs)
+            marks = [places.get(id(leaf), _PART if is_array(leaf) else Constant(leaf)) for leaf in leaves]
+            if all(type(mark) is not Constant or isinstance(mark.value, _FIXED) for mark in marks):
+                parts = [leaf for leaf, mark in zip(leaves, marks, strict=True) if mark is _PART]
+                found[:] = len(outs), functools.partial(_of_one, marks, structure)
+                return [*outs, *parts]
+            found[:] = len(outs), lambda own, parts: forward(*own)[1]
+            return list(outs)
 
         results = self._map(one, self.axes, arrays)
-        count, leaves, structure = found
-        return tuple(results[:count]), _Kept(arrays, results[count:], leaves, structure)
+        count, of_one = found
+        return tuple(results[:count]), (arrays, results[count:], of_one)
 
-    def backward(self, kept: _Kept, gs: Sequence[Any]) -> list[Any]:
+    def backward(self, kept: Any, gs: Sequence[Any]) -> list[Any]:
         """Return the cotangents of the arguments. Cotangents without a batch axis are summed over the examples."""
-        rules, arrays = self.rules, kept.arrays
+        arrays, parts, of_one = kept
         shapes = [shape_of(a)[1:] if flag else shape_of(a) for a, flag in zip(arrays, self.batched, strict=True)]
         dtypes = list(map(inexact, arrays))
 
         def one(given: Sequence[Any], parts: Sequence[Any], own: Sequence[Any]) -> list[Any]:
-            assert rules.forward is not None
-            assert rules.backward is not None
-            of_one = rules.forward(*given)[1] if kept.leaves is None else kept.of_one(given, parts)
-            cts = rules.backward(of_one, own)
+            assert self.rules.backward is not None
+            cts = self.rules.backward(of_one(given, parts), own)
             like = next((ct for ct in cts if ct is not None), 0.0)
             rows = zip(cts, shapes, dtypes, strict=True)
             return [zeros_for(shape, dtype, like) if ct is None else ct for ct, shape, dtype in rows]
 
-        found = self._map(one, [*self.axes, *[0] * (len(kept.parts) + len(gs))], arrays, kept.parts, gs)
+        found = self._map(one, [*self.axes, *[0] * (len(parts) + len(gs))], arrays, parts, gs)
         return [ct if flag else ct.sum(0) for ct, flag in zip(found, self.batched, strict=True)]
 
     def push(self, arrays: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
@@ -508,6 +474,14 @@ class _Every:
             return list(rules.push(own, replaced([None] * len(own), places, parts)))
 
         return self._map(one, axes, arrays, [ts[i] for i in places])
+
+
+def _of_one(marks: Sequence[Any], structure: Structure, own: Sequence[Any], parts: Sequence[Any]) -> Any:
+    """Return the residuals of one example, from its arguments and its residuals that are arrays."""
+    rest = iter(parts)
+    return structure.unflatten(
+        [next(rest) if mark is _PART else mark.value if type(mark) is Constant else own[mark] for mark in marks]
+    )
 
 
 def of_all_examples(outs: Sequence[Any], flags: Sequence[bool], size: int, gave: Sequence[str]) -> tuple[Any, ...]:
