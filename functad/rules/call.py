@@ -22,7 +22,6 @@ import numpy as np
 from functad.errors import AbstractValueError, ConversionError, CustomRuleError, EscapedTensorError, UnsupportedError
 from functad.expressions.expressions import Constant, Expressions, root_of, roots_of
 from functad.expressions.spec import (
-    PLAIN,
     PYTHON_SCALARS,
     ArraySpec,
     dtype_of,
@@ -43,6 +42,7 @@ from functad.tracing.equations import AbstractRecorder
 from functad.tracing.ownership import hold, lend_read_only, own_state
 from functad.tracing.trace import Recorded, Recorder, dispatch, escaped, making, making_plain, noted, resolve
 from functad.tracing.views import in_c_order
+from functad.transforms.cotangents import zero_tangent
 from functad.transforms.leaves import pulled, replaced
 from functad.transforms.lists import trace
 from functad.trees.structure import Structure, flatten, tree_map
@@ -155,14 +155,12 @@ class CallWithRules(OneCall):
         inner: the expression list of the function, with one input for each array; `None` if unknown, as in a concrete trace.
         recorder: the concrete trace that records the call; `None` if each evaluation is a new call.
         serial: the serial number of the trace, abstract or concrete.
-        held: for each array, `True` if it is a plain array that the user may modify.
         positions: positions of the arrays that are Tensors of the concrete trace.
-        active: the positions among these with a floating-point dtype.
         in_order: `True` if all arrays are known to have C order.
         given: the operands, one level below the trace.
         kept: the residuals of the rule.
         by_push: `True` if the rule is `rules.push`; its residuals are the operands.
-        inputs, outputs: shape and dtype of each operand and of each result.
+        outputs: shape and dtype of each result.
     """
 
     rules: Rules
@@ -173,13 +171,10 @@ class CallWithRules(OneCall):
         self.function, self.name, self.rules, self.inner = rules.function, rules.name, rules, rules.inner
         self.recorder = recorder
         self.serial = serial
-        self.held = [type(a) is _ndarray for a in arrays]
         self.positions = [i for i, a in enumerate(arrays) if isinstance(a, Recorded) and a.recorder is recorder]
-        self.active = [i for i in self.positions if dtype_of(arrays[i]).kind in "fc"]
         self.in_order = recorder is not None or all(map(in_c_order, arrays))
         self.kept: Any = None
         self.given: Sequence[Any] = ()
-        self.inputs: list[Any] = []
         self.outputs: list[Any] = []
         if recorder is not None:
             # The backward pass of a tape then keeps its records: after an error in a rule, the gradient may be computed again.
@@ -216,9 +211,10 @@ class CallWithRules(OneCall):
         if recorder is None:
             return apply(rules, [noted(value) for value in values])  # a `graph` follows lists that are evaluated in it
         self.recorder = None  # a list that is evaluated later makes a new call
-        own = [hold(v, recorder) if of_user else v for v, of_user in zip(values, self.held, strict=True)]
-        self.inputs = [(shape_of(v), dtype_of(v), v if type(v) not in PLAIN else None) for v in own]
-        self.given = own
+        self.given = own = list(values)
+        for i, v in enumerate(own):
+            if type(v) is _ndarray and i not in self.positions:  # an array that the user may modify
+                own[i] = hold(v, recorder)
         self.by_push = rules.push is not None and (recorder.pushes or rules.backward is None)
         with running_below(own):
             outs, kept = self._run(own)
@@ -257,27 +253,21 @@ class CallWithRules(OneCall):
             found = own_state(found)
         arrays_there = any(type(ct) is _ndarray for ct in found)
         owned = roots_of(flatten((kept, gs))[0]) if arrays_there else set()
-        return [self._full(ct, i, owned) for i, ct in enumerate(found)]
-
-    def _full(self, ct: Any, position: int, owned: set[int]) -> Any:
-        """Return a cotangent as an array: zeros for `None`, and a copy of an array whose memory is among `owned`."""
-        shape, dtype, like = self.inputs[position]
-        if ct is None:
-            dtype = dtype if dtype.kind in "fc" else np.dtype(float)
-            return np.zeros(shape, dtype)[()] if like is None else zeros_for(shape, dtype, like)
-        return ct.copy() if type(ct) is _ndarray and id(root_of(ct)) in owned else ct
+        return [
+            zero_tangent(a) if ct is None else ct.copy() if type(ct) is _ndarray and id(root_of(ct)) in owned else ct
+            for ct, a in zip(found, self.given, strict=True)
+        ]
 
     def _transposed(self, kept: Any, gs: Sequence[Any]) -> list[Any]:
         """Return the cotangents by transposing the JVP rule: `g J = (t -> J t)^T g`."""
         if self.rules.push is None:
             raise CustomRuleError(f"{self.rules.name} has no derivative rule, at {here()}.")
-        inputs = [self.inputs[i] for i in self.active]
-        zeros = [zeros_for(shape, dtype, 0.0 if like is None else like) for shape, dtype, like in inputs]
-        none: list[Any] = [None] * len(self.inputs)
+        active = [i for i in self.positions if is_inexact(self.given[i])]
+        none: list[Any] = [None] * len(self.given)
         transform, f = "the transpose of the JVP rule", self.rules.function
-        tangents = replaced(none, self.active, zeros)
-        found = pulled(lambda *ts: self._tangents(kept, ts), tangents, gs, self.active, transform=transform, function=f)
-        return replaced(none, self.active, found)
+        tangents = replaced(none, active, [zero_tangent(self.given[i]) for i in active])
+        found = pulled(lambda *ts: self._tangents(kept, ts), tangents, gs, active, transform=transform, function=f)
+        return replaced(none, active, found)
 
     def _tangents(self, kept: Any, ts: Sequence[Any]) -> list[Any]:
         """Return the tangents of the results by the JVP rule, `None` for zero.
@@ -297,7 +287,7 @@ class CallWithRules(OneCall):
 
     def push(self, ts: Sequence[Any], arrays: Sequence[Any]) -> tuple[Any, ...]:
         """Return the tangents of the results."""
-        given = replaced([None] * len(self.inputs), self.positions, ts)
+        given = replaced([None] * len(self.given), self.positions, ts)
         try:
             found = self._tangents(self._kept(arrays), [lend_read_only(t) for t in given])
         except EscapedTensorError as error:
