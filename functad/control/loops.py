@@ -174,14 +174,6 @@ def _run(test: Callable[[list[Any]], Any], step: Callable[[list[Any]], list[Any]
 
 def _listed(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], carry: Agreement, leaves: Sequence[Any]) -> Any:
     """Record the loop as one equation with its condition and body."""
-    arrays, lists = _lists(cond_fun, body_fun, carry, leaves)
-    return carry.build(WHILE(*arrays, **lists))
-
-
-def _lists(
-    cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], carry: Agreement, leaves: Sequence[Any]
-) -> tuple[list[Any], dict[str, Any]]:
-    """Return the arguments and parameters of the equation."""
 
     @functools.wraps(body_fun)
     def step(state: Any) -> Any:
@@ -191,10 +183,10 @@ def _lists(
     def test(state: Any) -> Any:
         return _predicate(cond_fun, state)
 
-    lists, captured = carry.settled(
+    (cond, body), captured = carry.settled(
         lambda state: close_bodies("while_loop", (test, (state,)), (step, (state,)), operands=leaves)
     )
-    return [*carry.cast(leaves), *captured], {"carries": len(leaves), "cond": lists[0], "body": lists[1]}
+    return carry.build(WHILE(*carry.cast(leaves), *captured, carries=len(leaves), cond=cond, body=body))
 
 
 def _compute(*arrays: Any, carries: int, cond: Any, body: Any) -> Sequence[Any]:
@@ -225,16 +217,11 @@ def _with_tangents(ts: Sequence[Any], arrays: Sequence[Any], params: Any) -> tup
     """Return the arguments and parameters of the loop with tangents in its carry.
 
     Its carry is the leaves, then the tangents of the floating-point leaves. Its outer values are the outer values of the loop,
-    then their tangents.
-
-    Args:
-        ts: tangents of the arrays; `None` for zero.
-        arrays: the arguments of the loop.
-        params: the parameters of its equation.
+    then their tangents; `None` in `ts` means zero.
     """
-    count, every = params["carries"], len(arrays)
-    moving = [*_moving(params), *[i for i in range(count, every) if ts[i] is not None]]
-    carried = len(_moving(params))
+    count, every, moving = params["carries"], len(arrays), _moving(params)
+    carried = len(moving)
+    moving += [i for i in range(count, every) if ts[i] is not None]
     test, step = Closed(params["cond"]), Closed(params["body"])
 
     def pairs(given: Sequence[Any]) -> tuple[list[Any], list[Any]]:
@@ -258,17 +245,10 @@ def _with_tangents(ts: Sequence[Any], arrays: Sequence[Any], params: Any) -> tup
 def _along(
     gs: Sequence[Any], hs: Sequence[Any], ts: Sequence[Any], arrays: Sequence[Any], params: Any, by: Sequence[int]
 ) -> tuple[list[Any], list[Any]]:
-    """Return the derivative `(J t)'^T g + J^T h` of the cotangents `J^T g` in a direction, and `J t`.
+    """Return the derivative `(J t)'^T g + J^T h` of the cotangents `J^T g` of `arrays` in a direction `t`, and `J t`.
 
-    Both belong to the loop with tangents in its carry, with the cotangents `h` and `g`. Its derivative is a loop again.
-
-    Args:
-        gs: `g`, for the floating-point leaves.
-        hs: `h`, for the same leaves; `None` for zero.
-        ts: `t`, for the arrays.
-        arrays: the arguments of the loop.
-        params: the parameters of the equation of its cotangents.
-        by: positions of the arrays to differentiate the loop with tangents with respect to.
+    Both belong to the loop with tangents in its carry, with the cotangents `h` and `g`. Its derivative is a loop again. `by`
+    has the positions of the arrays to differentiate it with respect to. `None` means zero in `h` and `t`.
     """
     loop = {name: params[name] for name in ("carries", "cond", "body")}
     given, lists = _with_tangents(ts, arrays, loop)

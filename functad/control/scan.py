@@ -144,14 +144,13 @@ def over_rows(
             rest = [row[:-1] if reverse else row[1:] for row in rows]
             leaves, more = part(_listed(step, carry, leaves, structure, rest, length - 1, reverse), len(leaves))
             ys = [np.concatenate((b, a) if reverse else (a, b)) for a, b in zip(ys, more, strict=True)]
-    elif length or lists or listing([*leaves, *rows]):
-        found = _listed(step, carry, [lend(leaf) for leaf in leaves], structure, rows, length, reverse)
-        leaves, ys = part(found, len(leaves))
     else:
         leaves = [lend(leaf) for leaf in leaves]
         try:
             leaves, ys = part(_listed(step, carry, leaves, structure, rows, length, reverse), len(leaves))
         except (AbstractValueError, ConversionError, UnsupportedError):  # the steps need values, such as a Python `if`
+            if length or lists or listing([*leaves, *rows]):
+                raise
             ys = _no_rows(_of_ones(known, leaves, rows, error))
             leaves = carry.cast(leaves)
     return carry.build(leaves), result.build(ys)
@@ -191,10 +190,7 @@ def _run(
     length: int,
     reverse: bool,
 ) -> tuple[Sequence[Any], list[list[Any]]]:
-    """Run the steps on known leaves; return the last carry and the leaves of the results.
-
-    The loop stops after the first step if its results are unknown.
-    """
+    """Run the steps on known leaves, the first step only if its results are unknown; return the last carry and all results."""
     results = []
     leaves = [lend(leaf) for leaf in leaves]
     for i in range(length - 1, -1, -1) if reverse else range(length):
@@ -290,7 +286,7 @@ def _push(ts: Sequence[Any], arrays: Sequence[Any], params: Any) -> list[Any]:
         after, t_after = outs[: counts[0]], t_outs[: counts[0]]
         return (after, t_after), t_outs[counts[0] :]
 
-    state = leaves, zero_tangents(leaves, t_leaves)
+    state = leaves, [zero_tangent(v) if t is None and is_inexact(v) else t for v, t in zip(leaves, t_leaves, strict=True)]
     (_, t_leaves), t_ys = _record(step, state, (xs, t_xs), params["length"], params["reverse"])
     return [*t_leaves, *t_ys]
 
@@ -344,11 +340,6 @@ def _pull(gs: Any, wrt: Sequence[int], arrays: Sequence[Any], out: Any, params: 
 def scalar(g: Any) -> Any:
     """Return a plain cotangent of shape `()` as a scalar, like the results of derivative steps."""
     return g[()] if type(g) is np.ndarray and not g.shape else g
-
-
-def zero_tangents(values: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
-    """Return the tangents of a carry, with zeros in place of `None` for differentiable leaves."""
-    return [t if t is not None or not is_inexact(v) else zero_tangent(v) for v, t in zip(values, ts, strict=True)]
 
 
 class _Scan(Control):
