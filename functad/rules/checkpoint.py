@@ -33,7 +33,7 @@ from functad.tracing.equations import NoValueError, PointRecorder
 from functad.tracing.ownership import hold, lend, lend_read_only, own_results
 from functad.tracing.trace import OPEN, Recorded, operand_of, sees_inside, value_of
 from functad.transforms.forward import with_zeros
-from functad.transforms.leaves import pulled, pushed, replaced
+from functad.transforms.leaves import LeafFunction, pulled, pushed, replaced
 from functad.transforms.lists import Closed, close, make_list, trace
 from functad.transforms.transform import Transformed, transform
 from functad.trees.structure import Structure, difference, flatten, tree_map
@@ -41,7 +41,6 @@ from functad.trees.structure import Structure, difference, flatten, tree_map
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
-Slots = Callable[[Equation], list[int]]
 Policy = str | Sequence[str] | Callable[[Equation], bool] | None
 
 
@@ -124,15 +123,19 @@ def checkpoint(f: Callable[P, R], policy: Policy = None) -> Callable[P, R]:
             return f(*args, **kwargs)
         if sees_inside(leaves):
             return f(*args, **kwargs)
-        segment, inputs, rest, form = _segment(f, leaves, structure, places, kept_by)
-        inputs[: len(places)] = [operand_of(given[i]) for i in places]
-        outs = iter(apply(segment.rules(), inputs) if segment.count else ())
-        return form.unflatten([next(outs) if leaf is _OWN else leaf for leaf in rest])
+
+        def of_tensors(*own: Any) -> Any:
+            args, kwargs = structure.unflatten(replaced(leaves, places, own))
+            return f(*args, **kwargs)
+
+        segment, captured, made = _segment(f, of_tensors, [leaves[i] for i in places], kept_by)
+        outs = iter(apply(segment.rules(), [*[operand_of(given[i]) for i in places], *captured]) if segment.count else ())
+        return made.output_structure.unflatten([s.value if type(s) is Constant else next(outs) for s in made.outputs])
 
     return checkpointed
 
 
-def _kept_by(policy: Policy) -> Slots:
+def _kept_by(policy: Policy) -> Callable[[Equation], list[int]]:
     """Return the function that returns the slots of the values to keep with an operation.
 
     A named value is kept with the result before the naming.
@@ -153,57 +156,40 @@ def _kept_by(policy: Policy) -> Slots:
         )
 
     def slots(equation: Equation) -> list[int]:
-        if not keeps(equation):
-            return []
-        return [*equation.outputs, *(inputs_of(equation) if equation.primitive is _NAME else ())]
+        named = inputs_of(equation) if equation.primitive is _NAME else ()
+        return [*equation.outputs, *named] if keeps(equation) else []
 
     return slots
 
 
-_OWN = object()
-"""A placeholder, among the leaves of a result, for leaves that depend on the arguments."""
-
-
 def _segment(
-    f: Callable[..., Any],
-    leaves: list[Any],
-    structure: Structure,
-    places: Sequence[int],
-    kept_by: Callable[[Equation], list[int]],
-) -> tuple[Segment, list[Any], list[Any], Structure]:
-    """Run a function; return the segment of its operations, the Tensors that it used, the result leaves, and their structure.
+    function: Any, f: LeafFunction, given: Sequence[Any], kept_by: Callable[[Equation], list[int]]
+) -> tuple[Segment, list[Any], Expressions]:
+    """Run a function of Tensors; return the segment of its operations, the captured Tensors, and the list of the run.
 
     Args:
-        f: called as `f(*args, **kwargs)`.
-        leaves: the leaves of its arguments `(args, kwargs)`.
-        structure: the structure of `(args, kwargs)`.
-        places: positions of the leaves that are traced Tensors; the others are constants.
+        function: the function of the user that `f` calls, for messages.
+        f: the function.
+        given: its arguments.
         kept_by: returns the slots of the values to keep with an operation.
     """
-    given = [leaves[i] for i in places]
     keeper = max((t.recorder for t in given), key=lambda recorder: recorder.serial)
-
-    def of_leaves(*own: Any) -> Any:
-        args, kwargs = structure.unflatten(replaced(leaves, places, own))
-        return f(*args, **kwargs)
-
-    at_point = PointRecorder("checkpoint", f, lambda a: hold(a, keeper), kept_by)
+    at_point = PointRecorder("checkpoint", function, lambda a: hold(a, keeper), kept_by)
     values: list[Any] | None = None
     try:
-        expressions, results = make_list(at_point, of_leaves, list(map(at_point.value_of, given)))
+        expressions, results = make_list(at_point, f, list(map(at_point.value_of, given)))
         known = at_point.kept
         values = [leaf.below for leaf in results if isinstance(leaf, Recorded) and leaf.recorder is at_point]
     except NoValueError:
-        expressions = trace("checkpoint", of_leaves, given, function=f)  # of Tensors, because their memory layout is known
+        expressions = trace("checkpoint", f, given, function=function)  # of Tensors, because their memory layout is known
         known = dict.fromkeys([slot for e in expressions.equations for slot in kept_by(e)])
     outputs = [source for source in expressions.outputs if type(source) is int]
     kept = [slot for slot in known if slot >= len(given)]
     closed, captured = close(expressions.replace(outputs=(*outputs, *kept)))
-    segment, inputs = Segment(Named(name_of(f)), closed, len(outputs)), [*given, *captured]
+    segment = Segment(Named(name_of(function)), closed, len(outputs))
     if values is not None:
-        segment.first = list(map(innermost, inputs)), (*values, *[known[slot] for slot in kept])
-    rest = [source.value if isinstance(source, Constant) else _OWN for source in expressions.outputs]
-    return segment, inputs, rest, expressions.output_structure
+        segment.first = list(map(innermost, (*given, *captured))), (*values, *[known[slot] for slot in kept])
+    return segment, captured, expressions
 
 
 class Segment:

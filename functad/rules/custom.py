@@ -493,7 +493,7 @@ def _fitted(
     Raises:
         CustomRuleError: a shape or dtype does not match.
     """
-    result = []
+    result: list[Any] = []
     for i, (leaf, value) in enumerate(zip(map(value_of, found), map(value_of, values), strict=True)):
         if leaf is None or not is_array_or_number(value) or not is_inexact(value):
             result.append(None)  # integers and leaves that are not numbers have no derivative

@@ -117,7 +117,7 @@ class RegisteredFunction(Generic[P, R]):
         arrays, f = [lend(a) for a in arrays], self.function
         if not self._parameters:
             return f(*arrays, **params)
-        given = self.grouped(arrays) | params
+        given = {**self.grouped(arrays), **params}
         before = list(self._parameters).index(self.many) if self.many is not None else 0  # these must be positional
         args = [
             given.pop(name)
@@ -261,12 +261,20 @@ def _batch(rule: Callable[..., Any]) -> Callable[..., Any]:
     """Return a user's batching rule as a batching rule of a primitive."""
 
     def batch(entry: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]) -> Any:
-        out, own = rule(size, tuple(batched), *map(lend_read_only, values), **params)
-        outs, flags = (out, own) if entry.multiple else ((out,), (own,))
-        found = of_all_examples(outs, flags, size, [f"the batch rule of {entry.name} gave"] * len(outs))
-        return found if entry.multiple else found[0]
+        outs, single = _batched(rule, entry.name, size, values, batched, params)
+        return outs[0] if single else outs
 
     return batch
+
+
+def _batched(
+    rule: Callable[..., Any], name: str, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
+) -> tuple[tuple[Any, ...], bool]:
+    """Return the results of a user's batching rule for all examples, and `True` if the function returns no tuple."""
+    out, own = rule(size, tuple(batched), *map(lend_read_only, values), **params)
+    single = not isinstance(out, tuple)
+    outs, flags = ((out,), (own,)) if single else (out, own)
+    return of_all_examples(outs, flags, size, [f"the batch rule of {name} gave"] * len(outs)), single
 
 
 def _check_counts(
@@ -494,10 +502,9 @@ def _numerical(made: RegisteredFunction[..., Any], params: dict[str, Any], shape
         return (as_spec(found),) if single[0] else tuple(map(as_spec, found))
 
     def batched(size: int, values: Sequence[Any], flags: Sequence[bool]) -> tuple[Any, ...]:
-        out, own = batch(size, tuple(flags), *map(lend_read_only, values), **params)
-        single[:] = [not isinstance(out, tuple)]
-        outs, marks = (out, own) if isinstance(out, tuple) else ((out,), (own,))
-        return of_all_examples(outs, marks, size, [f"the batch rule of {shown} gave"] * len(outs))
+        outs, is_single = _batched(batch, shown, size, values, flags, params)
+        single[:] = [is_single]
+        return outs
 
     own = batched if batch is not None else None
     # Programs call the ufunc of a primitive in place of the primitive, which returns a tuple.
