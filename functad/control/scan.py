@@ -64,7 +64,7 @@ def scan(
         >>> float(carry), ys
         (6.0, array([0., 2., 9.]))
     """
-    return over_rows("scan", f, f, init, xs, length, reverse)
+    return over_rows("scan", f, init, xs, length, reverse)
 
 
 def map(f: Callable[[Any], Any], xs: Any) -> Any:  # noqa: A001 - users write functad.map
@@ -93,13 +93,12 @@ def map(f: Callable[[Any], Any], xs: Any) -> Any:  # noqa: A001 - users write fu
         return None, f(x)
 
     step.__qualname__ = name_of(f)  # messages show the name of the user's function
-    return over_rows("map", f, step, None, xs, None, False)[1]
+    return over_rows("map", step, None, xs, None, False)[1]
 
 
 def over_rows(
     transform: str,
-    f: Callable[..., Any],
-    step_of: Callable[[Any, Any], Any],
+    f: Callable[[Any, Any], Any],
     init: Any,
     xs: Any,
     length: Any,
@@ -107,7 +106,7 @@ def over_rows(
     *,
     lists: bool = False,
 ) -> tuple[Any, Any]:
-    """Scan over the rows of `xs`, for `scan` and `map`. `f` is the user's function, `step_of` the step with a carry.
+    """Scan over the rows of `xs`, for `scan` and `map`.
 
     With `lists=True` one equation is recorded even if values are known. Rules use this, because they are traced abstractly.
     """
@@ -123,9 +122,9 @@ def over_rows(
     leaves: Sequence[Any] = carry.start(init)
     ys: Sequence[Any]
 
-    @functools.wraps(step_of)
+    @functools.wraps(f)
     def step(state: Any, row: Any) -> Any:
-        pair = step_of(state, row)
+        pair = f(state, row)
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise error(
                 f"the function must return a pair (carry, y), not a {type(pair).__name__}: (carry, None) if there is no y."
@@ -253,7 +252,7 @@ def _no_rows(specs: Sequence[ArraySpec]) -> list[Any]:
 
 
 def _record(step: Callable[[Any, Any], Any], init: Any, xs: Any, length: int, reverse: bool) -> tuple[Any, Any]:
-    return over_rows("scan", step, step, init, xs, length, reverse, lists=True)
+    return over_rows("scan", step, init, xs, length, reverse, lists=True)
 
 
 def _compute(*arrays: Any, carries: int, rows: int, length: int, reverse: bool, body: Any) -> Sequence[Any]:
