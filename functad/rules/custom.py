@@ -499,6 +499,9 @@ def _fitted(
             result.append(None)  # integers and leaves that are not numbers have no derivative
             continue
         shape, dtype = shape_of(value), dtype_of(value)
+        if type(leaf) in (np.ndarray, np.float64) and leaf.dtype is dtype and leaf.shape == shape:
+            result.append(leaf)  # the common case
+            continue
         own = dtype_of(leaf) if type(leaf) in PYTHON_SCALARS or hasattr(leaf, "dtype") else None
         if own is None or shape_of(leaf) != shape or own.kind not in "biufc" or (own.kind == "c" and dtype.kind != "c"):
             shown = f"a {type(leaf).__name__}, not an array" if own is None else f"{spec_of(leaf)}, but the {whose} is "
