@@ -52,7 +52,7 @@ class RegisteredFunction(Generic[P, R]):
     """
 
     entry: Primitive | None = None
-    run: Callable[[list[Any], dict[str, Any]], Any]
+    _run: Callable[[list[Any], dict[str, Any]], Any]
     """Returns the value of a call from its arrays and its other arguments."""
 
     def __init__(self, f: Callable[P, R], names: Sequence[str], name: str, given: tuple[Any, ...]) -> None:
@@ -79,7 +79,7 @@ class RegisteredFunction(Generic[P, R]):
                     f"arrays that have rules; a derivative would be lost. Enter it with names={(*self.names, name)!r}"
                     + (" and joint=True." if name == self.many else ".")
                 )
-        return self.run(arrays, params)  # type: ignore[no-any-return]
+        return self._run(arrays, params)  # type: ignore[no-any-return]
 
     def __reduce__(self) -> Any:
         return by_name(self, self.made_in) or (_entered_again, self.given)
@@ -106,18 +106,18 @@ class RegisteredFunction(Generic[P, R]):
         arrays = [a for name in self.names for a in (given.pop(name) if name == self.many else (given.pop(name),))]
         return [as_operand(value_of(a)) for a in arrays], given
 
-    def grouped(self, arrays: Sequence[Any]) -> dict[str, Any]:
+    def _grouped(self, arrays: Sequence[Any]) -> dict[str, Any]:
         """Return the arrays of a call by name. `*args` gets a tuple with the arrays that the other names leave."""
         given = iter(arrays)
         left = len(arrays) - len(self.names) + 1
         return {name: tuple([next(given) for _ in range(left)]) if name == self.many else next(given) for name in self.names}
 
-    def on_copies(self, arrays: Sequence[Any], params: Mapping[str, Any]) -> Any:
+    def _on_copies(self, arrays: Sequence[Any], params: Mapping[str, Any]) -> Any:
         """Return the value for plain arrays. The function gets copies: it may write to them, and rules read the originals."""
         arrays, f = [lend(a) for a in arrays], self.function
         if not self._parameters:
             return f(*arrays, **params)
-        given = {**self.grouped(arrays), **params}
+        given = {**self._grouped(arrays), **params}
         before = list(self._parameters).index(self.many) if self.many is not None else 0  # these must be positional
         args = [
             given.pop(name)
@@ -209,7 +209,7 @@ def primitive(
 
     def compute(*arrays: Any, **params: Any) -> Any:
         refuse_complex(arrays)
-        return made.on_copies(arrays, params)
+        return made._on_copies(arrays, params)
 
     def spec(*specs: Any, **params: Any) -> Any:
         refuse_complex(specs)
@@ -239,7 +239,7 @@ def primitive(
         parameters=made.parameters,
         owner=made,
     )
-    made.run = lambda arrays, params: entry(*arrays, **params)
+    made._run = lambda arrays, params: entry(*arrays, **params)
     return made
 
 
@@ -394,7 +394,7 @@ def _joint_rule(rule: Callable[..., Any], made: RegisteredFunction[..., Any]) ->
     others = [name for name in wanted if name not in {"arrays", *_names_of(names)}]
 
     def of_all(g: Any, arrays: tuple[Any, ...], *values: Any) -> Any:
-        given = {"arrays": arrays, **made.grouped(arrays), **dict(zip(others, values, strict=True))}
+        given = {"arrays": arrays, **made._grouped(arrays), **dict(zip(others, values, strict=True))}
         return for_each(rule(g, *[_read(name, given, many) for name in wanted]), len(arrays))
 
     return _reading(of_all, ["g", "arrays", *others])
@@ -474,7 +474,7 @@ def numerical_primitive(
         outs = Differences(base, method, step)(arrays)
         return outs[0] if not single or single[0] else outs
 
-    made.run = run
+    made._run = run
     return made
 
 
@@ -490,7 +490,7 @@ def _numerical(made: RegisteredFunction[..., Any], params: dict[str, Any], shape
     f, shown = made.function, made.name
 
     def value(*arrays: Any) -> tuple[Any, ...]:
-        out = made.on_copies(arrays, params)
+        out = made._on_copies(arrays, params)
         single[:] = [not isinstance(out, tuple)]
         return tuple([np.asarray(a)[()] for a in out]) if isinstance(out, tuple) else (np.asarray(out)[()],)
 
