@@ -50,3 +50,13 @@ def work(call: Callable[[], Any]) -> Work:
         if enabled:
             gc.enable()
     return Work(calls, allocated, peak)
+
+
+def peak_memory(call: Callable[[], Any]) -> int:
+    """Return the most bytes that are allocated at one time while a function runs."""
+    tracemalloc.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()

@@ -28,7 +28,6 @@ from functad.expressions.spec import (
     shape_of,
     spec_of,
     spec_or_none,
-    strong_spec,
 )
 from functad.places import here, name_of
 from functad.primitives.elementwise.conversion import array_of_number
@@ -38,7 +37,7 @@ from functad.primitives.operands import absent, all_examples, foreign_rules, is_
 from functad.tracing.equations import AbstractRecorder
 from functad.tracing.trace import OPEN, Recorded, dispatch, value_of
 from functad.tracing.views import in_c_order
-from functad.transforms.leaves import LeafFunction, pull_leaves, pushed, replaced
+from functad.transforms.leaves import LeafFunction, replaced
 from functad.transforms.lists import close, trace
 from functad.transforms.vmap import vmap
 from functad.trees import Structure, difference, flatten
@@ -90,80 +89,6 @@ class Control(SolverPrimitive):
     def __call__(self, *arrays: Any, **params: Any) -> Any:
         """Run the lists if values are known; record one equation if they are unknown."""
         return dispatch(self, arrays, params) if any(map(unknown, arrays)) else self.compute(*arrays, **params)
-
-
-def deferred(
-    name: str, run: LeafFunction, specs: Sequence[ArraySpec], shown: dict[str, Any], **rules: Callable[..., Any]
-) -> Control:
-    """Return a primitive that evaluates a flat function once values are known, with derivatives of any order.
-
-    For computations without an expression list, because the number of residuals depends on values.
-
-    Args:
-        name: the name in lists.
-        run: the function.
-        specs: the specs of the results.
-        shown: the parameters to show in lists, from which `run` is made.
-        rules: the rules `pull`, `push` and `batch` of `Control`. Default: differentiate `run` when it is evaluated.
-    """
-
-    def pull(gs: Any, wrt: Sequence[int], arrays: Sequence[Any], out: Any, params: Any) -> list[Any]:
-        return pull_later(name, run, gs, wrt, arrays, out, shown)
-
-    def push(ts: Sequence[Any], arrays: Sequence[Any], params: Any) -> list[Any]:
-        moving, count = [i for i, t in enumerate(ts) if t is not None], len(arrays)
-        places = [i for i, spec in enumerate(specs) if is_inexact(spec)]
-
-        def along(*values: Any) -> list[Any]:
-            found = pushed(run, values[:count], replaced([None] * count, moving, values[count:]))[1]
-            return [found[i] for i in places]
-
-        primitive = deferred(f"{name}_jvp", along, [strong_spec(specs[i]) for i in places], shown)
-        return replaced([None] * len(specs), places, primitive(*arrays, *[ts[i] for i in moving], **shown))
-
-    def batch(values: Sequence[Any], batched: Sequence[bool], size: int, params: Any) -> Any:
-        each = [ArraySpec((size, *spec.shape), spec.dtype) for spec in specs]
-        return deferred(f"{name}_vmap", over_examples(run, batched, size), each, shown)(*values, **shown)
-
-    own: dict[str, Any] = {"pull": pull, "push": push, "batch": batch, **rules}
-    return Control(
-        name,
-        compute=lambda *arrays, **params: run(*arrays),
-        spec=lambda *arrays, **params: tuple(specs),
-        doc="computed when values are known",
-        **own,
-    )
-
-
-def pull_later(
-    name: str,
-    run: LeafFunction,
-    gs: Any,
-    wrt: Sequence[int],
-    arrays: Sequence[Any],
-    out: Any,
-    shown: dict[str, Any],
-    **rules: Callable[..., Any],
-) -> list[Any]:
-    """Return the cotangents of the arguments at positions `wrt` of a flat function, evaluated again once values are known.
-
-    Args:
-        name: the name of the function in lists.
-        run: the function.
-        gs: the cotangents of its results.
-        wrt: positions of floating-point arguments.
-        arrays: its arguments.
-        out: its results.
-        shown: the parameters to show in lists.
-        rules: the rules of these cotangents, as for `deferred`.
-    """
-    count = len(arrays)
-
-    def back(*values: Any) -> list[Any]:
-        return pull_leaves(run, values[:count], values[count:], wrt)
-
-    primitive = deferred(f"{name}_vjp", back, [strong_spec(arrays[i]) for i in wrt], shown, **rules)
-    return list(primitive(*arrays, *[g for g, o in zip(gs, out, strict=True) if is_inexact(o)], **shown))
 
 
 def over_examples(f: LeafFunction, batched: Sequence[bool], size: int) -> LeafFunction:

@@ -20,22 +20,19 @@ from functad.control.equation import (
     listing,
     number,
     part,
-    pull_later,
     selected,
     unknown,
 )
-from functad.control.scan import StepDerivative, scan, zero_tangents
+from functad.control.scan import StepDerivative, scan
 from functad.errors import ControlFlowError, FunctadError
 from functad.expressions.expressions import Expressions
-from functad.expressions.spec import ArraySpec, dtype_of, is_inexact, shape_of, strong_spec
+from functad.expressions.spec import ArraySpec, is_inexact, strong_spec
 from functad.places import here, name_of
 from functad.primitives.batching import spread_out
-from functad.primitives.operands import innermost, is_traced
-from functad.tracing.batch import BatchRecorder
+from functad.primitives.operands import innermost
 from functad.tracing.ownership import give_state, lend, lend_read_only, own_state
-from functad.tracing.trace import Recorded, resolve
-from functad.transforms.cotangents import zero_tangent
-from functad.transforms.leaves import pushed, replaced
+from functad.transforms.forward import with_zeros
+from functad.transforms.leaves import pull_leaves, pushed, replaced
 from functad.transforms.lists import Closed, close, trace
 from functad.transforms.vmap import vmap
 
@@ -177,14 +174,6 @@ def _run(test: Callable[[list[Any]], Any], step: Callable[[list[Any]], list[Any]
 
 def _listed(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], carry: Agreement, leaves: Sequence[Any]) -> Any:
     """Record the loop as one equation with its condition and body."""
-    arrays, lists = _lists(cond_fun, body_fun, carry, leaves)
-    return carry.build(WHILE(*arrays, **lists))
-
-
-def _lists(
-    cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], carry: Agreement, leaves: Sequence[Any]
-) -> tuple[list[Any], dict[str, Any]]:
-    """Return the arguments and parameters of the equation."""
 
     @functools.wraps(body_fun)
     def step(state: Any) -> Any:
@@ -194,10 +183,10 @@ def _lists(
     def test(state: Any) -> Any:
         return _predicate(cond_fun, state)
 
-    lists, captured = carry.settled(
+    (cond, body), captured = carry.settled(
         lambda state: close_bodies("while_loop", (test, (state,)), (step, (state,)), operands=leaves)
     )
-    return [*carry.cast(leaves), *captured], {"carries": len(leaves), "cond": lists[0], "body": lists[1]}
+    return carry.build(WHILE(*carry.cast(leaves), *captured, carries=len(leaves), cond=cond, body=body))
 
 
 def _compute(*arrays: Any, carries: int, cond: Any, body: Any) -> Sequence[Any]:
@@ -208,108 +197,86 @@ def _compute(*arrays: Any, carries: int, cond: Any, body: Any) -> Sequence[Any]:
 
 
 def _pull(gs: Any, wrt: Sequence[int], arrays: Sequence[Any], out: Any, params: Any) -> list[Any]:
-    """Defer the backward pass until values are known, because the number of steps to keep residuals for is unknown."""
-    run, shown = functools.partial(_compute, **params), {**params, "by": tuple(wrt)}
-    rules: dict[str, Callable[..., Any]] = {"pull": _pull_pulled, "push": _push_pulled, "batch": _batch_pulled}
-    return pull_later("while_loop", run, gs, wrt, arrays, out, shown, **rules)
+    """Record the backward pass as one equation, because the number of steps to keep residuals for is unknown."""
+    return list(WHILE_BACK(*arrays, *[g for g, o in zip(gs, out, strict=True) if is_inexact(o)], **params, by=tuple(wrt)))
 
 
 def _push(ts: Sequence[Any], arrays: Sequence[Any], params: Any) -> list[Any]:
     """Push tangents as a part of the carry."""
-    arrays, lists, carry = _with_tangents(ts, arrays, params)
-    return list(carry.build(WHILE(*arrays, **lists))[1])
+    given, loop = _with_tangents(ts, arrays, params)
+    outs, tangents = part(WHILE(*given, **loop), params["carries"])
+    return replaced([None] * len(outs), _moving(params), tangents)
 
 
-def _with_tangents(
-    ts: Sequence[Any], arrays: Sequence[Any], params: Any, carried: Sequence[int] = ()
-) -> tuple[list[Any], dict[str, Any], Agreement]:
-    """Return arguments and parameters of the loop with carry `(leaves, tangents, carried)`, and the agreement of this carry.
+def _moving(params: Any) -> list[int]:
+    """Return the positions of the leaves of the carry that have tangents."""
+    return [i for i in range(params["carries"]) if is_inexact(params["body"].specs[i])]
 
-    Args:
-        ts: tangents of the arrays.
-        arrays: the arguments of the loop.
-        params: the parameters of its equation.
-        carried: positions of outer values to make a part of the carry.
+
+def _with_tangents(ts: Sequence[Any], arrays: Sequence[Any], params: Any) -> tuple[list[Any], dict[str, Any]]:
+    """Return the arguments and parameters of the loop with tangents in its carry.
+
+    Its carry is the leaves, then the tangents of the floating-point leaves. Its outer values are the outer values of the loop,
+    then their tangents; `None` in `ts` means zero.
     """
-    (leaves, outer), (t_leaves, t_outer) = part(arrays, params["carries"]), part(ts, params["carries"])
+    count, every, moving = params["carries"], len(arrays), _moving(params)
+    carried = len(moving)
+    moving += [i for i in range(count, every) if ts[i] is not None]
     test, step = Closed(params["cond"]), Closed(params["body"])
 
-    def body_fun(state: Any) -> Any:
-        leaves, tangents, own = state
-        values = replaced([*leaves, *outer], carried, own)
-        return *pushed(step, values, [*tangents, *t_outer]), own
+    def pairs(given: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        leaves, tangents, outer, t_outer = part(given, count, carried, every - count)
+        return [*leaves, *outer], replaced([None] * every, moving, [*tangents, *t_outer])
 
-    carry = carry_of("while_loop", body_fun)
-    given = carry.start((leaves, zero_tangents(leaves, t_leaves), [arrays[i] for i in carried]))
-    return *_lists(lambda state: test(*state[0], *outer)[0], body_fun, carry, given), carry
+    def after(*given: Any) -> list[Any]:
+        outs, found = pushed(step, *pairs(given))
+        return [*outs, *with_zeros([found[i] for i in moving[:carried]], [outs[i] for i in moving[:carried]])]
+
+    def in_order(values: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+        return [*values[:count], *tangents[:carried], *values[count:], *tangents[carried:]]
+
+    specs = params["body"].specs
+    given = in_order(arrays, with_zeros([ts[i] for i in moving], [arrays[i] for i in moving]))
+    of_given = in_order(specs[:every], [strong_spec(specs[i]) for i in moving])
+    lists, _ = close_bodies("while_loop", (lambda *given: test(*pairs(given)[0]), of_given), (after, of_given), operands=given)
+    return given, {"carries": count + carried, "cond": lists[0], "body": lists[1]}
 
 
-def _pulled_with_tangents(
+def _along(
     gs: Sequence[Any], hs: Sequence[Any], ts: Sequence[Any], arrays: Sequence[Any], params: Any, by: Sequence[int]
-) -> tuple[list[Any], Sequence[Any]]:
-    """Return the derivative `(J t)'^T g + J^T h` of the cotangents `J^T g` in a direction, and `J t`.
+) -> tuple[list[Any], list[Any]]:
+    """Return the derivative `(J t)'^T g + J^T h` of the cotangents `J^T g` of `arrays` in a direction `t`, and `J t`.
 
-    Both belong to the loop with tangents in its carry, with the cotangents `h` and `g`. Its derivative is a loop again.
-
-    Args:
-        gs: `g`, for the floating-point leaves.
-        hs: `h`, for the same leaves; `None` for zero.
-        ts: `t`, for the arrays.
-        arrays: the arguments of the loop.
-        params: the parameters of the equation of its cotangents.
-        by: positions of the arrays to differentiate the loop with tangents with respect to.
+    Both belong to the loop with tangents in its carry, with the cotangents `h` and `g`. Its derivative is a loop again. `by`
+    has the positions of the arrays to differentiate it with respect to. `None` means zero in `h` and `t`.
     """
-    count = params["carries"]
-    # Copy directions that are the same Tensor as an argument; else their cotangents would be added to the argument's.
-    ts = [*ts[:count], *[np.copy(t) if is_traced(t) else t for t in ts[count:]]]
-    given, lists, carry = _with_tangents(ts, arrays, params)
-    first = len(carry.specs)
-    outer = [i for i in by if i >= count]
-    once = [i for i in outer if len(_places(arrays[count:], arrays[i])) == len(_places(given[first:], arrays[i])) == 1]
-    if not all(_places([*arrays[count:], *ts[count:]], value) for value in given[first:]):
-        once = []  # a rule computed from an outer value alone, such as the logarithm of a base
-    carried = [i for i in outer if i not in once]
-    if carried:  # outer values that are not Tensors, are batched, unused, or given twice
-        given, lists, carry = _with_tangents(ts, arrays, params, carried)
-    before, first = first, first + len(carried)
-    places = {i: i for i in by if i < count} | dict(zip(carried, range(before, first), strict=True))
-    places |= {i: first + _places(given[first:], arrays[i])[0] for i in once}
-    wrt = sorted(places.values())
-    out = WHILE(*given, **lists)
-    results = lists["body"].results
-    own = iter([np.zeros(shape_of(g), dtype_of(g))[()] if h is None else h for g, h in zip(gs, hs, strict=True)])
-    seeds = [next(own) if is_inexact(spec) else None for spec in results[:count]]
-    seeds += [*gs, *[zero_tangent(arrays[i]) for i in carried]]
-    found = dict(zip(wrt, _pull(seeds, wrt, given, out, lists), strict=True))
-    cts = [found[places[i]] for i in by]
-    return cts, out[count : first - len(carried)]
+    loop = {name: params[name] for name in ("carries", "cond", "body")}
+    given, lists = _with_tangents(ts, arrays, loop)
+    places = tuple([i if i < loop["carries"] else i + len(gs) for i in by])
+    cts = WHILE_BACK(*given, *with_zeros(hs, gs), *gs, **lists, by=places)
+    return list(cts), WHILE(*given, **lists)[loop["carries"] :]
 
 
-def _places(values: Sequence[Any], value: Any) -> list[int]:
-    """Return the positions of the same Tensor as `value` among values; empty for batches."""
-    value = resolve(value)
-    if not isinstance(value, Recorded) or isinstance(value.recorder, BatchRecorder):
-        return []
-    found = enumerate(map(resolve, values))
-    return [i for i, x in found if isinstance(x, Recorded) and x.recorder is value.recorder and x.slot == value.slot]
-
-
-def _push_pulled(ts: Sequence[Any], arrays: Sequence[Any], params: Any) -> list[Any]:
+def _push_back(ts: Sequence[Any], arrays: Sequence[Any], params: Any) -> list[Any]:
     """Push tangents through the cotangents (forward over reverse mode)."""
     count = len(params["body"].inputs)
     (own, gs), (t_own, t_gs) = part(arrays, count), part(ts, count)
-    return _pulled_with_tangents(gs, t_gs, t_own, own, params, params["by"])[0]
+    return _along(gs, t_gs, t_own, own, params, params["by"])[0]
 
 
-def _pull_pulled(us: Any, wrt: Sequence[int], arrays: Sequence[Any], out: Any, params: Any) -> list[Any]:
+def _pull_back(us: Any, wrt: Sequence[int], arrays: Sequence[Any], out: Any, params: Any) -> list[Any]:
     """Pull cotangents `u` of the cotangents back (reverse over reverse mode): `u` is a direction for the loop."""
     count = len(params["body"].inputs)
     own, gs = part(arrays, count)
-    ts = replaced([None] * count, params["by"], us)
     by = [i for i in wrt if i < count]
-    cts, tangents = _pulled_with_tangents(gs, [None] * len(gs), ts, own, params, by)
+    cts, tangents = _along(gs, [None] * len(gs), replaced([None] * count, params["by"], us), own, params, by)
     found = dict(zip(by, cts, strict=True)) | dict(enumerate(tangents, count))
     return [found[i] for i in wrt]
+
+
+def _compute_back(*arrays: Any, by: Sequence[int], **loop: Any) -> Sequence[Any]:
+    count = len(loop["body"].inputs)
+    return pull_leaves(functools.partial(_compute, **loop), arrays[:count], arrays[count:], by)
 
 
 def _batch(values: Sequence[Any], batched: Sequence[bool], size: int, params: Any) -> Any:
@@ -318,16 +285,11 @@ def _batch(values: Sequence[Any], batched: Sequence[bool], size: int, params: An
     return WHILE(*_spread(values, batched, every, size), **_over_examples(params, every, size))
 
 
-def _batch_pulled(values: Sequence[Any], batched: Sequence[bool], size: int, params: Any) -> list[Any]:
+def _batch_back(values: Sequence[Any], batched: Sequence[bool], size: int, params: Any) -> Any:
     """Return the cotangents of all examples. Arguments that are differentiated get a batch axis."""
     count, by = len(params["body"].inputs), params["by"]
     every = [i < params["carries"] or i in by or i >= count or own for i, own in enumerate(batched)]
-    arrays, gs = part(_spread(values, batched, every, size), count)
-    lists = _over_examples(params, every[:count], size)
-    results = lists["body"].results
-    own = iter(gs)
-    seeds = [next(own) if is_inexact(spec) else None for spec in results]
-    return _pull(seeds, by, arrays, results, lists)
+    return WHILE_BACK(*_spread(values, batched, every, size), **_over_examples(params, every[:count], size), by=by)
 
 
 def _spread(values: Sequence[Any], batched: Sequence[bool], every: Sequence[bool], size: int) -> list[Any]:
@@ -361,6 +323,16 @@ WHILE = Control(
     batch=_batch,
     doc="the derivatives of the steps, one after the other",
     lists="loop",
+)
+
+WHILE_BACK = Control(
+    "while_loop_vjp",
+    compute=_compute_back,
+    spec=lambda *arrays, by, **loop: tuple([strong_spec(arrays[i]) for i in by]),
+    pull=_pull_back,
+    push=_push_back,
+    batch=_batch_back,
+    doc="the derivatives of the steps, one after the other",
 )
 
 

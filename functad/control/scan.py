@@ -64,7 +64,7 @@ def scan(
         >>> float(carry), ys
         (6.0, array([0., 2., 9.]))
     """
-    return over_rows("scan", f, f, init, xs, length, reverse)
+    return over_rows("scan", f, init, xs, length, reverse)
 
 
 def map(f: Callable[[Any], Any], xs: Any) -> Any:  # noqa: A001 - users write functad.map
@@ -93,13 +93,12 @@ def map(f: Callable[[Any], Any], xs: Any) -> Any:  # noqa: A001 - users write fu
         return None, f(x)
 
     step.__qualname__ = name_of(f)  # messages show the name of the user's function
-    return over_rows("map", f, step, None, xs, None, False)[1]
+    return over_rows("map", step, None, xs, None, False)[1]
 
 
 def over_rows(
     transform: str,
-    f: Callable[..., Any],
-    step_of: Callable[[Any, Any], Any],
+    f: Callable[[Any, Any], Any],
     init: Any,
     xs: Any,
     length: Any,
@@ -107,7 +106,7 @@ def over_rows(
     *,
     lists: bool = False,
 ) -> tuple[Any, Any]:
-    """Scan over the rows of `xs`, for `scan` and `map`. `f` is the user's function, `step_of` the step with a carry.
+    """Scan over the rows of `xs`, for `scan` and `map`.
 
     With `lists=True` one equation is recorded even if values are known. Rules use this, because they are traced abstractly.
     """
@@ -123,9 +122,9 @@ def over_rows(
     leaves: Sequence[Any] = carry.start(init)
     ys: Sequence[Any]
 
-    @functools.wraps(step_of)
+    @functools.wraps(f)
     def step(state: Any, row: Any) -> Any:
-        pair = step_of(state, row)
+        pair = f(state, row)
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise error(
                 f"the function must return a pair (carry, y), not a {type(pair).__name__}: (carry, None) if there is no y."
@@ -144,14 +143,13 @@ def over_rows(
             rest = [row[:-1] if reverse else row[1:] for row in rows]
             leaves, more = part(_listed(step, carry, leaves, structure, rest, length - 1, reverse), len(leaves))
             ys = [np.concatenate((b, a) if reverse else (a, b)) for a, b in zip(ys, more, strict=True)]
-    elif length or lists or listing([*leaves, *rows]):
-        found = _listed(step, carry, [lend(leaf) for leaf in leaves], structure, rows, length, reverse)
-        leaves, ys = part(found, len(leaves))
     else:
         leaves = [lend(leaf) for leaf in leaves]
         try:
             leaves, ys = part(_listed(step, carry, leaves, structure, rows, length, reverse), len(leaves))
         except (AbstractValueError, ConversionError, UnsupportedError):  # the steps need values, such as a Python `if`
+            if length or lists or listing([*leaves, *rows]):
+                raise
             ys = _no_rows(_of_ones(known, leaves, rows, error))
             leaves = carry.cast(leaves)
     return carry.build(leaves), result.build(ys)
@@ -191,10 +189,7 @@ def _run(
     length: int,
     reverse: bool,
 ) -> tuple[Sequence[Any], list[list[Any]]]:
-    """Run the steps on known leaves; return the last carry and the leaves of the results.
-
-    The loop stops after the first step if its results are unknown.
-    """
+    """Run the steps on known leaves, the first step only if its results are unknown; return the last carry and all results."""
     results = []
     leaves = [lend(leaf) for leaf in leaves]
     for i in range(length - 1, -1, -1) if reverse else range(length):
@@ -257,7 +252,7 @@ def _no_rows(specs: Sequence[ArraySpec]) -> list[Any]:
 
 
 def _record(step: Callable[[Any, Any], Any], init: Any, xs: Any, length: int, reverse: bool) -> tuple[Any, Any]:
-    return over_rows("scan", step, step, init, xs, length, reverse, lists=True)
+    return over_rows("scan", step, init, xs, length, reverse, lists=True)
 
 
 def _compute(*arrays: Any, carries: int, rows: int, length: int, reverse: bool, body: Any) -> Sequence[Any]:
@@ -290,7 +285,7 @@ def _push(ts: Sequence[Any], arrays: Sequence[Any], params: Any) -> list[Any]:
         after, t_after = outs[: counts[0]], t_outs[: counts[0]]
         return (after, t_after), t_outs[counts[0] :]
 
-    state = leaves, zero_tangents(leaves, t_leaves)
+    state = leaves, [zero_tangent(v) if t is None and is_inexact(v) else t for v, t in zip(leaves, t_leaves, strict=True)]
     (_, t_leaves), t_ys = _record(step, state, (xs, t_xs), params["length"], params["reverse"])
     return [*t_leaves, *t_ys]
 
@@ -344,11 +339,6 @@ def _pull(gs: Any, wrt: Sequence[int], arrays: Sequence[Any], out: Any, params: 
 def scalar(g: Any) -> Any:
     """Return a plain cotangent of shape `()` as a scalar, like the results of derivative steps."""
     return g[()] if type(g) is np.ndarray and not g.shape else g
-
-
-def zero_tangents(values: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
-    """Return the tangents of a carry, with zeros in place of `None` for differentiable leaves."""
-    return [t if t is not None or not is_inexact(v) else zero_tangent(v) for v, t in zip(values, ts, strict=True)]
 
 
 class _Scan(Control):

@@ -11,10 +11,10 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +22,6 @@ import numpy as np
 from functad.errors import AbstractValueError, ConversionError, CustomRuleError, EscapedTensorError, UnsupportedError
 from functad.expressions.expressions import Constant, Expressions, root_of, roots_of
 from functad.expressions.spec import (
-    PLAIN,
     PYTHON_SCALARS,
     ArraySpec,
     dtype_of,
@@ -42,6 +41,7 @@ from functad.tracing.equations import AbstractRecorder
 from functad.tracing.ownership import hold, lend_read_only, own_state
 from functad.tracing.trace import Recorded, Recorder, dispatch, escaped, making, making_plain, noted, resolve
 from functad.tracing.views import in_c_order
+from functad.transforms.cotangents import zero_tangent
 from functad.transforms.leaves import pulled, replaced
 from functad.transforms.lists import trace
 from functad.trees import Structure, flatten, tree_map
@@ -150,14 +150,12 @@ class CallWithRules(OneCall):
         inner: the expression list of the function, with one input for each array; `None` if unknown, as in a concrete trace.
         recorder: the concrete trace that records the call; `None` if each evaluation is a new call.
         serial: the serial number of the trace, abstract or concrete.
-        held: for each array, `True` if it is a plain array that the user may modify.
         positions: positions of the arrays that are Tensors of the concrete trace.
-        active: the positions among these with a floating-point dtype.
         in_order: `True` if all arrays are known to have C order.
         given: the operands, one level below the trace.
         kept: the residuals of the rule.
         by_push: `True` if the rule is `rules.push`; its residuals are the operands.
-        inputs, outputs: shape and dtype of each operand and of each result.
+        outputs: shape and dtype of each result.
     """
 
     rules: Rules
@@ -168,13 +166,10 @@ class CallWithRules(OneCall):
         self.function, self.name, self.rules, self.inner = rules.function, rules.name, rules, rules.inner
         self.recorder = recorder
         self.serial = serial
-        self.held = [type(a) is _ndarray for a in arrays]
         self.positions = [i for i, a in enumerate(arrays) if isinstance(a, Recorded) and a.recorder is recorder]
-        self.active = [i for i in self.positions if dtype_of(arrays[i]).kind in "fc"]
         self.in_order = recorder is not None or all(map(in_c_order, arrays))
         self.kept: Any = None
         self.given: Sequence[Any] = ()
-        self.inputs: list[Any] = []
         self.outputs: list[Any] = []
         if recorder is not None:
             # The backward pass of a tape then keeps its records: after an error in a rule, the gradient may be computed again.
@@ -211,9 +206,10 @@ class CallWithRules(OneCall):
         if recorder is None:
             return apply(rules, [noted(value) for value in values])  # a `graph` follows lists that are evaluated in it
         self.recorder = None  # a list that is evaluated later makes a new call
-        own = [hold(v, recorder) if of_user else v for v, of_user in zip(values, self.held, strict=True)]
-        self.inputs = [(shape_of(v), dtype_of(v), v if type(v) not in PLAIN else None) for v in own]
-        self.given = own
+        self.given = own = list(values)
+        for i, v in enumerate(own):
+            if type(v) is _ndarray and i not in self.positions:  # an array that the user may modify
+                own[i] = hold(v, recorder)
         self.by_push = rules.push is not None and (recorder.pushes or rules.backward is None)
         with running_below(own):
             outs, kept = self._run(own)
@@ -252,27 +248,21 @@ class CallWithRules(OneCall):
             found = own_state(found)
         arrays_there = any(type(ct) is _ndarray for ct in found)
         owned = roots_of(flatten((kept, gs))[0]) if arrays_there else set()
-        return [self._full(ct, i, owned) for i, ct in enumerate(found)]
-
-    def _full(self, ct: Any, position: int, owned: set[int]) -> Any:
-        """Return a cotangent as an array: zeros for `None`, and a copy of an array whose memory is among `owned`."""
-        shape, dtype, like = self.inputs[position]
-        if ct is None:
-            dtype = dtype if dtype.kind in "fc" else np.dtype(float)
-            return np.zeros(shape, dtype)[()] if like is None else zeros_for(shape, dtype, like)
-        return ct.copy() if type(ct) is _ndarray and id(root_of(ct)) in owned else ct
+        return [
+            zero_tangent(a) if ct is None else ct.copy() if type(ct) is _ndarray and id(root_of(ct)) in owned else ct
+            for ct, a in zip(found, self.given, strict=True)
+        ]
 
     def _transposed(self, kept: Any, gs: Sequence[Any]) -> list[Any]:
         """Return the cotangents by transposing the JVP rule: `g J = (t -> J t)^T g`."""
         if self.rules.push is None:
             raise CustomRuleError(f"{self.rules.name} has no derivative rule, at {here()}.")
-        inputs = [self.inputs[i] for i in self.active]
-        zeros = [zeros_for(shape, dtype, 0.0 if like is None else like) for shape, dtype, like in inputs]
-        none: list[Any] = [None] * len(self.inputs)
+        active = [i for i in self.positions if is_inexact(self.given[i])]
+        none: list[Any] = [None] * len(self.given)
         transform, f = "the transpose of the JVP rule", self.rules.function
-        tangents = replaced(none, self.active, zeros)
-        found = pulled(lambda *ts: self._tangents(kept, ts), tangents, gs, self.active, transform=transform, function=f)
-        return replaced(none, self.active, found)
+        tangents = replaced(none, active, [zero_tangent(self.given[i]) for i in active])
+        found = pulled(lambda *ts: self._tangents(kept, ts), tangents, gs, active, transform=transform, function=f)
+        return replaced(none, active, found)
 
     def _tangents(self, kept: Any, ts: Sequence[Any]) -> list[Any]:
         """Return the tangents of the results by the JVP rule, `None` for zero.
@@ -382,45 +372,7 @@ _FIXED = (*PYTHON_SCALARS, str, bytes, type, np.dtype)
 """Types of residuals, besides arrays, that are equal for all examples."""
 
 _PART = object()
-
-
-@dataclass(frozen=True)
-class _Given:
-    """A residual that is the argument at a position."""
-
-    position: int
-
-
-@dataclass(frozen=True)
-class _Kept:
-    """The residuals of all examples.
-
-    Attributes:
-        arrays: the arguments.
-        parts: the residuals that are arrays, with the batch axis in front.
-        leaves: the leaves of the residuals of one example: `_PART` for an array, `_Given` for an argument, which is not
-            repeated for each example, else the leaf. `None`: a leaf may differ between examples, so the backward rule runs the
-            forward rule again.
-        structure: the structure of the leaves.
-    """
-
-    is_tree_leaf = True
-    arrays: Sequence[Any]
-    parts: Sequence[Any] = ()
-    leaves: Sequence[Any] | None = None
-    structure: Structure | None = None
-
-    def of_one(self, arrays: Sequence[Any], parts: Sequence[Any]) -> Any:
-        """Return the residuals of one example."""
-        assert self.leaves is not None
-        assert self.structure is not None
-        given = iter(parts)
-        return self.structure.unflatten(
-            [
-                next(given) if leaf is _PART else arrays[leaf.position] if isinstance(leaf, _Given) else leaf
-                for leaf in self.leaves
-            ]
-        )
+"""The mark of a residual that is an array of one example."""
 
 
 class _Every:
@@ -454,41 +406,45 @@ class _Every:
         return tuple(self._map(lambda own: rules.value(*own), self.axes, arrays))
 
     def forward(self, *arrays: Any) -> tuple[tuple[Any, ...], Any]:
-        """Return the results and the residuals of all examples."""
-        rules = self.rules
+        """Return the results and the residuals of all examples.
+
+        The residuals are the arguments, the residuals of one example that are arrays, with the batch axis in front, and a
+        function that returns the residuals of one example. Arguments among the residuals are not repeated for each example. If
+        a residual of another type may differ between examples, this function runs the forward rule again.
+        """
+        forward: Any = self.rules.forward
         found: list[Any] = []
 
         def one(own: Sequence[Any]) -> list[Any]:
-            assert rules.forward is not None
-            outs, kept = rules.forward(*own)
+            outs, kept = forward(*own)
             leaves, structure = flatten(kept)
             places = {id(a): i for i, a in enumerate(own)}
-            fixed = [_Given(places[id(leaf)]) if id(leaf) in places else _PART if is_array(leaf) else leaf for leaf in leaves]
-            parts = [leaf for leaf, mark in zip(leaves, fixed, strict=True) if mark is _PART]
-            known = all(mark is _PART or isinstance(mark, (_Given, *_FIXED)) for mark in fixed)
-            found[:] = [len(outs), fixed if known else None, structure]
-            return [*outs, *parts] if known else list(outs)
+            marks = [places.get(id(leaf), _PART if is_array(leaf) else Constant(leaf)) for leaf in leaves]
+            if all(type(mark) is not Constant or isinstance(mark.value, _FIXED) for mark in marks):
+                parts = [leaf for leaf, mark in zip(leaves, marks, strict=True) if mark is _PART]
+                found[:] = len(outs), functools.partial(_of_one, marks, structure)
+                return [*outs, *parts]
+            found[:] = len(outs), lambda own, parts: forward(*own)[1]
+            return list(outs)
 
         results = self._map(one, self.axes, arrays)
-        count, leaves, structure = found
-        return tuple(results[:count]), _Kept(arrays, results[count:], leaves, structure)
+        count, of_one = found
+        return tuple(results[:count]), (arrays, results[count:], of_one)
 
-    def backward(self, kept: _Kept, gs: Sequence[Any]) -> list[Any]:
+    def backward(self, kept: Any, gs: Sequence[Any]) -> list[Any]:
         """Return the cotangents of the arguments. Cotangents without a batch axis are summed over the examples."""
-        rules, arrays = self.rules, kept.arrays
+        arrays, parts, of_one = kept
         shapes = [shape_of(a)[1:] if flag else shape_of(a) for a, flag in zip(arrays, self.batched, strict=True)]
         dtypes = list(map(inexact, arrays))
 
         def one(given: Sequence[Any], parts: Sequence[Any], own: Sequence[Any]) -> list[Any]:
-            assert rules.forward is not None
-            assert rules.backward is not None
-            of_one = rules.forward(*given)[1] if kept.leaves is None else kept.of_one(given, parts)
-            cts = rules.backward(of_one, own)
+            assert self.rules.backward is not None
+            cts = self.rules.backward(of_one(given, parts), own)
             like = next((ct for ct in cts if ct is not None), 0.0)
             rows = zip(cts, shapes, dtypes, strict=True)
             return [zeros_for(shape, dtype, like) if ct is None else ct for ct, shape, dtype in rows]
 
-        found = self._map(one, [*self.axes, *[0] * (len(kept.parts) + len(gs))], arrays, kept.parts, gs)
+        found = self._map(one, [*self.axes, *[0] * (len(parts) + len(gs))], arrays, parts, gs)
         return [ct if flag else ct.sum(0) for ct, flag in zip(found, self.batched, strict=True)]
 
     def push(self, arrays: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
@@ -502,6 +458,14 @@ class _Every:
             return list(rules.push(own, replaced([None] * len(own), places, parts)))
 
         return self._map(one, axes, arrays, [ts[i] for i in places])
+
+
+def _of_one(marks: Sequence[Any], structure: Structure, own: Sequence[Any], parts: Sequence[Any]) -> Any:
+    """Return the residuals of one example, from its arguments and its residuals that are arrays."""
+    rest = iter(parts)
+    return structure.unflatten(
+        [next(rest) if mark is _PART else mark.value if type(mark) is Constant else own[mark] for mark in marks]
+    )
 
 
 def of_all_examples(outs: Sequence[Any], flags: Sequence[bool], size: int, gave: Sequence[str]) -> tuple[Any, ...]:

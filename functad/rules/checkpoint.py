@@ -15,6 +15,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import numpy as np
@@ -31,7 +32,8 @@ from functad.rules.call import OneCall, Rules, apply
 from functad.tracing.equations import NoValueError, PointRecorder
 from functad.tracing.ownership import hold, lend, lend_read_only, own_results
 from functad.tracing.trace import OPEN, Recorded, operand_of, sees_inside, value_of
-from functad.transforms.leaves import pulled, pushed, replaced
+from functad.transforms.forward import with_zeros
+from functad.transforms.leaves import LeafFunction, pulled, pushed, replaced
 from functad.transforms.lists import Closed, close, make_list, trace
 from functad.transforms.transform import Transformed, transform
 from functad.trees import Structure, difference, flatten, tree_map
@@ -39,7 +41,6 @@ from functad.trees import Structure, difference, flatten, tree_map
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
-Keeps = Callable[[Equation], bool]
 Policy = str | Sequence[str] | Callable[[Equation], bool] | None
 
 
@@ -110,7 +111,7 @@ def checkpoint(f: Callable[P, R], policy: Policy = None) -> Callable[P, R]:
         >>> functad.grad(deep)(np.array([0.5, 1.0])).round(6)
         array([0.007099, 0.000743])
     """
-    keeps = _keeps(policy)
+    kept_by = _kept_by(policy)
 
     @functools.wraps(f)
     def checkpointed(*args: P.args, **kwargs: P.kwargs) -> Any:
@@ -122,100 +123,90 @@ def checkpoint(f: Callable[P, R], policy: Policy = None) -> Callable[P, R]:
             return f(*args, **kwargs)
         if sees_inside(leaves):
             return f(*args, **kwargs)
-        segment, inputs, rest, form = _segment(f, leaves, structure, places, keeps)
-        inputs[: len(places)] = [operand_of(given[i]) for i in places]
-        outs = iter(apply(segment.rules(), inputs) if segment.count else ())
-        return form.unflatten([next(outs) if leaf is _OWN else leaf for leaf in rest])
+
+        def of_tensors(*own: Any) -> Any:
+            args, kwargs = structure.unflatten(replaced(leaves, places, own))
+            return f(*args, **kwargs)
+
+        segment, captured, made = _segment(f, of_tensors, [leaves[i] for i in places], kept_by)
+        outs = iter(apply(segment.rules(), [*[operand_of(given[i]) for i in places], *captured]) if segment.count else ())
+        return made.output_structure.unflatten([s.value if type(s) is Constant else next(outs) for s in made.outputs])
 
     return checkpointed
 
 
-def _keeps(policy: Policy) -> Keeps:
-    """Return the function that decides for an operation whether to keep its result."""
+def _kept_by(policy: Policy) -> Callable[[Equation], list[int]]:
+    """Return the function that returns the slots of the values to keep with an operation.
+
+    A named value is kept with the result before the naming.
+    """
     if policy is None:
-        return lambda equation: False
-    if policy == "contractions":
-        return lambda equation: equation.primitive.kind == "multilinear"
-    if isinstance(policy, (list, tuple, set, frozenset)) and all(isinstance(name, str) for name in policy):
+        keeps: Callable[[Equation], bool] = lambda equation: False  # noqa: E731
+    elif policy == "contractions":
+        keeps = lambda equation: equation.primitive.kind == "multilinear"  # noqa: E731
+    elif isinstance(policy, (list, tuple, set, frozenset)) and all(isinstance(name, str) for name in policy):
         names = frozenset(policy)
-        return lambda equation: equation.primitive is _NAME and equation.params["name"] in names
-    if callable(policy):
-        return policy
-    raise InputError(
-        f"checkpoint: {policy!r} is no policy, at {here()}. Pass None, 'contractions', a list of names given by "
-        f"checkpoint_name, or a function of an Equation."
-    )
+        keeps = lambda equation: equation.primitive is _NAME and equation.params["name"] in names  # noqa: E731
+    elif callable(policy):
+        keeps = policy
+    else:
+        raise InputError(
+            f"checkpoint: {policy!r} is no policy, at {here()}. Pass None, 'contractions', a list of names given by "
+            f"checkpoint_name, or a function of an Equation."
+        )
 
+    def slots(equation: Equation) -> list[int]:
+        named = inputs_of(equation) if equation.primitive is _NAME else ()
+        return [*equation.outputs, *named] if keeps(equation) else []
 
-_OWN = object()
-"""A placeholder, among the leaves of a result, for leaves that depend on the arguments."""
+    return slots
 
 
 def _segment(
-    f: Callable[..., Any], leaves: list[Any], structure: Structure, places: Sequence[int], keeps: Keeps
-) -> tuple[Segment, list[Any], list[Any], Structure]:
-    """Run a function; return the segment of its operations, the Tensors that it used, the result leaves, and their structure.
+    function: Any, f: LeafFunction, given: Sequence[Any], kept_by: Callable[[Equation], list[int]]
+) -> tuple[Segment, list[Any], Expressions]:
+    """Run a function of Tensors; return the segment of its operations, the captured Tensors, and the list of the run.
 
     Args:
-        f: called as `f(*args, **kwargs)`.
-        leaves: the leaves of its arguments `(args, kwargs)`.
-        structure: the structure of `(args, kwargs)`.
-        places: positions of the leaves that are traced Tensors; the others are constants.
-        keeps: returns `True` for operations with results to keep.
+        function: the function of the user that `f` calls, for messages.
+        f: the function.
+        given: its arguments.
+        kept_by: returns the slots of the values to keep with an operation.
     """
-    given = [leaves[i] for i in places]
     keeper = max((t.recorder for t in given), key=lambda recorder: recorder.serial)
-
-    def of_leaves(*own: Any) -> Any:
-        args, kwargs = structure.unflatten(replaced(leaves, places, own))
-        return f(*args, **kwargs)
-
-    def kept_by(equation: Equation) -> list[int]:
-        return _kept_slots(equation) if keeps(equation) else []
-
-    at_point = PointRecorder("checkpoint", f, lambda a: hold(a, keeper), kept_by)
+    at_point = PointRecorder("checkpoint", function, lambda a: hold(a, keeper), kept_by)
     values: list[Any] | None = None
     try:
-        expressions, results = make_list(at_point, of_leaves, list(map(at_point.value_of, given)))
+        expressions, results = make_list(at_point, f, list(map(at_point.value_of, given)))
         known = at_point.kept
         values = [leaf.below for leaf in results if isinstance(leaf, Recorded) and leaf.recorder is at_point]
     except NoValueError:
-        expressions = trace("checkpoint", of_leaves, given, function=f)  # of Tensors, because their memory layout is known
+        expressions = trace("checkpoint", f, given, function=function)  # of Tensors, because their memory layout is known
         known = dict.fromkeys([slot for e in expressions.equations for slot in kept_by(e)])
     outputs = [source for source in expressions.outputs if type(source) is int]
     kept = [slot for slot in known if slot >= len(given)]
     closed, captured = close(expressions.replace(outputs=(*outputs, *kept)))
-    segment, inputs = Segment(f, closed, len(outputs)), [*given, *captured]
+    segment = Segment(Named(name_of(function)), closed, len(outputs))
     if values is not None:
-        segment.first = list(map(innermost, inputs)), (*values, *[known[slot] for slot in kept])
-    rest = [source.value if isinstance(source, Constant) else _OWN for source in expressions.outputs]
-    return segment, inputs, rest, expressions.output_structure
-
-
-def _kept_slots(equation: Equation) -> list[int]:
-    """Return the slots to keep with an operation. For a named value, this includes the result before the naming."""
-    named = equation.inputs if equation.primitive is _NAME else ()
-    return [*equation.outputs, *[source for source in named if not isinstance(source, Constant)]]
+        segment.first = list(map(innermost, (*given, *captured))), (*values, *[known[slot] for slot in kept])
+    return segment, captured, expressions
 
 
 class Segment:
     """The recorded operations of one run of a function, as a call that is recorded as one operation.
 
     Attributes:
+        function: the name of the function.
         expressions: the operations. The kept values are additional results, so they can be differentiated.
         count: the number of results of the function.
         first: arguments and results of the recorded run, until `value` returns them.
     """
 
-    def __init__(self, function: Any, expressions: Expressions, count: int) -> None:
+    def __init__(self, function: Named, expressions: Expressions, count: int) -> None:
         self.function = function
         self.expressions = expressions
         self.count = count
         self.first: Any = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return all attributes, with only the name of the function."""
-        return {**vars(self), "function": Named(name_of(self.function)), "first": None}
 
     def rules(self) -> Rules:
         """Return the rules of the call."""
@@ -313,17 +304,6 @@ def _read_by(e: Equation) -> tuple[Any, bool]:
 # Sequences of steps
 
 
-def fewest_steps(length: int, snapshots: int) -> int:
-    """Return the minimal number of forward steps to reverse `length` steps with the given snapshots: `t(l, c)`.
-
-    Example:
-        >>> [fewest_steps(10, c) for c in (1, 2, 3, 10)]
-        [45, 20, 15, 9]
-    """
-    r = _repetitions(length, snapshots)
-    return r * length - math.comb(snapshots + r, r - 1) if length > 1 else 0
-
-
 def _repetitions(length: int, snapshots: int) -> int:
     """Return the least `r` with `length <= binomial(snapshots + r, r)`: an upper bound of the evaluations of a step."""
     r = 0
@@ -333,7 +313,7 @@ def _repetitions(length: int, snapshots: int) -> int:
 
 
 def first_part(length: int, snapshots: int) -> int:
-    """Return the number of steps before the next snapshot, for a reversal in `fewest_steps`."""
+    """Return the number of steps before the next snapshot, for a reversal in the fewest steps."""
     r = _repetitions(length, snapshots)
     return max(1, min(math.comb(snapshots + r - 1, r - 1), length - math.comb(snapshots + r - 2, r - 1)))
 
@@ -380,22 +360,19 @@ def checkpoint_sequence(step: Callable[Concatenate[int, P], R], n: int, snapshot
             f"first state."
         )
 
+    kept = max(1, math.isqrt(2 * int(n))) if snapshots is None else int(snapshots)
+
     def run(state: Any, *args: Any) -> Any:
         leaves, structure = flatten(state)
-        own = [_as_array(value_of(leaf)) for leaf in leaves]
-        others, form = flatten(args)
-        others = [value_of(leaf) for leaf in others]
-        places = [i for i, leaf in enumerate(others) if hasattr(leaf, "shape") and hasattr(leaf, "dtype")]
-        steps = _Steps(step, int(n), snapshots, (structure, len(own)), (others, form, places))
-        if not any(isinstance(leaf, Recorded) for leaf in (*own, *others)):
-            return structure.unflatten(
-                own_results(steps.advance(own, 0, steps.n, [others[i] for i in places]), [*own, *others])
-            )
-        if sees_inside((*own, *others)):
-            return structure.unflatten(steps.advance(own, 0, steps.n, [others[i] for i in places]))
-        steps.others = [None if i in places else leaf for i, leaf in enumerate(others)]
-        steps.followed = [k for k, i in enumerate(places) if isinstance(others[i], Recorded)]
-        return structure.unflatten(apply(steps.rules(), [*own, *[others[i] for i in places]]))
+        rest, form = flatten(args)
+        rest = [value_of(leaf) for leaf in rest]
+        places = [i for i, leaf in enumerate(rest) if hasattr(leaf, "shape") and hasattr(leaf, "dtype")]
+        arrays = [*[_as_array(value_of(leaf)) for leaf in leaves], *[rest[i] for i in places]]
+        rest = replaced(rest, places, [None] * len(places))
+        followed = [k for k, a in enumerate(arrays[len(leaves) :]) if isinstance(a, Recorded)]
+        steps = _Steps(step, int(n), kept, structure, len(leaves), rest, form, places, followed)
+        outs = steps.value(*arrays) if sees_inside(arrays) else apply(steps.rules(), arrays)
+        return structure.unflatten(own_results(outs, arrays))
 
     run.__name__ = run.__qualname__ = f"{getattr(step, '__name__', 'step')}_times_{n}"
     made = Transformed.of(run)
@@ -411,29 +388,27 @@ def _as_array(leaf: Any) -> Any:
     return PYTHON_SCALARS[type(leaf)].type(leaf) if type(leaf) in PYTHON_SCALARS else leaf
 
 
+@dataclass(frozen=True)
 class _Steps:
-    """The steps of one call, on lists of arrays: the leaves of the state, then the leaves of the other arguments.
+    """The steps of one call, on lists of arrays: the leaves of the state, then the arrays of the other arguments.
 
     Attributes:
         structure, count: the structure of the state and the number of its leaves.
-        others, form, places: the leaves of the other arguments, their structure, and the positions of arrays among them.
+        rest, form, places: the leaves of the other arguments, their structure, and the positions of the arrays, which are
+            `None` in `rest`.
         followed: the indices of those arrays that can have a derivative. An input sequence for all steps is usually constant:
             one cotangent of its size at each step would make the time quadratic in the length.
     """
 
-    def __init__(
-        self,
-        step: Callable[..., Any],
-        n: int,
-        snapshots: int | None,
-        state: tuple[Structure, int],
-        others: tuple[list[Any], Structure, list[int]],
-    ) -> None:
-        self.step, self.n = step, n
-        self.snapshots = max(1, math.isqrt(2 * n)) if snapshots is None else snapshots
-        self.structure, self.count = state
-        self.others, self.form, self.places = others
-        self.followed = list(range(len(self.places)))
+    step: Callable[..., Any]
+    n: int
+    snapshots: int
+    structure: Structure
+    count: int
+    rest: list[Any]
+    form: Structure
+    places: list[int]
+    followed: list[int]
 
     def rules(self) -> Rules:
         """Return the rules of the call."""
@@ -443,10 +418,10 @@ class _Steps:
     def one(self, i: int, *arrays: Any) -> list[Any]:
         """Return the leaves of the state after step `i`."""
         given = [lend_read_only(a) for a in arrays[self.count :]]  # read again later
-        others = replaced(self.others, self.places, given)
+        args = self.form.unflatten(replaced(self.rest, self.places, given))
         before = arrays[: self.count]
         state = self.structure.unflatten([lend(a) for a in before])  # a step may write into it
-        leaves, structure = flatten(self.step(i, state, *self.form.unflatten(others)))
+        leaves, structure = flatten(self.step(i, state, *args))
         where = f"checkpoint_sequence of {name_of(self.step)}, called at {here()}: step {i}"
         if structure != self.structure:
             raise OutputError(f"{where}: {difference(self.structure, structure, 'the state')}.")
@@ -476,93 +451,61 @@ class _Steps:
         return tuple(self.advance(arrays[: self.count], 0, self.n, arrays[self.count :]))
 
     def forward(self, *arrays: Any) -> tuple[tuple[Any, ...], Any]:
-        """Return the last state, and the snapshots of the schedule; outer traces record one operation."""
+        """Return the last state, and the snapshots of the schedule by step; outer traces record one operation."""
         if any(isinstance(a, Recorded) for a in arrays):
-            return apply(self.rules(), arrays), (list(arrays), {})
-        others, state, position = arrays[self.count :], list(arrays[: self.count]), 0
-        kept: dict[int, list[Any]] = {}
-        for stop in self._snapshot_positions():
-            state = self.advance(state, position, stop, others)
-            kept[stop] = state
-            position = stop
-        return tuple(self.advance(state, position, self.n, others)), (list(arrays), kept)
-
-    def _snapshot_positions(self) -> list[int]:
-        """Return the steps before which the first pass keeps a state, without step 0."""
-        positions, start = [], 0
+            return apply(self.rules(), arrays), (arrays, {})
+        state: Sequence[Any]
+        state, others, position = arrays[: self.count], arrays[self.count :], 0
+        kept: dict[int, Sequence[Any]] = {}
         for free in range(self.snapshots, 1, -1):
-            if self.n - start < 2:
+            if self.n - position < 2:
                 break
-            start += first_part(self.n - start, free)
-            positions.append(start)
-        return positions
+            stop = position + first_part(self.n - position, free)
+            state = kept[stop] = self.advance(state, position, stop, others)
+            position = stop
+        return tuple(self.advance(state, position, self.n, others)), (arrays, kept)
 
     def backward(self, kept: Any, gs: Sequence[Any]) -> list[Any]:
-        """Return the cotangents of the first state and of the other arguments."""
+        """Return the cotangents of the first state and of the other arguments.
+
+        Each kept state is freed after its last use; another backward pass computes it again.
+        """
         arrays, states = kept
-        reversal = _Reversal(self, arrays, dict(states), list(gs))
-        states.clear()  # this pass frees them one by one; another pass recomputes them
-        reversal.run()
-        return [*reversal.cotangents, *reversal.totals]
-
-    def push(self, arrays: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
-        """Return the tangents of the last state, step by step."""
-        state, others = list(arrays[: self.count]), arrays[self.count :]
-        tangents, rest = list(ts[: self.count]), ts[self.count :]
-        for i in range(self.n):
-            state, tangents = pushed(functools.partial(self.one, i), [*state, *others], [*tangents, *rest])
-        return tangents
-
-
-class _Reversal:
-    """A backward pass over all steps.
-
-    Attributes:
-        states: by step, the kept states.
-        cotangents: the cotangents of the state after the last step that is not reversed yet.
-        totals: the cotangents of the other arguments so far.
-    """
-
-    def __init__(self, steps: _Steps, arrays: Sequence[Any], states: dict[int, list[Any]], cotangents: list[Any]) -> None:
-        self.steps = steps
-        self.others = list(arrays[steps.count :])
-        self.states = states
-        self.states[0] = list(arrays[: steps.count])
-        self.cotangents = cotangents
-        self.totals: list[Any] = [None] * len(self.others)
-
-    def step_back(self, i: int, state: Sequence[Any]) -> None:
-        """Pull the cotangents back through step `i`, with the given state before it."""
-        steps = self.steps
-        live = [np.zeros(shape_of(a)) if g is None else g for g, a in zip(self.cotangents, state, strict=True)]
-        others = list(self.others)
-
-        def one(*tensors: Any) -> list[Any]:
-            for k, tensor in zip(steps.followed, tensors[steps.count :], strict=True):
-                others[k] = tensor
-            return steps.one(i, *tensors[: steps.count], *others)
-
-        arrays = [*state, *[self.others[k] for k in steps.followed]]
-        found = pulled(one, arrays, live, transform="checkpoint_sequence", function=steps.step)
-        self.cotangents = found[: steps.count]
-        for k, ct in zip(steps.followed, found[steps.count :], strict=True):
-            if ct is not None:
-                self.totals[k] = ct if self.totals[k] is None else self.totals[k] + ct
-
-    def run(self) -> None:
-        """Reverse all steps with the fewest forward steps. It is a loop, because a recursion could be `n` deep."""
-        waiting = [(0, self.steps.n, self.steps.snapshots)]
+        states[0], others = arrays[: self.count], arrays[self.count :]
+        cotangents, totals = list(gs), [None] * len(others)
+        waiting = [(0, self.n, self.snapshots)]  # a recursion could be `n` deep
         while waiting:
             start, stop, free = waiting.pop()
             length = stop - start
             if length < 1:
-                self.states.pop(stop, None)  # all later steps are reversed
-                continue
-            if length == 1 or free == 1:
+                states.pop(stop, None)  # all later steps are reversed
+            elif length == 1 or free == 1:
                 for i in range(stop - 1, start - 1, -1):
-                    self.step_back(i, self.steps.advance(self.states[start], start, i, self.others))
-                continue
-            middle = start + first_part(length, free)
-            if middle not in self.states:
-                self.states[middle] = self.steps.advance(self.states[start], start, middle, self.others)
-            waiting += [(start, middle, free), (middle, middle, 0), (middle, stop, free - 1)]
+                    state = self.advance(states[start], start, i, others)
+                    cotangents = self.step_back(i, state, others, cotangents, totals)
+            else:
+                middle = start + first_part(length, free)
+                if middle not in states:
+                    states[middle] = self.advance(states[start], start, middle, others)
+                waiting += [(start, middle, free), (middle, middle, 0), (middle, stop, free - 1)]
+        return [*cotangents, *totals]
+
+    def step_back(self, i: int, state: Sequence[Any], others: Sequence[Any], gs: Sequence[Any], totals: list[Any]) -> list[Any]:
+        """Return the cotangents of the state before step `i`, and add the cotangents of the other arguments to `totals`."""
+
+        def one(*tensors: Any) -> list[Any]:
+            return self.one(i, *tensors[: self.count], *replaced(others, self.followed, tensors[self.count :]))
+
+        arrays = [*state, *[others[k] for k in self.followed]]
+        found = pulled(one, arrays, with_zeros(gs, state), transform="checkpoint_sequence", function=self.step)
+        for k, ct in zip(self.followed, found[self.count :], strict=True):
+            if ct is not None:
+                totals[k] = ct if totals[k] is None else totals[k] + ct
+        return found[: self.count]
+
+    def push(self, arrays: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
+        """Return the tangents of the last state, step by step."""
+        (state, others), (tangents, rest) = [(given[: self.count], given[self.count :]) for given in (arrays, ts)]
+        for i in range(self.n):
+            state, tangents = pushed(functools.partial(self.one, i), [*state, *others], [*tangents, *rest])
+        return list(tangents)

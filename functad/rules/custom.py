@@ -23,7 +23,7 @@ from functad.rules.call import Rules, apply, of_all_examples
 from functad.tracing.batch import BatchRecorder
 from functad.tracing.ownership import lend_read_only, take_back
 from functad.tracing.trace import Recorded, operand_of, resolve, value_of
-from functad.transforms.boundary import as_dtype, check_result
+from functad.transforms.boundary import as_dtype, checked_leaves
 from functad.transforms.cotangents import zero_tangent
 from functad.transforms.forward import with_zeros
 from functad.transforms.leaves import replaced
@@ -33,6 +33,7 @@ from functad.trees import Structure, _split, _steps, difference, flatten, tree_m
 P = ParamSpec("P")
 Q = ParamSpec("Q")
 R = TypeVar("R")
+Error = Callable[[str], CustomRuleError]
 
 
 class CustomFunction(Generic[P, R]):
@@ -169,29 +170,32 @@ class CustomFunction(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Return the value. The call is recorded as one operation if an argument is a traced Tensor."""
-        call = self._call(args, kwargs)
-        if not any(isinstance(leaf, Recorded) for leaf in call.leaves):
+        call, arrays = self._call(args, kwargs)
+        differs = self.bwd is not None or self.jvp is not None
+        batches = self.batch is not None
+        if not any(isinstance(a, Recorded) for a in arrays) or (batches and not differs and not _in_batch(arrays)):
             return self.function(*args, **kwargs)
-        if self.bwd is None and self.jvp is None and self.batch is None:
+        if differs:
+            call.refuse_undifferentiated(arrays)
+        elif not batches:
             method = "defvjp(fwd, bwd)" if self.transform == "custom_vjp" else "defjvp(rule)"
             raise CustomRuleError(
                 f"{name_of(self.function)}, called at {here()}, has no rule yet: call "
                 f"{getattr(self.function, '__name__', 'f')}.{method} before it is differentiated."
             )
-        if self.bwd is not None or self.jvp is not None:
-            call.refuse_undifferentiated()
-        elif not _in_batch(call.leaves):
-            return self.function(*call.bound, **call.keywords)
-        outs = apply(call.rules(), [call.leaves[i] for i in call.places])
+        outs = apply(call.rules(), arrays)
         return call.result.unflatten(outs)  # type: ignore[no-any-return]
 
-    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> CustomCall:
-        """Return a call with keyword arguments made positional where possible, and defaults filled in."""
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[CustomCall, list[Any]]:
+        """Return a call and its arrays. Keyword arguments are made positional where possible, and defaults filled in."""
         if self.parameters and (kwargs or len(args) < len(self.parameters)):
             bound = inspect.signature(self.function).bind(*args, **kwargs)
             bound.apply_defaults()
             args, kwargs = bound.args, bound.kwargs
-        return CustomCall(self, args, kwargs)
+        leaves, structure = flatten((args, kwargs))
+        leaves = [operand_of(leaf) for leaf in leaves]
+        places = [i for i, leaf in enumerate(leaves) if hasattr(leaf, "shape") and hasattr(leaf, "dtype")]
+        return CustomCall(self, structure, replaced(leaves, places, [None] * len(places)), places), [leaves[i] for i in places]
 
 
 def _in_batch(leaves: Sequence[Any]) -> bool:
@@ -291,60 +295,51 @@ def custom_jvp(f: Callable[P, R], nondiff_argnums: int | Sequence[int] = ()) -> 
 
 # Calls: conversion between the user's trees and the flat arrays of a primitive
 
-_OF_NUMPY = frozenset({np.ndarray, np.float64, np.float32})
-_NUMBERS = frozenset({np.float64, np.float32, float})
-
 
 class CustomCall:
     """The arguments of one call, and the user's rules on trees as rules on arrays.
 
     Attributes:
-        leaves: all leaves of `(args, keywords)`, with Variables replaced by their Tensors.
+        structure: the structure of `(args, keywords)`.
+        leaves: their leaves, `None` in place of arrays.
         places: positions of the leaves that are arrays.
         result: the structure of the value; set when the value has been computed.
     """
 
     result: Structure
 
-    def __init__(self, custom: Any, bound: tuple[Any, ...], keywords: dict[str, Any]) -> None:
-        self.custom = custom
-        self.bound, self.keywords = bound, keywords
-        leaves, self.structure = flatten((bound, keywords))
-        self.leaves = [operand_of(leaf) for leaf in leaves]
-        self.places = [i for i, leaf in enumerate(self.leaves) if hasattr(leaf, "shape") and hasattr(leaf, "dtype")]
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state without arrays: an unpickled list is evaluated with other arrays."""
-        leaves = replaced(self.leaves, self.places, [None] * len(self.places))
-        bound, keywords = self.structure.unflatten(leaves)
-        return {**vars(self), "leaves": leaves, "bound": bound, "keywords": keywords}
+    def __init__(self, custom: Any, structure: Structure, leaves: list[Any], places: list[int]) -> None:
+        self.custom, self.structure, self.leaves, self.places = custom, structure, leaves, places
 
     @property
     def per_argument(self) -> tuple[Structure, ...]:
         """The structure of each positional argument."""
         return self.structure.children[0].children
 
-    def refuse_undifferentiated(self) -> None:
+    def refuse_undifferentiated(self, arrays: Sequence[Any]) -> None:
         """Refuse traced Tensors among arguments without a derivative.
 
         Raises:
             CustomRuleError: a traced Tensor is in `nondiff_argnums`, or is a keyword-only argument.
         """
-        f, position = self.custom.function, 0
-        for i, child in enumerate(self.per_argument):
-            for leaf in self.leaves[position : position + child.leaves]:
-                if i in self.custom.nondiff and isinstance(leaf, Recorded) and dtype_of(leaf).kind in "fc":
-                    raise CustomRuleError(
-                        f"{name_of(f)}, called at {here()}: args[{i}] is followed, but is among nondiff_argnums, so the "
-                        f"derivative by it would be lost. Take it out of nondiff_argnums, or pass functad.stop_gradient of it."
-                    )
-            position += child.leaves
-        for leaf, path in zip(self.leaves[position:], self.structure.children[1].paths("kwargs"), strict=True):
-            if isinstance(leaf, Recorded) and dtype_of(leaf).kind in "fc":
-                raise CustomRuleError(
-                    f"{name_of(f)}, called at {here()}: {path} is followed, but is given by name only, and rules give "
-                    f"derivatives of positional arguments. Let the function take it by position too."
+        arguments = [i for i, child in enumerate(self.per_argument) for _ in range(child.leaves)]
+        for place, a in zip(self.places, arrays, strict=True):
+            if not isinstance(a, Recorded) or dtype_of(a).kind not in "fc":
+                continue
+            if place >= len(arguments):
+                path = self.structure.children[1].paths("kwargs")[place - len(arguments)]
+                problem = (
+                    f"{path} is followed, but is given by name only, and rules give derivatives of positional arguments. Let "
+                    f"the function take it by position too."
                 )
+            elif arguments[place] in self.custom.nondiff:
+                problem = (
+                    f"args[{arguments[place]}] is followed, but is among nondiff_argnums, so the derivative by it would be "
+                    f"lost. Take it out of nondiff_argnums, or pass functad.stop_gradient of it."
+                )
+            else:
+                continue
+            raise CustomRuleError(f"{name_of(self.custom.function)}, called at {here()}: {problem}")
 
     def rules(self) -> Rules:
         """Return the rules of the call as rules of a function of arrays."""
@@ -360,18 +355,17 @@ class CustomCall:
             by_user=True,
         )
 
+    def _error(self, kind: str) -> Error:
+        """Return a function that returns the error of a rule from a text after the name of the rule."""
+        return lambda text: CustomRuleError(rule_name(kind, self.custom) + text)
+
     def _tree(self, arrays: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         args, keywords = self.structure.unflatten(replaced(self.leaves, self.places, arrays))
         return args, keywords
 
     def _results(self, out: Any) -> tuple[Any, ...]:
-        given, structure = flatten(out)
-        leaves = tuple(map(value_of, given))
-        if not _NUMBERS.issuperset(map(type, leaves)):
-            for leaf, path in zip(leaves, structure.paths("result"), strict=True):
-                check_result(leaf, path, self.custom.transform, self.custom.function)
-        self.result = structure
-        return leaves
+        leaves, self.result = checked_leaves(out, self.custom.transform, self.custom.function)
+        return tuple(map(value_of, leaves))
 
     def value(self, *arrays: Any) -> tuple[Any, ...]:
         """Return the leaves of the value."""
@@ -383,7 +377,7 @@ class CustomCall:
         given = [lend_read_only(a) for a in arrays]  # read-only: the backward rule reads them later
         args, keywords = self._tree(given)
         pair = self.custom.fwd(*args, **keywords)
-        check_pair(pair, f"the forward rule of {name_of(self.custom.function)}", "the residuals of the backward rule")
+        _check_pair(pair, self._error("forward"), "the residuals of the backward rule")
         lent = {id(copy): (copy, a) for copy, a in zip(given, arrays, strict=True) if copy is not a}
         residuals = tree_map(lambda leaf: take_back(leaf, lent), pair[1]) if lent else pair[1]
         return self._results(pair[0]), (residuals, arrays)
@@ -406,23 +400,18 @@ class CustomCall:
         """
         custom = self.custom
         count = len(args) - len(custom.nondiff)
-        if type(found) is tuple and len(found) == len(args) == count and all(map(_fits, found, args)):
-            return list(found)  # the common case: one array or number for each argument
-        rule = rule_name("backward", custom.function, custom.bwd)
         if not isinstance(found, (tuple, list)) or len(found) != count:
             what = f"{len(found)} cotangents" if isinstance(found, (tuple, list)) else f"a {type(found).__name__}"
             one = ", (g,)" if count == 1 else ""
-            raise CustomRuleError(
-                f"{rule} returned {what} for {count} arguments, at {here()}: return a tuple{one} with one for each, None for "
-                f"zero."
+            raise self._error("backward")(
+                f" returned {what} for {count} arguments, at {here()}: return a tuple{one} with one for each, None for zero."
             )
-        given = iter(found)
+        given, error = iter(found), self._error("backward")
         leaves: list[Any] = []
         for i, (structure, arg) in enumerate(zip(self.per_argument, args, strict=True)):
             path = f"args[{i}]"
-            cts = _spread(None if i in custom.nondiff else next(given), structure, path, rule)
-            for ct, value, name in zip(cts, flatten(arg)[0], structure.paths(path), strict=True):
-                leaves.append(_fitting(ct, value, name, rule, "cotangent", "argument"))
+            cts = _spread(None if i in custom.nondiff else next(given), structure, path, error)
+            leaves += _fitted(cts, flatten(arg)[0], structure, path, error, "cotangent", "argument")
         return leaves
 
     def push(self, arrays: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
@@ -446,52 +435,44 @@ class CustomCall:
             tuple([args[i] for i in differentiated]),
             tuple([trees[i] for i in differentiated]),
         )
-        rule = rule_name("JVP", custom.function, custom.jvp)
-        check_pair(pair, rule, "its tangent")
+        error = self._error("JVP")
+        _check_pair(pair, error, "its tangent")
         outs, structure = flatten(pair[0])
         if structure != self.result:
-            raise CustomRuleError(f"{rule}: {difference(self.result, structure, 'the value')}, at {here()}.")
-        rows = zip(_spread(pair[1], structure, "the tangent", rule), outs, structure.paths("result"), strict=True)
-        return list(map(value_of, outs)), [_fitting(t, out, name, rule, "tangent", "result") for t, out, name in rows]
+            raise error(f": {difference(self.result, structure, 'the value')}, at {here()}.")
+        ts = _spread(pair[1], structure, "the tangent", error)
+        return list(map(value_of, outs)), _fitted(ts, outs, structure, "result", error, "tangent", "result")
 
     def batch(self, size: int, values: Sequence[Any], batched: Sequence[bool]) -> tuple[Any, ...]:
         """Return the leaves of the value with the batch axis in front."""
         args, _ = self._tree(values)
         flags = replaced([False] * len(self.leaves), self.places, batched)
         pair = self.custom.batch(size, self.structure.unflatten(flags)[0], *args)
-        rule = f"the batch rule of {name_of(self.custom.function)}"
-        check_pair(pair, rule, "which of its leaves have the batch axis")
+        _check_pair(pair, self._error("batch"), "which of its leaves have the batch axis")
         outs = self._results(pair[0])
         own = self.result.flatten_like(pair[1], "the second result of the batch rule")
-        gave = [f"{rule}: {path} has" for path in self.result.paths("value")]
+        gave = [f"the batch rule of {name_of(self.custom.function)}: {path} has" for path in self.result.paths("value")]
         return of_all_examples(outs, own, size, gave)
 
 
-def _fits(ct: Any, arg: Any) -> bool:
-    """Return `True` if a cotangent and an argument are real arrays or numbers of the same shape and dtype."""
-    if type(ct) not in _OF_NUMPY or (type(arg) is not float and type(arg) not in _OF_NUMPY):
-        return False
-    return ct.shape == shape_of(arg) and ct.dtype == dtype_of(arg) and ct.dtype.kind == "f"  # type: ignore[no-any-return]
+_RULES = {"forward": "fwd", "backward": "bwd", "JVP": "jvp", "batch": "batch"}
+"""The attribute of `CustomFunction` with the rule of each kind."""
 
 
-def rule_name(kind: str, function: Any, rule: Any) -> str:
+def rule_name(kind: str, custom: Any) -> str:
     """Return the name of a rule for a message, with the line of its definition."""
-    code = getattr(rule, "__code__", None)
+    code = getattr(getattr(custom, _RULES[kind]), "__code__", None)
     where = f" ({code.co_filename}:{code.co_firstlineno})" if code is not None else ""
-    return f"the {kind} rule of {name_of(function)}{where}"
+    return f"the {kind} rule of {name_of(custom.function)}{where}"
 
 
-def check_pair(pair: Any, rule: str, second: str) -> None:
-    """Raise unless a rule has returned a pair, the value and `second`.
-
-    Raises:
-        CustomRuleError: the result is not a pair.
-    """
+def _check_pair(pair: Any, error: Error, second: str) -> None:
+    """Raise unless a rule has returned a pair, the value and `second`."""
     if not isinstance(pair, tuple) or len(pair) != 2:
-        raise CustomRuleError(f"{rule} must return a pair, the value and {second}, not a {type(pair).__name__}, at {here()}.")
+        raise error(f" must return a pair, the value and {second}, not a {type(pair).__name__}, at {here()}.")
 
 
-def _spread(tree: Any, structure: Structure, path: str, rule: str) -> list[Any]:
+def _spread(tree: Any, structure: Structure, path: str, error: Error) -> list[Any]:
     """Return the leaves of a tree with the given structure. `None` in place of a subtree gives `None` for each leaf."""
     if tree is None:
         return [None] * structure.leaves
@@ -499,24 +480,32 @@ def _spread(tree: Any, structure: Structure, path: str, rule: str) -> list[Any]:
         return [tree]
     parts = _split(tree)
     if parts is None or parts[0] is not structure.kind or parts[1] != structure.data:
-        raise CustomRuleError(f"{rule}: {difference(structure, flatten(tree)[1], path)}, at {here()}.")
+        raise error(f": {difference(structure, flatten(tree)[1], path)}, at {here()}.")
     rows = zip(parts[2], structure.children, _steps(structure), strict=True)
-    return [leaf for part, child, step in rows for leaf in _spread(part, child, path + step, rule)]
+    return [leaf for part, child, step in rows for leaf in _spread(part, child, path + step, error)]
 
 
-def _fitting(leaf: Any, value: Any, name: str, rule: str, what: str, whose: str) -> Any:
-    """Return a cotangent or tangent in the dtype of its value. Raise if its shape or dtype does not match."""
-    leaf = value_of(leaf)
-    if leaf is None:
-        return None
-    value = value_of(value)
-    if not is_array_or_number(value) or not is_inexact(value):
-        return None  # integers and leaves that are not numbers have no derivative
-    shape, dtype = shape_of(value), dtype_of(value)
-    if type(leaf) not in PYTHON_SCALARS and not hasattr(leaf, "dtype"):
-        raise CustomRuleError(f"{rule}: the {what} of {name} is a {type(leaf).__name__}, not an array, at {here()}.")
-    own = dtype_of(leaf)
-    if shape_of(leaf) != shape or own.kind not in "biufc" or (own.kind == "c" and dtype.kind != "c"):
-        wanted = f"{dtype.name}[{','.join(map(str, shape))}]"
-        raise CustomRuleError(f"{rule}: the {what} of {name} is {spec_of(leaf)}, but the {whose} is {wanted}, at {here()}.")
-    return as_dtype(leaf, dtype)
+def _fitted(
+    found: Sequence[Any], values: Sequence[Any], structure: Structure, root: str, error: Error, what: str, whose: str
+) -> list[Any]:
+    """Return cotangents or tangents in the dtypes of their values. `None` means zero.
+
+    Raises:
+        CustomRuleError: a shape or dtype does not match.
+    """
+    result: list[Any] = []
+    for i, (leaf, value) in enumerate(zip(map(value_of, found), map(value_of, values), strict=True)):
+        if leaf is None or not is_array_or_number(value) or not is_inexact(value):
+            result.append(None)  # integers and leaves that are not numbers have no derivative
+            continue
+        shape, dtype = shape_of(value), dtype_of(value)
+        if type(leaf) in (np.ndarray, np.float64) and leaf.dtype is dtype and leaf.shape == shape:
+            result.append(leaf)  # the common case
+            continue
+        own = dtype_of(leaf) if type(leaf) in PYTHON_SCALARS or hasattr(leaf, "dtype") else None
+        if own is None or shape_of(leaf) != shape or own.kind not in "biufc" or (own.kind == "c" and dtype.kind != "c"):
+            shown = f"a {type(leaf).__name__}, not an array" if own is None else f"{spec_of(leaf)}, but the {whose} is "
+            wanted = "" if own is None else f"{dtype.name}[{','.join(map(str, shape))}]"
+            raise error(f": the {what} of {structure.paths(root)[i]} is {shown}{wanted}, at {here()}.")
+        result.append(as_dtype(leaf, dtype))
+    return result

@@ -197,17 +197,10 @@ def or_approximate(rule: Callable[..., Any], name: str) -> Callable[..., Any]:
     """Return a VJP rule that also accepts Tensors if the given rule works on plain arrays only.
 
     Such a rule becomes one operation: it is called for each example of a batch, it is one equation in lists, and its own
-    derivatives are numerical.
-
-    Args:
-        rule: `rule(g, *read)` returns a cotangent.
-        name: the name of the rule, in lists and messages.
-
-    Returns:
-        `call(g, shape, *read)`, which returns the cotangent of shape `shape` (`None`: the shape of `g`).
+    derivatives are numerical. `call(g, shape, *read)` returns the cotangent of shape `shape`; `name` is for lists and messages.
     """
 
-    def call(g: Any, shape: tuple[int, ...] | None, *read: Any) -> Any:
+    def call(g: Any, shape: tuple[int, ...], *read: Any) -> Any:
         given = g, *read
         places = [i for i, value in enumerate(given) if isinstance(value, Recorded)]
         try:
@@ -215,7 +208,7 @@ def or_approximate(rule: Callable[..., Any], name: str) -> Callable[..., Any]:
         except (ConversionError, AbstractValueError, UnsupportedError):
             if not places or any(isinstance(part, Recorded) for value in read if type(value) is tuple for part in value):
                 raise
-        spec = ArraySpec(shape_of(g) if shape is None else shape, dtype_of(g))
+        spec = ArraySpec(shape, dtype_of(g))
 
         def value(*arrays: Any) -> tuple[Any, ...]:
             return (np.asarray(rule(*replaced(given, places, arrays))).astype(spec.dtype, casting="same_kind")[()],)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import inspect
 import sys
@@ -32,6 +31,9 @@ METHODS = ("central", "complex-step")
 _MADE = {"out", "out_shape", "out_dtype", "params", "arrays", "rest", "shapes", "dtypes"}
 """Names that a rule may read besides arguments."""
 
+_TRAITS: dict[str, Callable[[Any], Any]] = {"shape": shape_of, "dtype": dtype_of, "layout": layout_of}
+"""The traits of an array that a rule may read, as in `x_shape`."""
+
 
 class RegisteredFunction(Generic[P, R]):
     """A function with its own primitive, made by `primitive` or `numerical_primitive`.
@@ -50,25 +52,22 @@ class RegisteredFunction(Generic[P, R]):
     """
 
     entry: Primitive | None = None
+    _run: Callable[[list[Any], dict[str, Any]], Any]
+    """Returns the value of a call from its arrays and its other arguments."""
 
-    def __init__(
-        self, f: Callable[P, R], names: Sequence[str], call: Callable[..., Any], name: str, given: tuple[Any, ...]
-    ) -> None:
+    def __init__(self, f: Callable[P, R], names: Sequence[str], name: str, given: tuple[Any, ...]) -> None:
         functools.update_wrapper(self, f, updated=())
         self.given = given
         self.function = f
         self.names = tuple(names)
         self.name = name
-        self._call = call
         self.made_in = calling_module(user_frame(sys._getframe(1)))
-        known = None
-        if not isinstance(f, np.ufunc):  # other parameters of a ufunc, such as `where`, are not arguments
-            with contextlib.suppress(TypeError, ValueError):
-                known = inspect.signature(f)
+        self.many = _variadic(f)
         # Arrays are positional if there is no signature with these names.
-        self._signature = known if known is not None and set(self.names) <= set(known.parameters) else None
-        self._many = variadic(f)
-        self.parameters = frozenset() if self._signature is None else frozenset(self._signature.parameters) - set(self.names)
+        known = _parameters(f) or {}
+        self._parameters = known if set(self.names) <= set(known) else {}
+        self._signature = inspect.Signature(list(self._parameters.values()))
+        self.parameters = frozenset(self._parameters) - set(self.names)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Return the value. The call is recorded as one operation if an array argument is a Tensor."""
@@ -78,9 +77,9 @@ class RegisteredFunction(Generic[P, R]):
                 raise CustomRuleError(
                     f"{self.name}, called at {here()}: {name} is a Tensor, but only {', '.join(self.names) or 'none'} are "
                     f"arrays that have rules; a derivative would be lost. Enter it with names={(*self.names, name)!r}"
-                    + (" and joint=True." if name == self._many else ".")
+                    + (" and joint=True." if name == self.many else ".")
                 )
-        return self._call(arrays, params)  # type: ignore[no-any-return]
+        return self._run(arrays, params)  # type: ignore[no-any-return]
 
     def __reduce__(self) -> Any:
         return by_name(self, self.made_in) or (_entered_again, self.given)
@@ -96,17 +95,36 @@ class RegisteredFunction(Generic[P, R]):
 
     def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         """Return the array arguments in the order of their names, and the other arguments by name."""
-        if self._signature is None:
+        if not self._parameters:
             return [as_operand(value_of(a)) for a in args], kwargs
         bound = self._signature.bind(*args, **kwargs)
         bound.apply_defaults()
         given = dict(bound.arguments)
-        for name, parameter in self._signature.parameters.items():
+        for name, parameter in self._parameters.items():
             if parameter.kind is parameter.VAR_KEYWORD:
                 given |= given.pop(name)
-        many = self._many
-        arrays = [a for name in self.names for a in (given.pop(name) if name == many else (given.pop(name),))]
+        arrays = [a for name in self.names for a in (given.pop(name) if name == self.many else (given.pop(name),))]
         return [as_operand(value_of(a)) for a in arrays], given
+
+    def _grouped(self, arrays: Sequence[Any]) -> dict[str, Any]:
+        """Return the arrays of a call by name. `*args` gets a tuple with the arrays that the other names leave."""
+        given = iter(arrays)
+        left = len(arrays) - len(self.names) + 1
+        return {name: tuple([next(given) for _ in range(left)]) if name == self.many else next(given) for name in self.names}
+
+    def _on_copies(self, arrays: Sequence[Any], params: Mapping[str, Any]) -> Any:
+        """Return the value for plain arrays. The function gets copies: it may write to them, and rules read the originals."""
+        arrays, f = [lend(a) for a in arrays], self.function
+        if not self._parameters:
+            return f(*arrays, **params)
+        given = {**self._grouped(arrays), **params}
+        before = list(self._parameters).index(self.many) if self.many is not None else 0  # these must be positional
+        args = [
+            given.pop(name)
+            for i, (name, parameter) in enumerate(self._parameters.items())
+            if i < before or parameter.kind is parameter.POSITIONAL_ONLY
+        ]
+        return f(*args, *(() if self.many is None else given.pop(self.many)), **given)
 
 
 def primitive(
@@ -175,30 +193,39 @@ def primitive(
     options: dict[str, Any] = {"kind": kind, "jvps": jvps, "names": names, "name": name, "shape": shape, "batch": batch}
     options.update(joint=joint, multiple=multiple, complex=complex)
     own = _checked_name(f, name, kind)
-    rules, forward = tuple(vjps), None if jvps is None else tuple(jvps)
-    named = names_of_arrays(f, names, len(rules), own, joint=joint)
-    many = variadic(f)
-    _check_counts(own, named, rules, forward, many, joint=joint)
-    for rule in (*rules, *(forward or ())):
+    named = _names_of_arrays(f, names, len(vjps), own, joint=joint)
+    many = _variadic(f)
+    _check_counts(own, named, vjps, jvps, many, joint=joint)
+    for rule in (*vjps, *(jvps or ())):
         _check_names(own, f, named, rule)
-    rules = tuple(map(_guarded_rule, rules))
-    forward = None if forward is None else tuple(map(_guarded_rule, forward))
-    if joint:
-        rules = tuple([None if rule is None else joint_rule(rule, named, many, own) for rule in rules])
-    elif kind == "general":
-        rules = tuple([_checked_rule(rule, name, own) for rule, name in zip(rules, named, strict=True)])
-    compute = f if isinstance(f, np.ufunc) else _on_copies(caller(f, named))
-    spec = _spec(own, compute, shape, multiple=multiple)
-    if not complex:
-        compute, spec = _of_real(own, compute), _of_real(own, spec)
-    made = RegisteredFunction(f, named, lambda arrays, params: entry(*arrays, **params), own, (primitive, (f, *vjps), options))
-    entry = Primitive(
+    made: RegisteredFunction[P, R] = RegisteredFunction(f, named, own, (primitive, (f, *vjps), options))
+
+    def refuse_complex(arrays: Sequence[Any]) -> None:
+        if not complex and any(dtype_of(a).kind == "c" for a in arrays):
+            raise UnsupportedError(
+                f"{own} of a complex argument, at {here()}: it was entered with complex=False. Pass real arguments, such as "
+                f"x.real."
+            )
+
+    def compute(*arrays: Any, **params: Any) -> Any:
+        refuse_complex(arrays)
+        return made._on_copies(arrays, params)
+
+    def spec(*specs: Any, **params: Any) -> Any:
+        refuse_complex(specs)
+        if shape is None:
+            found = tried(compute, specs, params, own)
+            return tuple(map(spec_of, found)) if multiple else spec_of(np.asarray(found))
+        found = shape(*map(spec_of, specs), **params)
+        return tuple(map(as_spec, found)) if multiple else as_spec(found)
+
+    entry = made.entry = Primitive(
         f,
         kind=kind,
         names=() if many in named else named,
-        compute=compute,
-        vjps=rules,
-        jvps=forward,
+        compute=f if isinstance(f, np.ufunc) and complex else compute,
+        vjps=_vjps(made, vjps, kind, joint=joint),
+        jvps=None if jvps is None else tuple(map(_guarded_rule, jvps)),
         doc="entered by primitive",
         samples=None,
         name=own,
@@ -212,7 +239,7 @@ def primitive(
         parameters=made.parameters,
         owner=made,
     )
-    made.entry = entry
+    made._run = lambda arrays, params: entry(*arrays, **params)
     return made
 
 
@@ -230,54 +257,24 @@ def _checked_name(f: Any, name: str | None, kind: str) -> str:
     return own
 
 
-def _of_real(own: str, compute: Any) -> Callable[..., Any]:
-    """Return `compute`, or a shape rule, with an error for complex arguments."""
-
-    def checked(*arrays: Any, **params: Any) -> Any:
-        for a in arrays:
-            if dtype_of(a).kind == "c":
-                raise UnsupportedError(
-                    f"{own} of a complex argument, at {here()}: it was entered with complex=False. Pass real arguments, such "
-                    f"as x.real."
-                )
-        return compute(*arrays, **params)
-
-    return checked
-
-
-def _spec(entry_name: str, compute: Any, shape: Any, *, multiple: bool) -> Callable[..., Any]:
-    """Return the shape rule of a primitive."""
-
-    def rule(*specs: Any, **params: Any) -> Any:
-        if shape is None:
-            found = tried(compute, specs, params, entry_name)
-            return tuple(map(spec_of, found)) if multiple else spec_of(np.asarray(found))
-        found = shape(*map(spec_of, specs), **params)
-        return tuple(map(as_spec, found)) if multiple else as_spec(found)
-
-    return rule
-
-
-def _on_copies(compute: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that works on copies of its arrays: it may write to them, and rules read the originals."""
-
-    @functools.wraps(compute)
-    def call(*arrays: Any, **params: Any) -> Any:
-        return compute(*[lend(a) for a in arrays], **params)
-
-    return call
-
-
 def _batch(rule: Callable[..., Any]) -> Callable[..., Any]:
     """Return a user's batching rule as a batching rule of a primitive."""
 
     def batch(entry: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]) -> Any:
-        out, own = rule(size, tuple(batched), *map(lend_read_only, values), **params)
-        outs, flags = (out, own) if entry.multiple else ((out,), (own,))
-        found = of_all_examples(outs, flags, size, [f"the batch rule of {entry.name} gave"] * len(outs))
-        return found if entry.multiple else found[0]
+        outs, single = _batched(rule, entry.name, size, values, batched, params)
+        return outs[0] if single else outs
 
     return batch
+
+
+def _batched(
+    rule: Callable[..., Any], name: str, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
+) -> tuple[tuple[Any, ...], bool]:
+    """Return the results of a user's batching rule for all examples, and `True` if the function returns no tuple."""
+    out, own = rule(size, tuple(batched), *map(lend_read_only, values), **params)
+    single = not isinstance(out, tuple)
+    outs, flags = ((out,), (own,)) if single else (out, own)
+    return of_all_examples(outs, flags, size, [f"the batch rule of {name} gave"] * len(outs)), single
 
 
 def _check_counts(
@@ -307,7 +304,7 @@ def _check_names(own: str, f: Any, named: Sequence[str], rule: Any) -> None:
     """
     if rule is None:
         return
-    parameters = {} if isinstance(f, np.ufunc) else parameters_of(f)
+    parameters = _parameters(f)
     read = list((parameters_of(rule) or {}).values()) if callable(rule) else []
     shown = f"lambda g, {', '.join(named[:1] or ['out'])}: ..., where g is the cotangent, or the tangent"
     if not read or any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in read):
@@ -316,7 +313,7 @@ def _check_names(own: str, f: Any, named: Sequence[str], rule: Any) -> None:
         raise InputError(f"primitive {own}: a rule takes {read[0].name} first, at {here()}. It must be {shown}.")
     if parameters is None or any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return
-    known = {*named, *parameters, *_MADE, *[f"{name}_{trait}" for name in named for trait in ("shape", "dtype", "layout")]}
+    known = {*_names_of(named), *parameters, *_MADE}
     for name in [p.name for p in read[1:] if p.name not in known]:
         raise InputError(
             f"primitive {own}: a rule reads {name!r}, at {here()}, which is no argument of {own}. There are "
@@ -336,18 +333,34 @@ def _guarded_rule(rule: Callable[..., Any] | None) -> Callable[..., Any] | None:
     return call
 
 
-def _checked_rule(rule: Callable[..., Any] | None, name: str, own: str) -> Callable[..., Any] | None:
+def _vjps(made: RegisteredFunction[..., Any], vjps: Sequence[Any], kind: str, *, joint: bool) -> tuple[Any, ...]:
+    """Return the user's VJP rules as rules of a primitive, with checks of their results."""
+    rules = tuple(map(_guarded_rule, vjps))
+    if joint:
+        return tuple([None if rule is None else _joint_rule(rule, made) for rule in rules])
+    if kind == "general":
+        rows = zip(rules, made.names, strict=True)
+        return tuple([None if rule is None else _checked_rule(rule, name, made.name) for rule, name in rows])
+    return rules
+
+
+def _reading(rule: Any, names: Sequence[str]) -> Any:
+    """Return a rule that reads the values with these names."""
+    parameters = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names]
+    rule.__signature__ = inspect.Signature(parameters)
+    return rule
+
+
+def _checked_rule(rule: Callable[..., Any], name: str, own: str) -> Any:
     """Return a rule that checks the shape of its cotangent."""
-    if rule is None:
-        return None
-    parameters = list(inspect.signature(rule).parameters.values())
-    seen = f"{name}_shape"
-    position = next((i for i, p in enumerate(parameters) if p.name == seen), None)
+    names = list(inspect.signature(rule).parameters)
+    every = list(dict.fromkeys([*names, f"{name}_shape"]))
+    place = every.index(f"{name}_shape")
     anywhere = or_approximate(rule, f"rule of {own} for {name}")
 
-    def checked(g: Any, *read: Any) -> Any:
-        shape = read[-1 if position is None else position - 1]
-        ct = anywhere(g, shape, *(read[:-1] if position is None else read))
+    def checked(*read: Any) -> Any:
+        shape = read[place]
+        ct = anywhere(read[0], shape, *read[1 : len(names)])
         if shape_of(ct) != shape:
             raise CustomRuleError(
                 f"the rule of {own} for {name} gave a cotangent of shape {shape_of(ct)}, but {name} has shape {shape}, at "
@@ -355,11 +368,49 @@ def _checked_rule(rule: Callable[..., Any] | None, name: str, own: str) -> Calla
             )
         return ct
 
-    if position is None:
-        parameters.append(inspect.Parameter(seen, inspect.Parameter.POSITIONAL_OR_KEYWORD))
-    parameters = [p.replace(default=inspect.Parameter.empty, kind=p.POSITIONAL_OR_KEYWORD) for p in parameters]
-    checked.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    return checked
+    return _reading(checked, every)
+
+
+def _joint_rule(rule: Callable[..., Any], made: RegisteredFunction[..., Any]) -> Any:
+    """Return a joint rule that checks the number of its cotangents.
+
+    A primitive that takes any number of arrays has no names for them. Its rule receives all `arrays`, and finds each by name.
+    """
+    names, many = made.names, made.many
+    first, *wanted = parameters_of(rule) or {}
+
+    def for_each(cts: Any, count: int) -> Any:
+        if not isinstance(cts, (tuple, list)) or len(cts) != count:
+            found = f"{len(cts)} cotangents" if isinstance(cts, (tuple, list)) else f"a {type(cts).__name__}"
+            arrays = ", ".join(names) if len(names) == count else f"the {count} arrays of {', '.join(names)}"
+            raise CustomRuleError(
+                f"the joint rule of {made.name} gave {found}, at {here()}: it must return a tuple with a cotangent for each of "
+                f"{arrays}."
+            )
+        return cts
+
+    if many not in names:
+        return _reading(lambda *read: for_each(rule(*read), len(names)), [first, *wanted])
+    others = [name for name in wanted if name not in {"arrays", *_names_of(names)}]
+
+    def of_all(g: Any, arrays: tuple[Any, ...], *values: Any) -> Any:
+        given = {"arrays": arrays, **made._grouped(arrays), **dict(zip(others, values, strict=True))}
+        return for_each(rule(g, *[_read(name, given, many) for name in wanted]), len(arrays))
+
+    return _reading(of_all, ["g", "arrays", *others])
+
+
+def _names_of(names: Sequence[str]) -> set[str]:
+    """Return the names by which a rule reads arrays and their traits."""
+    return {*names, *[f"{name}_{trait}" for name in names for trait in _TRAITS]}
+
+
+def _read(name: str, given: Mapping[str, Any], many: str | None) -> Any:
+    """Return a value by name, or a trait of an array, such as `x_shape`."""
+    if name in given:
+        return given[name]
+    array, _, trait = name.rpartition("_")
+    return tuple(map(_TRAITS[trait], given[array])) if array == many else _TRAITS[trait](given[array])
 
 
 def numerical_primitive(
@@ -413,16 +464,18 @@ def numerical_primitive(
         raise InputError(f"numerical_primitive {own}: method is {method!r}, not 'central' or 'complex-step', at {here()}.")
     if step is not None and not step > 0:
         raise InputError(f"numerical_primitive {own}: step is {step!r}; it must be positive, at {here()}.")
-    named = names_of_arrays(f, names, 0, own, joint=True)
     shown = f"{own}[approximate={method}]"
+    options = {"step": step, "names": names, "name": name, "shape": shape, "batch": batch}
+    named = _names_of_arrays(f, names, 0, own, joint=True)
+    made: RegisteredFunction[P, R] = RegisteredFunction(f, named, shown, (numerical_primitive, (f, method), options))
 
-    def call(arrays: list[Any], params: dict[str, Any]) -> Any:
-        base, single = _numerical(shown, f, caller(f, named), params, shape, batch)
+    def run(arrays: list[Any], params: dict[str, Any]) -> Any:
+        base, single = _numerical(made, params, shape, batch)
         outs = Differences(base, method, step)(arrays)
         return outs[0] if not single or single[0] else outs
 
-    options = {"step": step, "names": names, "name": name, "shape": shape, "batch": batch}
-    return RegisteredFunction(f, named, call, shown, (numerical_primitive, (f, method), options))
+    made._run = run
+    return made
 
 
 def _entered_again(make: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
@@ -431,14 +484,13 @@ def _entered_again(make: Callable[..., Any], args: tuple[Any, ...], options: dic
     return make(*args, **options) if known is None or known.owner is None else known.owner
 
 
-def _numerical(
-    shown: str, f: Any, compute: Callable[..., Any], params: dict[str, Any], shape: Any, batch: Any
-) -> tuple[Rules, list[bool]]:
+def _numerical(made: RegisteredFunction[..., Any], params: dict[str, Any], shape: Any, batch: Any) -> tuple[Rules, list[bool]]:
     """Return the rules of one call, and a list that they set to `[True]` if the result is not a tuple."""
     single: list[bool] = []
+    f, shown = made.function, made.name
 
     def value(*arrays: Any) -> tuple[Any, ...]:
-        out = compute(*[lend(a) for a in arrays], **params)
+        out = made._on_copies(arrays, params)
         single[:] = [not isinstance(out, tuple)]
         return tuple([np.asarray(a)[()] for a in out]) if isinstance(out, tuple) else (np.asarray(out)[()],)
 
@@ -450,10 +502,9 @@ def _numerical(
         return (as_spec(found),) if single[0] else tuple(map(as_spec, found))
 
     def batched(size: int, values: Sequence[Any], flags: Sequence[bool]) -> tuple[Any, ...]:
-        out, own = batch(size, tuple(flags), *map(lend_read_only, values), **params)
-        single[:] = [not isinstance(out, tuple)]
-        outs, marks = (out, own) if isinstance(out, tuple) else ((out,), (own,))
-        return of_all_examples(outs, marks, size, [f"the batch rule of {shown} gave"] * len(outs))
+        outs, is_single = _batched(batch, shown, size, values, flags, params)
+        single[:] = [is_single]
+        return outs
 
     own = batched if batch is not None else None
     # Programs call the ufunc of a primitive in place of the primitive, which returns a tuple.
@@ -461,12 +512,7 @@ def _numerical(
     return Rules(function=function, value=value, batch=own, spec=spec, name=shown, loops=True, by_user=True), single
 
 
-# Array arguments: their names, and `*args` that takes any number of arrays
-
-_TRAITS: dict[str, Callable[[Any], Any]] = {"shape": shape_of, "dtype": dtype_of, "layout": layout_of}
-
-
-def names_of_arrays(f: Any, names: Sequence[str] | None, count: int, own: str, *, joint: bool) -> list[str]:
+def _names_of_arrays(f: Any, names: Sequence[str] | None, count: int, own: str, *, joint: bool) -> list[str]:
     """Return the names of the array arguments."""
     if names is not None:
         return list(names)
@@ -477,90 +523,15 @@ def names_of_arrays(f: Any, names: Sequence[str] | None, count: int, own: str, *
         raise InputError(f"primitive {own}: its signature is not known, so give names= of its arrays, at {here()}.")
     positional = [p for p in parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     chosen = [p for p in positional if p.default is p.empty] if joint else positional[:count]
-    many = variadic(f) if joint else None
+    many = _variadic(f) if joint else None
     return [p.name for p in chosen] + ([] if many is None else [many])
 
 
-def variadic(f: Any) -> str | None:
+def _parameters(f: Any) -> Mapping[str, inspect.Parameter] | None:
+    """Return the parameters of a function, none for a ufunc, whose other parameters are not arguments."""
+    return {} if isinstance(f, np.ufunc) else parameters_of(f)
+
+
+def _variadic(f: Any) -> str | None:
     """Return the name of the parameter that takes any number of positional arguments; `None` if there is none."""
-    parameters = None if isinstance(f, np.ufunc) else parameters_of(f)
-    return next((p.name for p in (parameters or {}).values() if p.kind is p.VAR_POSITIONAL), None)
-
-
-def grouped(names: Sequence[str], many: str | None, arrays: Sequence[Any]) -> dict[str, Any]:
-    """Return the arrays of a call by name. The name `many` gets a tuple with the arrays that the other names leave."""
-    given = iter(arrays)
-    left = len(arrays) - len(names) + 1
-    return {name: tuple([next(given) for _ in range(left)]) if name == many else next(given) for name in names}
-
-
-def caller(f: Any, names: Sequence[str]) -> Callable[..., Any]:
-    """Return `call(*arrays, **params)`, which passes each array to the parameter of its name."""
-    if isinstance(f, np.ufunc):
-        return f
-    parameters, many = parameters_of(f) or {}, variadic(f)
-    first = list(parameters)[: len(names)] == list(names)
-    positional = [p.name for p in parameters.values() if p.kind is p.POSITIONAL_ONLY]
-    unnamed = not set(names) <= set(parameters)
-    if not parameters or unnamed or (first and len(positional) <= len(names) and many is None):
-        return f  # type: ignore[no-any-return]
-    if many is not None:  # arguments before `*args` must be positional
-        positional = list(parameters)[: list(parameters).index(many)]
-
-    def call(*arrays: Any, **params: Any) -> Any:
-        given = grouped(names, many, arrays) | params
-        args = [given.pop(name) for name in positional]
-        return f(*args, *(() if many is None else given.pop(many)), **given)
-
-    return call
-
-
-def joint_rule(rule: Callable[..., Any], names: Sequence[str], many: str | None, own: str) -> Callable[..., Any]:
-    """Return a joint rule that checks the number of its cotangents.
-
-    A primitive that takes any number of arrays has no names for them. Its rule receives all `arrays`, and finds each by name.
-    """
-
-    @functools.wraps(rule)
-    def checked(*read: Any) -> Any:
-        return _for_each(rule(*read), names, len(names), own)
-
-    if many not in names:
-        return checked
-    wanted = list(parameters_of(rule) or {})[1:]
-    others = [name for name in wanted if name != "arrays" and _part(name, names) is None]
-
-    def named(g: Any, arrays: tuple[Any, ...], *values: Any) -> Any:
-        given = {"arrays": arrays, **dict(zip(others, values, strict=True))}
-        groups = grouped(names, many, arrays)
-        read = [given[name] if name in given else _read(_part(name, names), groups, many) for name in wanted]
-        return _for_each(rule(g, *read), names, len(arrays), own)
-
-    parameters = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in ["g", "arrays", *others]]
-    named.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    return named
-
-
-def _for_each(cts: Any, names: Sequence[str], count: int, own: str) -> Any:
-    """Return the cotangents of a joint rule. Raise unless there is one for each array."""
-    if not isinstance(cts, (tuple, list)) or len(cts) != count:
-        found = f"{len(cts)} cotangents" if isinstance(cts, (tuple, list)) else f"a {type(cts).__name__}"
-        arrays = ", ".join(names) if len(names) == count else f"the {count} arrays of {', '.join(names)}"
-        raise CustomRuleError(
-            f"the joint rule of {own} gave {found}, at {here()}: it must return a tuple with a cotangent for each of {arrays}."
-        )
-    return cts
-
-
-def _part(name: str, names: Sequence[str]) -> tuple[str, str] | None:
-    """Return the array that a rule reads by a name, and the trait after its name; `None` if no array has the name."""
-    stem, _, trait = name.rpartition("_")
-    return (name, "") if name in names else (stem, trait) if stem in names and trait in _TRAITS else None
-
-
-def _read(part: tuple[str, str] | None, groups: Mapping[str, Any], many: str | None) -> Any:
-    assert part is not None
-    name, trait = part
-    if not trait:
-        return groups[name]
-    return tuple(map(_TRAITS[trait], groups[name])) if name == many else _TRAITS[trait](groups[name])
+    return next((p.name for p in (_parameters(f) or {}).values() if p.kind is p.VAR_POSITIONAL), None)

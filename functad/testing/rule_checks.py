@@ -124,17 +124,16 @@ def _check_custom(f: CustomFunction[..., Any], args: tuple[Any, ...], kwargs: di
     Raises:
         CustomRuleError: a rule is wrong.
     """
-    call = f._call(tree_map(_strong, args), kwargs)
-    arrays = [call.leaves[i] for i in call.places]
+    call, arrays = f._call(tree_map(_strong, args), kwargs)
     value = call.value(*arrays), call.result
     if f.fwd is not None:
         outs = call.forward(*arrays)[0]
-        _check_value(rule_name("forward", f.function, f.fwd), (outs, call.result), value)
+        _check_value(rule_name("forward", f), (outs, call.result), value)
     if f.jvp is None:
         return
     call.result = value[1]
     likes = [a if is_inexact(a) else None for a in arrays]
-    rule = rule_name("JVP", f.function, f.jvp)
+    rule = rule_name("JVP", f)
     _check_value(rule, (call.pushed(arrays, likes)[0], call.result), value)
     if not is_additive(lambda ts: call.pushed(arrays, ts)[1], likes):
         raise CustomRuleError(

@@ -1,7 +1,6 @@
 """`checkpoint`: derivatives those of the function itself, less memory, and what is computed again."""
 
 import functools
-import tracemalloc
 
 import numpy as np
 import pytest
@@ -10,6 +9,7 @@ import functad
 from functad import errors, tree_flatten
 from functad.rules.checkpoint import Segment
 from functad.testing import check_grads, check_primitive, draw_program
+from tests.work import peak_memory
 
 X, W = np.arange(9.0).reshape(3, 3) / 9 - 0.4, np.cos(np.arange(9.0)).reshape(3, 3)
 POLICIES = [None, "contractions", ["h"], ("h", "unused"), pytest.param(lambda equation: True, id="every equation")]
@@ -269,12 +269,7 @@ BIG = np.linspace(0.1, 1.0, 20_000)
 
 def peak(run):
     """Return the peak of memory while something runs, in arrays of the size of `BIG`."""
-    tracemalloc.start()
-    try:
-        run()
-        return tracemalloc.get_traced_memory()[1] / BIG.nbytes
-    finally:
-        tracemalloc.stop()
+    return peak_memory(run) / BIG.nbytes
 
 
 def deep(wrap, count=40):

@@ -1,8 +1,8 @@
 """`checkpoint_sequence`: derivatives those of the loop, less memory, and the promised schedules."""
 
 import functools
+import math
 import re
-import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +10,9 @@ import pytest
 
 import functad
 from functad import errors, tree_structure
-from functad.rules.checkpoint import _Reversal, _Steps, fewest_steps, first_part
+from functad.rules.checkpoint import _repetitions, _Steps, first_part
 from functad.testing import check_grads
+from tests.work import peak_memory
 
 PAGE = Path(__file__).parents[2] / "notebooks" / "custom_rules.md"
 BIG = np.linspace(0.1, 1.0, 20_000)
@@ -19,12 +20,7 @@ BIG = np.linspace(0.1, 1.0, 20_000)
 
 def peak(run):
     """Return the peak of memory while something runs, in arrays of the size of `BIG`."""
-    tracemalloc.start()
-    try:
-        run()
-        return tracemalloc.get_traced_memory()[1] / BIG.nbytes
-    finally:
-        tracemalloc.stop()
+    return peak_memory(run) / BIG.nbytes
 
 
 def step(i, y, w):
@@ -85,6 +81,12 @@ def test_sequence_of_trees_with_numbers():
     np.testing.assert_allclose(found, functad.grad(lambda k: np.sum(loop(start, {"k": k})["x"]))(0.2))
 
 
+def fewest_steps(length, snapshots):
+    """Return the least number of forward steps to reverse `length` steps, `t(l, c)` in the documentation of the module."""
+    r = _repetitions(length, snapshots)
+    return r * length - math.comb(snapshots + r, r - 1) if length > 1 else 0
+
+
 @functools.cache
 def least(length, snapshots):
     """Return the least number of steps by trying all places for the next snapshot."""
@@ -105,25 +107,23 @@ def test_formula_is_the_minimum_over_all_schedules():
 @pytest.mark.parametrize("snapshots", [1, 2, 3, 5, 8, 200])
 def test_binomial_schedule_takes_as_many_steps_as_the_formula_says(n, snapshots):
     """Reversed from the first state alone: `t(n, c)` steps forward, and one of each that is recorded."""
-    count, held = [0], [0]
+    count, held, states = [0], [0], {}
 
     def counted(i, y):
         count[0] += 1
         return y * 1.0
 
-    steps = _Steps(counted, n, snapshots, (tree_structure(0), 1), ([], tree_structure(()), []))
-    reversal = _Reversal(steps, [Y], {}, [Y])
-    back = reversal.step_back
+    def watched(self, *given, original=_Steps.step_back):
+        held[0] = max(held[0], len(states))
+        return original(self, *given)
 
-    def watched(i, state):
-        held[0] = max(held[0], len(reversal.states))
-        back(i, state)
-
-    reversal.step_back = watched
-    reversal.run()
+    steps = _Steps(counted, n, snapshots, tree_structure(0), 1, [], tree_structure(()), [], [])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_Steps, "step_back", watched)
+        found = steps.backward(([Y], states), [Y])
     assert count[0] == n + fewest_steps(n, snapshots)
     assert held[0] <= snapshots
-    np.testing.assert_array_equal(reversal.cotangents[0], Y)
+    np.testing.assert_array_equal(found[0], Y)
 
 
 @pytest.mark.parametrize(("n", "snapshots"), [(10, 2), (37, 3), (100, 5), (20, 40)])
