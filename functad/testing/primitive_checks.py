@@ -25,7 +25,7 @@ the numbers that disagree.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -138,6 +138,24 @@ def check_complete(entry: Entry) -> None:
         )
 
 
+def _agree_all(
+    call: Call, found: Iterable[Any], expected: Iterable[Any], tolerance: float, what: str, *, typed: bool = True
+) -> None:
+    """Compare sequences of arrays; `what` names an element, with `{}` for its index."""
+    for i, (a, b) in enumerate(zip(found, expected, strict=True)):
+        agree(a, b, tolerance, f"{call}: {what.format(i)}", typed=typed)
+
+
+def _are_zero(call: Call, cotangents: Iterable[Any], what: str) -> None:
+    for i, ct in enumerate(cotangents):
+        assert not np.any(ct), f"{call}: cotangent {i} of {what} is {ct}"
+
+
+def _random_results(call: Call, generator: np.random.Generator) -> tuple[Any, ...]:
+    """Return random numbers like the results of a call: cotangents."""
+    return tuple([random_like(value, generator) for value in call.smooth(*call.primals)])
+
+
 def _agree_pairing(left: tuple[Any, Any], right: tuple[Any, Any], tolerance: float, what: str, call: Call) -> None:
     """Compare two pairings, relative to the sum of the absolute values of their terms."""
     found, expected = pairing(*left), pairing(*right)
@@ -203,16 +221,15 @@ def check_linear(call: Call, generator: np.random.Generator) -> None:
     values, pullback = functad.vjp(call.smooth, *call.primals)
     left, right = (tuple(random_like(value, generator) for value in values) for _ in range(2))
     together = pullback(tuple(a - 3 * b for a, b in zip(left, right, strict=True)))
-    for i, (ct, a, b) in enumerate(zip(together, pullback(left), pullback(right), strict=True)):
-        agree(ct, a - 3 * b, 10 * EXACT_TOLERANCE, f"{call}: cotangent {i} of a sum", typed=False)
-    for i, ct in enumerate(pullback(tuple(np.zeros_like(value)[()] for value in values))):
-        assert not np.any(ct), f"{call}: cotangent {i} of zero is {ct}"
+    expected = [a - 3 * b for a, b in zip(pullback(left), pullback(right), strict=True)]
+    _agree_all(call, together, expected, 10 * EXACT_TOLERANCE, "cotangent {} of a sum", typed=False)
+    _are_zero(call, pullback(tuple(np.zeros_like(value)[()] for value in values)), "zero")
 
 
 def check_second_order(call: Call, generator: np.random.Generator) -> None:
     """Check the derivatives of the pullback with respect to inputs and `g`: numerically, and in three compositions of modes."""
     primals, count = call.primals, len(call.primals)
-    g = [random_like(value, generator) for value in call.smooth(*primals)]
+    g = _random_results(call, generator)
 
     def pull(*both: Any) -> Any:
         return functad.vjp(call.smooth, *both[:count])[1](tuple(both[count:]))
@@ -221,8 +238,7 @@ def check_second_order(call: Call, generator: np.random.Generator) -> None:
     direction = tuple(random_like(x, generator) for x in point)
     expected = central_difference(pull, point, direction)
     tangents = functad.jvp(pull, point, direction)[1]
-    for i, (t, fd) in enumerate(zip(tangents, expected, strict=True)):
-        agree(t, fd, DIFFERENCE_TOLERANCE, f"{call}: second order: the derivative of cotangent {i}", typed=False)
+    _agree_all(call, tangents, expected, DIFFERENCE_TOLERANCE, "second order: the derivative of cotangent {}", typed=False)
     values, pullback = functad.vjp(pull, *point)
     weights = tuple(random_like(value, generator) for value in values)
     _agree_pairing(
@@ -253,23 +269,21 @@ def check_abstract(call: Call) -> None:
         wanted = (shape_of(value), dtype_of(value))
         assert (spec.shape, spec.dtype) == wanted, f"{call}: the shape rule gives {spec}, the result is {wanted[1]}{wanted[0]}"
     expressions.check()
-    for i, (a, b) in enumerate(zip(expressions(*call.primals), expected, strict=True)):
-        agree(a, b, EXACT_TOLERANCE, f"{call}: result {i} of the expression list")
+    _agree_all(call, expressions(*call.primals), expected, EXACT_TOLERANCE, "result {} of the expression list")
 
 
 def check_abstract_reverse(call: Call, generator: np.random.Generator) -> None:
     """Check the expression list of a pullback: compilation needs rules that can be traced without values."""
     if call.entry.value_dependent:
         return
-    seeds = tuple([random_like(value, generator) for value in call.smooth(*call.primals)])
+    seeds = _random_results(call, generator)
 
     def pulled(*primals: Any) -> Any:
         return functad.vjp(call.smooth, *primals)[1](seeds)
 
     expressions = functad.make_expressions(pulled)(*call.primals).check()
     found, expected = expressions(*call.primals), pulled(*call.primals)
-    for i, (a, b) in enumerate(zip(found, expected, strict=True)):
-        agree(a, b, EXACT_TOLERANCE, f"{call}: cotangent {i} of the expression list")
+    _agree_all(call, found, expected, EXACT_TOLERANCE, "cotangent {} of the expression list")
 
 
 def check_precision(call: Call, double: Call, generator: np.random.Generator) -> None:
@@ -281,8 +295,7 @@ def check_precision(call: Call, double: Call, generator: np.random.Generator) ->
     exact_values, exact_pullback = functad.vjp(double.smooth, *double.primals)
     g = tuple(random_like(value, generator) for value in values)
     exact_g = tuple(a.astype(dtype_of(b)) for a, b in zip(g, exact_values, strict=True))
-    for i, (ct, exact) in enumerate(zip(pullback(g), exact_pullback(exact_g), strict=True)):
-        agree(ct, exact, SINGLE_TOLERANCE, f"{call}: cotangent {i} in single precision", typed=False)
+    _agree_all(call, pullback(g), exact_pullback(exact_g), SINGLE_TOLERANCE, "cotangent {} in single precision", typed=False)
 
 
 def check_mixtures(call: Call, generator: np.random.Generator) -> None:
@@ -386,8 +399,7 @@ def check_constant(call: Call, generator: np.random.Generator) -> None:
         return call.smooth(*primals)
 
     values, pullback = functad.vjp(function, *call.primals)
-    for i, ct in enumerate(pullback(tuple(random_like(value, generator) for value in values))):
-        assert not np.any(ct), f"{call}: cotangent {i} of a function without derivative is {ct}"
+    _are_zero(call, pullback(tuple(random_like(value, generator) for value in values)), "a function without derivative")
 
 
 EXAMPLES = 5
@@ -395,16 +407,7 @@ EXAMPLES = 5
 
 
 def check_batches(entry: Entry, dtype: Any, seed: int = 0) -> None:
-    """Check every sample call of an entry under `vmap`: all inputs batched and, if they are real, single inputs batched.
-
-    Args:
-        entry: a primitive, composite or constant.
-        dtype: dtype of the inputs.
-        seed: seed of the random inputs.
-
-    Raises:
-        AssertionError: a result or a derivative differs from the loop, or the batching rule is itself a loop.
-    """
+    """Check the sample calls of an entry under `vmap`: all inputs batched and, if they are real, single inputs batched."""
     for examples in zip(*[calls(entry, dtype, seed + i) for i in range(EXAMPLES)], strict=True):
         if examples[0].primals:
             check_batch(examples, np.random.default_rng(seed))
@@ -425,7 +428,7 @@ def check_batch(examples: Sequence[Call], generator: np.random.Generator) -> Non
             _check_refusal(call, chosen, refusal)
     if is_constant(call.entry) or not call.smooth(*call.primals):
         return
-    seeds = tuple([random_like(value, generator) for value in call.smooth(*call.primals)])
+    seeds = _random_results(call, generator)
     tangents = tuple([random_like(primal, generator) for primal in call.primals])
     every = {*range(count)}
     _compare_batch(lambda *primals: functad.vjp(call.smooth, *primals)[1](seeds), examples, every, "cotangent")
@@ -433,11 +436,7 @@ def check_batch(examples: Sequence[Call], generator: np.random.Generator) -> Non
 
 
 def _check_refusal(call: Call, chosen: set[int], refusal: Exception) -> None:
-    """Raise unless an abstract trace of the same inputs raises too: NumPy does not check every argument for Tensors.
-
-    Raises:
-        AssertionError: the abstract trace accepts the inputs, or all inputs were batched.
-    """
+    """Raise unless an abstract trace of the same inputs raises too: NumPy does not check every argument for Tensors."""
     indices = sorted(chosen)
     if len(chosen) == len(call.primals):
         raise AssertionError(f"{call} is refused: {refusal}") from refusal

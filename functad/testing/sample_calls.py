@@ -39,17 +39,6 @@ def every_entry() -> list[Entry]:
     return [*ENTRIES.values(), *INTERNAL]
 
 
-def label(entry: Entry) -> str:
-    """Return the name of an entry, with its module unless that is `numpy`; labels are unique.
-
-    Example:
-        >>> label(vocabulary.find(np.linalg.inv)), label(vocabulary.find(np.inner))
-        ('numpy.linalg.inv', 'inner')
-    """
-    module = getattr(entry.function, "__module__", None) or "numpy"
-    return entry.name if module == "numpy" else f"{module}.{entry.name}"
-
-
 class InputSource:
     """Makes random inputs for sample calls: `array(*shape, low=-2.0, high=2.0)`.
 
