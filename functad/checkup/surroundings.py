@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.checkup.point import NOWHERE, Finding, LookingRecorder, Outcome, Point, found
+from functad.checkup.point import Finding, LookingRecorder, Outcome, Point, found
 from functad.compilation.jit import jit
 from functad.diagnostics.explain import explain_call
 from functad.diagnostics.nan_origins import FIX
@@ -26,8 +26,8 @@ from functad.expressions.expressions import Constant, Equation
 from functad.expressions.observers import Place
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, is_array_or_number
 from functad.places import user_frame
-from functad.profiling.call import Call
-from functad.profiling.measure import gradient_of, place_of_frame, sentences_of
+from functad.profiling.call import NOT_SELECTED, Call
+from functad.profiling.measure import NOWHERE, gradient_of, place_of_frame, sentences_of
 from functad.tracing.conversions import asked
 from functad.tracing.equations import AbstractRecorder
 from functad.tracing.trace import Recorded
@@ -68,17 +68,14 @@ def not_finite(point: Point, outcome: Outcome) -> Iterator[Finding]:
 def arguments(point: Point) -> Iterator[Finding]:
     """Yield findings for inputs with an integer dtype, without a differentiable path to the result, or with a cut path."""
     call = point.call
-    for part in call.parts:
-        if part.key not in call.keys:
-            continue
-        for path, leaf, reason in zip(part.structure.paths(part.path), part.leaves, part.reasons, strict=True):
-            if reason is not None and is_array_or_number(leaf) and dtype_of(leaf).kind in "iu":
-                yield found(
-                    "warning",
-                    "arguments",
-                    f"{path} is {_kind(leaf)}, which has no derivative.",
-                    "Pass a float: 1.0 in place of 1, x.astype(float).",
-                )
+    for path, leaf, reason in zip(call.paths, call.leaves, call.reasons, strict=True):
+        if reason not in (None, NOT_SELECTED) and is_array_or_number(leaf) and dtype_of(leaf).kind in "iu":
+            yield found(
+                "warning",
+                "arguments",
+                f"{path} is {_kind(leaf)}, which has no derivative.",
+                "Pass a float: 1.0 in place of 1, x.astype(float).",
+            )
     selection = Selection("doctor", point.alone(), range(len(point.primals)))
     with call.undisturbed():
         explanation = explain_call(selection, tuple(point.primals), {}, False)

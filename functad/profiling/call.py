@@ -7,8 +7,8 @@ import random
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from types import MethodType
-from typing import Any, NamedTuple
+from types import MappingProxyType, MethodType
+from typing import Any
 
 import numpy as np
 
@@ -24,28 +24,10 @@ from functad.tracing.trace import Recorded, Recorder
 from functad.transforms.boundary import checked_leaves, split_aux, undifferentiable
 from functad.transforms.reverse import seeded
 from functad.transforms.transform import ArgNames, ArgNums, Selection
-from functad.trees.structure import Structure, flatten
+from functad.trees.structure import flatten
 
-
-class Part(NamedTuple):
-    """One argument of a call.
-
-    Attributes:
-        key: the position or the name of the argument.
-        leaves: the leaves of the argument.
-        structure: the structure of the argument.
-        reasons: the reason why a leaf is not differentiated, or `None` for a differentiated leaf; one per leaf.
-    """
-
-    key: int | str
-    leaves: list[Any]
-    structure: Structure
-    reasons: list[str | None]
-
-    @property
-    def path(self) -> str:
-        """The path of the argument in messages."""
-        return f"args[{self.key}]" if isinstance(self.key, int) else f"kwargs[{self.key!r}]"
+NOT_SELECTED = "It was not selected."
+"""The reason why a leaf of another argument is not differentiated."""
 
 
 class Call:
@@ -64,7 +46,9 @@ class Call:
         function: the uncompiled function.
         name: the name of the function.
         jitted: the given function if it is compiled, else `None`.
-        parts: the arguments.
+        leaves, structure: the leaves and the structure of the arguments `(args, kwargs)`.
+        paths: the expression of each leaf, such as `args[0]['w']`.
+        reasons: for each leaf the reason why it is not differentiated; `None` for a differentiated leaf.
         variables: the Variables to differentiate with respect to.
 
     Raises:
@@ -86,8 +70,9 @@ class Call:
         self.name = name_of(self.function)
         self.has_aux = has_aux
         self.args, self.kwargs = args, kwargs
-        given: list[tuple[int | str, Any]] = [*enumerate(args), *kwargs.items()]
-        self.parts = [Part(key, *flatten(value), []) for key, value in given]
+        self.leaves, self.structure = flatten((args, kwargs))
+        self.paths = [f"{'args' if path[1] == '0' else 'kwargs'}{path[3:]}" for path in self.structure.paths("")]
+        self.reasons: list[str | None] = [NOT_SELECTED] * len(self.leaves)
         self.variables: list[Variable] = []
         met = _Met()
         self._state: list[Callable[[], None]] = []
@@ -97,10 +82,11 @@ class Call:
         self.variables = [variable for variable in read if variable.trainable and id(variable) in met]
         chosen = argnums is not None or argnames is not None or not self.variables
         keys = self.selection.keys(args, kwargs) if chosen and (args or kwargs or argnums is not None) else ()
-        for part in self.parts:
-            selected = part.key in keys
-            part.reasons.extend([undifferentiable(leaf) if selected else "It was not selected." for leaf in part.leaves])
         self.keys = tuple(keys)
+        chosen_paths = tuple([f"args[{key}]" if isinstance(key, int) else f"kwargs[{key!r}]" for key in keys])
+        for i, (path, leaf) in enumerate(zip(self.paths, self.leaves, strict=True)):
+            if path.startswith(chosen_paths):
+                self.reasons[i] = undifferentiable(leaf)
         if not self.inputs():
             raise InputError(
                 f"{self.selection.call}: there is nothing to differentiate. Pass floats, choose arguments by argnums or "
@@ -109,12 +95,8 @@ class Call:
 
     def inputs(self) -> list[tuple[str, Any]]:
         """Return path and value of the differentiated inputs: leaves of arguments first, then Variables."""
-        found = [
-            (path, leaf)
-            for part in self.parts
-            for path, leaf, reason in zip(part.structure.paths(part.path), part.leaves, part.reasons, strict=True)
-            if reason is None
-        ]
+        rows = zip(self.paths, self.leaves, self.reasons, strict=True)
+        found = [(path, leaf) for path, leaf, reason in rows if reason is None]
         return found + [(f"the Variable {v.name!r}", v.copied()) for v in self.variables]
 
     def integers(self) -> tuple[int, ...]:
@@ -123,10 +105,12 @@ class Call:
 
     def copies(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the arguments with copies of all arrays."""
-        args, kwargs, _ = self._made(None, None)
-        return tuple(args), kwargs
+        args, kwargs, _ = self._made(None, {})
+        return args, kwargs
 
-    def bound(self, make: Callable[[Any], Any] | None = None, values: Mapping[int, Any] | None = None) -> Callable[[], Any]:
+    def bound(
+        self, make: Callable[[Any], Any] | None = None, values: Mapping[int, Any] = MappingProxyType({})
+    ) -> Callable[[], Any]:
         """Return the call for one run as a function without arguments; it holds copies of all arrays.
 
         Args:
@@ -136,8 +120,8 @@ class Call:
         args, kwargs, number = self._made(make, values)
         given = []
         for variable in self.variables:
-            if make is not None or (values and number in values):
-                value = values[number] if values and number in values else variable.copied()
+            if make is not None or number in values:
+                value = values[number] if number in values else variable.copied()
                 given.append((variable, value if make is None else make(value)))
             number += 1
 
@@ -149,30 +133,20 @@ class Call:
         return run
 
     def _made(
-        self, make: Callable[[Any], Any] | None, values: Mapping[int, Any] | None
-    ) -> tuple[list[Any], dict[str, Any], int]:
+        self, make: Callable[[Any], Any] | None, values: Mapping[int, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any], int]:
         """Return the arguments for one run and the number of inputs among them."""
         known: dict[int, Any] = {}
-        args: list[Any] = list(self.args)
-        kwargs = dict(self.kwargs)
+        made = []
         number = 0
-        for part in self.parts:
-            made = []
-            for leaf, reason in zip(part.leaves, part.reasons or [""] * len(part.leaves), strict=True):
-                if reason is not None:
-                    made.append(_fresh(leaf, known))
-                    continue
-                value = values[number] if values and number in values else _fresh(leaf, known)
-                made.append(value if make is None else make(value))
-                number += 1
-            whole = part.structure.unflatten(made)
-            if isinstance(part.key, int):
-                args[part.key] = whole
-            else:
-                kwargs[part.key] = whole
+        for leaf, reason in zip(self.leaves, self.reasons, strict=True):
+            value = values[number] if reason is None and number in values else _fresh(leaf, known)
+            made.append(make(value) if reason is None and make is not None else value)
+            number += reason is None
+        args, kwargs = self.structure.unflatten(made)
         return args, kwargs, number
 
-    def entered(self, recorder: Recorder, values: Mapping[int, Any] | None = None) -> Callable[[], Any]:
+    def entered(self, recorder: Recorder, values: Mapping[int, Any] = MappingProxyType({})) -> Callable[[], Any]:
         """Return the call for one run in a trace; the differentiated values, or `values`, become inputs of the trace."""
         return self.bound(lambda value: recorder.enter(hold_input(value, recorder)), values)
 

@@ -41,24 +41,80 @@ from functad.transforms.reverse import pull_back
 from functad.transforms.transform import Selection
 from functad.trees.structure import flatten
 
+clock: Callable[[], float] = time.perf_counter
 
-class Operation(NamedTuple):
-    """One operation of a traced run.
+NOWHERE = Place("", "", 0, 0)
+
+
+class OperationRecorder(ReverseRecorder):
+    """A reverse trace for tools: each call goes through `compute`, and its user's lines are known.
+
+    Attributes:
+        outermost: the frame of the user's call of the tool; lines outside it do not count.
+        names: the primitive of each operation.
+    """
+
+    def __init__(self, transform: str, function: object, outermost: FrameType | None) -> None:
+        super().__init__(transform, function)
+        self.fast = False  # fast paths would bypass `process`
+        self.outermost = outermost
+        self.names: list[str] = []
+
+    def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        """Compute a call one level lower, and record it."""
+        values, active, nested = self.lowered(primitive, arrays)
+        out = self.compute(primitive, arrays, values, params, nested=nested)
+        if out is NotImplemented:
+            return out
+        if not active:
+            made = self.underived(primitive, arrays, params, out)
+        else:
+            made = self.record(primitive, arrays, values, active, params, out)
+            if primitive.views:
+                note_if_view(arrays[0], made, values[0], out, primitive, params)
+        self.recorded(primitive, values, out, len(self.records) - 1 if active else -1)
+        return made
+
+    def compute(
+        self, primitive: Primitive, arrays: tuple[Any, ...], values: list[Any], params: dict[str, Any], *, nested: bool
+    ) -> Any:
+        """Return the result of a call one level lower; an override may replace elements of `values`."""
+        return dispatch(primitive, tuple(values), params) if nested else computed(primitive, values, params)
+
+    def recorded(self, primitive: Primitive, values: Sequence[Any], out: Any, slot: int) -> None:
+        """Called after a call; `slot` is -1 if no derivative flows through it."""
+
+    def path(self) -> tuple[Place, ...]:
+        """Return the user's lines that are executing, outermost first."""
+        found, frame = [], user_frame(sys._getframe(1))
+        while frame is not None and frame is not self.outermost:
+            found.append(place_of_frame(frame))
+            frame = user_frame(frame.f_back)
+        return tuple(reversed(found))
+
+
+class Timed(NamedTuple):
+    """An operation, or the code before it, with its times in seconds.
 
     Attributes:
         name: the name of the function that was called.
         path: the user's lines that were executing, outermost first; the last one contains the operation.
-        slot: the slot of the record, or `None` if no derivative flows through the operation.
-        bytes: bytes of the results that are no views.
+        before: time since the end of the previous operation.
+        forward, backward: time in the operation and in its derivative.
+        bytes: bytes of the arrays that both create, without views.
+        slot: the slot of the record, or -1 if no derivative flows through the operation.
     """
 
     name: str
     path: tuple[Place, ...]
-    slot: int | None
-    bytes: int
+    before: float = 0.0
+    forward: float = 0.0
+    backward: float = 0.0
+    bytes: int = 0
+    slot: int = -1
 
 
-class TimedRecorder(ReverseRecorder):
+class TimedRecorder(OperationRecorder):
     """A reverse trace that measures its operations.
 
     Attributes:
@@ -66,63 +122,42 @@ class TimedRecorder(ReverseRecorder):
             time in NumPy.
         operations: the operations, or `None` unless `notes` is set. Collecting them takes as long as the operations
             themselves, so a separate run does it.
+        last: the time when the previous operation ended.
     """
 
-    def __init__(self, function: object, clock: Callable[[], float], outermost: FrameType | None, *, notes: bool) -> None:
-        super().__init__("profile", function)
-        self.fast = False  # fast paths would bypass `process`
-        self.clock = clock
-        self.outermost = outermost
+    def __init__(self, function: object, outermost: FrameType | None, *, notes: bool) -> None:
+        super().__init__("profile", function, outermost)
         self.laps: list[tuple[float, float]] = []
-        self.operations: list[Operation] | None = [] if notes else None
-        self.names: list[str] = []
+        self.operations: list[Timed] | None = [] if notes else None
         self.last = clock()
 
-    def begin(self) -> None:
-        """Start the clock, just before the call of the function."""
-        self.last = self.clock()
-
-    def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        """Compute a call one level lower, and record it."""
-        begun = self.last
-        values, active, nested = self.lowered(primitive, arrays)
-        start = self.clock()
-        out = dispatch(primitive, tuple(values), params) if nested else computed(primitive, values, params)
-        end = self.clock()
-        if out is NotImplemented:
-            return out
-        self.lap(primitive, start - begun, end - start)
-        if not active:
-            made = self.underived(primitive, arrays, params, out)
-        else:
-            made = self.record(primitive, arrays, values, active, params, out)
-            if primitive.views:
-                note_if_view(arrays[0], made, values[0], out, primitive, params)
-        self.note(primitive, values, out, len(self.records) - 1 if active else None)
-        self.last = self.clock()
-        return made
+    def compute(
+        self, primitive: Primitive, arrays: tuple[Any, ...], values: list[Any], params: dict[str, Any], *, nested: bool
+    ) -> Any:
+        """Compute and time a call."""
+        start = clock()
+        out = super().compute(primitive, arrays, values, params, nested=nested)
+        end = clock()
+        if out is not NotImplemented:
+            self.laps.append((start - self.last, end - start))
+            self.names.append(primitive.name)
+        return out
 
     def write(self, primitive: Primitive, root: Any, v: Any, params: dict[str, Any]) -> Any:
-        """Write to a value, in place if it has no other owner, and record the write."""
-        begun, start = self.last, self.clock()
+        """Write to a value, in place if it has no other owner, and record and time the write."""
+        start = clock()
         made = super().write(primitive, root, v, params)
-        end = self.clock()
-        self.lap(primitive, start - begun, end - start)
-        self.note(primitive, (made.below,), made.below, made.slot)
-        self.last = self.clock()
+        self.laps.append((start - self.last, clock() - start))
+        self.names.append(primitive.name)
+        self.recorded(primitive, (made.below,), made.below, made.slot)
         return made
 
-    def lap(self, primitive: Primitive, before: float, during: float) -> None:
-        """Append the time of an operation."""
-        self.laps.append((before, during))
-        self.names.append(primitive.name)
-
-    def note(self, primitive: Primitive, values: Sequence[Any], out: Any, slot: int | None) -> None:
-        """Append the operation if `notes` is set."""
+    def recorded(self, primitive: Primitive, values: Sequence[Any], out: Any, slot: int) -> None:
+        """Append the operation if `notes` is set, and start the time of the code after it."""
         if self.operations is not None:
-            results = out if primitive.multiple else (out,)
-            path = path_of(user_frame(sys._getframe(2)), self.outermost)
-            self.operations.append(Operation(operation_name(primitive), path, slot, made_bytes(results, values)))
+            made = made_bytes(out if primitive.multiple else (out,), values)
+            self.operations.append(Timed(operation_name(primitive), self.path(), bytes=made, slot=slot))
+        self.last = clock()
 
 
 class Laps(Observer):
@@ -133,8 +168,7 @@ class Laps(Observer):
         bytes: bytes of the created arrays by slot; only if `notes` is set.
     """
 
-    def __init__(self, clock: Callable[[], float], *, notes: bool) -> None:
-        self.clock = clock
+    def __init__(self, *, notes: bool) -> None:
         self.notes = notes
         self.times: dict[int, float] = {}
         self.bytes: dict[int, int] = {}
@@ -146,11 +180,11 @@ class Laps(Observer):
         gs = given()
         if self.notes:
             self.given = gs
-        self.start = self.clock()
+        self.start = clock()
 
     def after(self, index: int, record: Any, found: Sequence[Any]) -> None:
         """Stop the clock."""
-        self.times[index] = self.clock() - self.start
+        self.times[index] = clock() - self.start
         if self.notes:
             made = [found[slot] for slot in dict.fromkeys(inputs_of(record))]
             self.bytes[index] = made_bytes([g.whole if type(g) is Scattered else g for g in made], self.given)
@@ -183,45 +217,16 @@ def operation_name(primitive: Primitive) -> str:
     return primitive.name if inner == primitive.name or name.startswith("functad.") else f"{primitive.name} of {inner}"
 
 
-def path_of(frame: FrameType | None, outermost: FrameType | None) -> tuple[Place, ...]:
-    """Return the executing lines of user code in a frame and its callers, up to `outermost` (excluded), outermost first."""
-    found = []
-    while frame is not None and frame is not outermost:
-        found.append(place_of_frame(frame))
-        frame = user_frame(frame.f_back)
-    return tuple(reversed(found))
-
-
 def place_of_frame(frame: FrameType) -> Place:
     """Return the executing line of user code in a frame."""
     code = frame.f_code
     return Place(code.co_qualname.rpartition("<locals>.")[2], code.co_filename, frame.f_lineno or 0, 0)
 
 
-clock: Callable[[], float] = time.perf_counter
-
 ROUNDS = 3, 40
 """The smallest and the largest number of rounds."""
 SECONDS = 1.0
 """Time for all rounds together, unless the smallest number of rounds takes longer."""
-
-
-class Timed(NamedTuple):
-    """An operation, or the code before it, with its times in seconds.
-
-    Attributes:
-        name, path: as in `Operation`.
-        before: time since the end of the previous operation.
-        forward, backward: time in the operation and in its derivative.
-        bytes: bytes of the arrays that both create.
-    """
-
-    name: str
-    path: tuple[Place, ...]
-    before: float
-    forward: float
-    backward: float
-    bytes: int
 
 
 class Measured(NamedTuple):
@@ -234,7 +239,6 @@ class Measured(NamedTuple):
         after: time in the function after its last operation.
         plain_peak, peak: peak memory of the function alone and of its gradient.
         walk: overhead of the backward pass per record, without the rule.
-        rounds: the number of rounds.
         constant: each run did the same operations; otherwise the times are from the runs that match the first.
     """
 
@@ -246,7 +250,6 @@ class Measured(NamedTuple):
     plain_peak: int
     peak: int
     walk: float
-    rounds: int
     constant: bool
 
 
@@ -256,7 +259,7 @@ def measured(call: Call) -> Measured:
     with quiet(), call.undisturbed():
         recorder, laps, _ = _observed(call, outermost, notes=True)  # also the warm-up
         alone, together = functools.partial(_plain, call), functools.partial(gradient_times, call)
-        taken, rounds = repeated(lambda: (*warm(alone), *warm(together), _observed(call, outermost, notes=False)))
+        taken = repeated(lambda: (*warm(alone), *warm(together), _observed(call, outermost, notes=False)))
         plain_peak, peak = _peak(alone), _peak(together)
     plain, forward, backward, parts = zip(*taken, strict=True)  # measured in turn, so that machine load affects all equally
     same = [part for part in parts if part[0].names == recorder.names]
@@ -264,24 +267,23 @@ def measured(call: Call) -> Measured:
     same = same or [(recorder, laps, 0.0)]
     operations = []
     for i, operation in enumerate(recorder.operations or ()):
-        slot = -1 if operation.slot is None else operation.slot
         before, during = (statistics.median(column) for column in zip(*[r.laps[i] for r, _, _ in same], strict=True))
-        rule = statistics.median([back.times.get(slot, 0.0) for _, back, _ in same])
-        made = operation.bytes + laps.bytes.get(slot, 0)
-        operations.append(Timed(operation.name, operation.path, before, during, rule, made))
+        rule = statistics.median([back.times.get(operation.slot, 0.0) for _, back, _ in same])
+        made = operation.bytes + laps.bytes.get(operation.slot, 0)
+        operations.append(operation._replace(before=before, forward=during, backward=rule, bytes=made))
     ends = [end for _, _, end in same]
     plainly, ahead, back, after = (statistics.median(column) for column in (plain, forward, backward, ends))
-    return Measured(operations, plainly, ahead, back, after, plain_peak, peak, walk_time(), rounds, constant)
+    return Measured(operations, plainly, ahead, back, after, plain_peak, peak, walk_time(), constant)
 
 
-def repeated(run: Callable[[], Any], seconds: float | None = None) -> tuple[list[Any], int]:
-    """Run a function once to warm up, then as often as time allows; return the results and the number of rounds."""
+def repeated(run: Callable[[], Any], seconds: float | None = None) -> list[Any]:
+    """Run a function once to warm up, then as often as time allows; return the results."""
     start = clock()
     run()
     taken = max(clock() - start, 1e-9)
     least, most = ROUNDS if taken < _SLOW else (1, 1)
     rounds = int(min(max((SECONDS if seconds is None else seconds) / taken, least), most))
-    return [run() for _ in range(rounds)], rounds
+    return [run() for _ in range(rounds)]
 
 
 def warm(run: Callable[[], tuple[float, ...]]) -> tuple[float, ...]:
@@ -321,13 +323,13 @@ def gradient_times(call: Call) -> tuple[float, float]:
 
 def _observed(call: Call, outermost: FrameType | None, *, notes: bool) -> tuple[TimedRecorder, Laps, float]:
     """Run with per-operation measurement; return the trace, the backward times and the time after the last operation."""
-    recorder = TimedRecorder(call.function, clock, outermost, notes=notes)
+    recorder = TimedRecorder(call.function, outermost, notes=notes)
     run = call.entered(recorder)
-    recorder.begin()
+    recorder.last = clock()
     out = traced(recorder, run, (), {})
     end = clock() - recorder.last
     _, seeds = call.finished(recorder, out)
-    laps = Laps(clock, notes=notes)
+    laps = Laps(notes=notes)
     with observing(laps):
         pull_back(recorder.records, seeds, recorder.inputs, consume=False)
     recorder.records.clear()  # release the residuals
@@ -362,7 +364,7 @@ def walk_time() -> float:
     def round_() -> float:
         recorder = ReverseRecorder("profile", chained)
         out = traced(recorder, chained, (recorder.enter(one),), {})
-        laps = Laps(clock, notes=False)
+        laps = Laps(notes=False)
         seeds = [None] * out.slot + [one]
         with observing(laps):
             pull_back(recorder.records, seeds, recorder.inputs, consume=False)
@@ -370,8 +372,7 @@ def walk_time() -> float:
         chained(one)
         return statistics.median(laps.times.values()) - (clock() - start) / length
 
-    times, _ = repeated(round_, 0.02)
-    return max(float(statistics.median(times)), 0.0)
+    return max(float(statistics.median(repeated(round_, 0.02))), 0.0)
 
 
 LARGEST = 5_000
@@ -424,12 +425,7 @@ def gradient_of(call: Call) -> tuple[Callable[..., Any], tuple[Any, ...], dict[s
 
 
 def compiled(call: Call, operations: int) -> Compiled:
-    """Compile value and gradient of a call, and measure them.
-
-    Args:
-        call: the call.
-        operations: the number of its operations.
-    """
+    """Compile value and gradient of a call of `operations` operations, and measure them."""
     if operations > LARGEST:
         return Compiled(None, 0.0, 0.0, "", f"with {operations} operations, compiling it to measure that could take minutes")
     f, args, kwargs = gradient_of(call)
@@ -458,11 +454,7 @@ def _measured(
     options: dict[str, Any],
     static: tuple[int, ...],
 ) -> Compiled:
-    """Compile a function and measure it.
-
-    Raises:
-        Exception: any error of tracing, compiling or running the function.
-    """
+    """Compile a function and measure it."""
     program: Any = jit(f, **options)
 
     def run() -> tuple[float]:
@@ -473,7 +465,7 @@ def _measured(
     with quiet(), call.undisturbed():
         (first,) = run()
         eager = functools.partial(gradient_times, call)
-        times, _ = repeated(lambda: (sum(warm(run)), sum(warm(eager))))  # in turn, for comparison
+        times = repeated(lambda: (sum(warm(run)), sum(warm(eager))))  # in turn, for comparison
     seconds, without = (statistics.median(column) for column in zip(*times, strict=True))
     return Compiled(seconds, without, first, program.compiler.backend.name, "", static)
 
