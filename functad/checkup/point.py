@@ -288,12 +288,7 @@ def _digest(constants: Sequence[Any]) -> int:
 
 
 class Outcome(NamedTuple):
-    """The results of a run.
-
-    Attributes:
-        values: the floating-point and complex leaves of the result.
-        gradients: the gradient for each input, or `None` without a path.
-    """
+    """The inexact leaves of the result of a run, and the gradient for each input, or `None` without a path."""
 
     values: list[Any]
     gradients: list[Any]
@@ -309,9 +304,7 @@ class Point:
 
     Attributes:
         call: the call.
-        paths: the names of the inputs in messages.
-        primals: the values of the inputs.
-        doubles: the values in double precision.
+        paths, primals, doubles: the names of the inputs in messages, their values, and their values in double precision.
         single: `True` if an input has single precision.
     """
 

@@ -235,9 +235,7 @@ class _Analysis:
     def way(self, alive: dict[int, int], read: dict[int, int], vanishes: bool) -> Way:
         """Return the way of an input to a result, through a zero, a full path or a cut; else to its last use.
 
-        Args:
-            alive, read: the slots that depend on the input, differentiably and at all, as `_reached` returns them.
-            vanishes: the derivative is zero at these values.
+        `alive` and `read` have the slots that depend on the input, differentiably and at all. `vanishes`: the derivative is zero.
         """
         for end, parent in self.vanished if vanishes else ():
             if parent in alive and (beyond := self._onward(end)) is not None:
@@ -305,11 +303,7 @@ def _seeds(results: list[Any], count: int) -> list[Any]:
 
 
 class _Zeros(Observer):
-    """An observer of a backward pass that notes the operations where a nonzero cotangent becomes exactly zero.
-
-    Attributes:
-        places: pairs of the slot of the operation and the slot of its argument.
-    """
+    """An observer of a backward pass that notes where a nonzero cotangent becomes zero: the slots of operation and argument."""
 
     def __init__(self) -> None:
         self.places: list[tuple[int, int]] = []

@@ -44,8 +44,7 @@ class Step(NamedTuple):
 
     Attributes:
         text: the operation and its line.
-        parents: the slots of all its Tensor arguments.
-        active: the slots of the arguments with a derivative.
+        parents, active: the slots of all its Tensor arguments, and of the arguments with a derivative.
     """
 
     text: str
@@ -134,10 +133,8 @@ class Follower(ReverseRecorder):
     def constant(self, out: Any, step: Step, *, numbers: bool = False) -> Any:
         """Return a result, or each element of a tuple or list, as a constant Tensor.
 
-        Args:
-            out: the result of an operation. A shape, a dtype or another object that is not an array is returned unchanged.
-            step: the operation.
-            numbers: convert Python numbers too; otherwise they count as lengths and stay unchanged.
+        A shape, a dtype or another object that is not an array is returned unchanged. Python numbers count as lengths and stay
+        unchanged too, unless `numbers` is set.
         """
         if isinstance(out, (tuple, list)):
             parts = [self.constant(part, step) for part in out]

@@ -66,8 +66,7 @@ class Operation:
         line: the file and line of the user's code.
         values: the plain arguments. For the array of a read or write only its spec is kept.
         slots: for each argument its slot, or `None` if it is not a Tensor of the trace.
-        params: the parameters.
-        out: the plain results; `None` for the array after a write.
+        params, out: the parameters, and the plain results; `None` for the array after a write.
         belongs_to: the operation that this one differentiates, or `None`.
     """
 
@@ -223,13 +222,8 @@ class Arrival:
 class Arrivals(Observer):
     """An observer of a forward or backward pass, which notes arrivals that are not finite.
 
-    Args:
-        log: the operations of the trace.
-        handed_in: by slot, the cotangents or tangents at the start of the pass.
-        quiet: note nothing, because an outer trace makes the checks.
-
-    Attributes:
-        what: "cotangent" or "tangent".
+    `handed_in` has, by slot, the cotangents or tangents at the start of the pass. A `quiet` observer notes nothing, because an
+    outer trace makes the checks. `what` is "cotangent" or "tangent".
     """
 
     what: str
@@ -395,11 +389,7 @@ def _cured(value: Any) -> Any:
 def culprit(call: Call, given: Sequence[Any], mask: Any, offence: Offence) -> tuple[int, Any] | None:
     """Return the argument that makes a result bad, and the mask of its bad elements; `None` if no single argument does.
 
-    Args:
-        call: the function from the arguments to the result.
-        given: the arguments.
-        mask: the bad elements of the result.
-        offence: the definition of a bad element.
+    `call` maps the arguments `given` to the result, which is bad at `mask`.
     """
 
     def bad(values: Sequence[Any]) -> bool:

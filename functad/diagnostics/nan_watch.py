@@ -61,11 +61,7 @@ _DIRECT: ContextVar[bool] = context_variable("direct", default=False)
 
 
 class NanObserver(Observer):
-    """The observer of `debug_nans`, which makes a watch for each trace on values.
-
-    Attributes:
-        offence: the definition of a bad element.
-    """
+    """The observer of `debug_nans`, which makes a watch for each trace on values."""
 
     checks = True
 
@@ -239,12 +235,7 @@ def _called(primitive: Primitive) -> str:
 
 
 class BatchWatch(Watch):
-    """The operation log and the checks of the trace of a batch.
-
-    Attributes:
-        first: the number, within the user's call, of the first example of this batch.
-        count: the number of assigned slots.
-    """
+    """The operation log and the checks of the trace of a batch, with the number of its first example and of assigned slots."""
 
     def __init__(self, recorder: BatchRecorder, *, offence: Offence, first: int = 0) -> None:
         super().__init__(recorder, offence=offence)
@@ -267,11 +258,7 @@ class BatchWatch(Watch):
         super().note(primitive, arrays, values, params, result)
 
     def check_results(self, leaves: Sequence[Any]) -> None:
-        """Check every example of the results, except results that an outer watched trace will check.
-
-        Raises:
-            NotFiniteError: an example is bad.
-        """
+        """Check every example of the results, except results that an outer watched trace will check."""
         for leaf in leaves:
             if not isinstance(leaf, Recorded) or leaf.recorder is not self.recorder or leaf.slot not in self.log:
                 continue
@@ -292,10 +279,7 @@ class BatchWatch(Watch):
 def watch_batch(recorder: BatchRecorder, inputs: Sequence[Recorded], first: int) -> None:
     """Set the watch of the trace of a batch under `debug_nans`, unless an outer watched transform will check the results.
 
-    Args:
-        recorder: the trace.
-        inputs: the Tensors of its inputs.
-        first: the number, within the user's call, of the first example of this batch.
+    `inputs` are the Tensors of its inputs, and `first` is the number, within the user's call, of its first example.
     """
     observer = checker()
     if observer is not None and not _INSIDE.get():

@@ -22,22 +22,12 @@ _INKS = "#222", "#ddd"
 
 
 def color(number: int) -> str:
-    """Return the colour of a group by its number; the colours repeat.
-
-    Example:
-        >>> color(1), color(11)
-        ('var(--ftd-orange)', 'var(--ftd-orange)')
-    """
+    """Return the colour of a group by its number; the colours repeat."""
     return f"var(--ftd-{COLORS[number % len(COLORS)]})"
 
 
 def palette(theme: str | None) -> list[tuple[str, str]]:
-    """Return the names and values of the colours and of the ink of a theme, `light` or `dark`.
-
-    Example:
-        >>> palette("dark")[0], palette("light")[-1]
-        (('blue', '#6db3f2'), ('ink', '#222'))
-    """
+    """Return the names and values of the colours and of the ink of a theme, `light` or `dark`."""
     values, ink = (_DARK, _INKS[1]) if theme == "dark" else (_LIGHT, _INKS[0])
     return [*zip(COLORS, values, strict=True), ("ink", ink)]
 
@@ -103,12 +93,7 @@ class Markup(str):
 
 
 def marked_up(content: Any) -> Markup:
-    """Return markup for a content: `Markup` unchanged, anything else as escaped text.
-
-    Example:
-        >>> marked_up("<lambda>")
-        '&lt;lambda&gt;'
-    """
+    """Return markup for a content: `Markup` unchanged, anything else as escaped text."""
     return content if type(content) is Markup else Markup(escape(str(content)))
 
 
@@ -118,17 +103,10 @@ def joined(*contents: Any) -> Markup:
 
 
 def tag(kind: str, *contents: Any, **attributes: Any) -> Markup:
-    """Return an element.
+    """Return an element with contents as for `joined`.
 
-    Args:
-        kind: the name of the element: `td`, `path`.
-        contents: the contents, as for `joined`.
-        attributes: the attributes by name. `_` means `-`; a final `_` is dropped, as in `class_`. `None` and `False` omit the
-            attribute, and `True` gives it without a value.
-
-    Example:
-        >>> tag("td", "a < b", class_="number", title=None)
-        '<td class="number">a &lt; b</td>'
+    In names of attributes `_` means `-`, and a final `_` is dropped, as in `class_`. `None` and `False` omit the attribute, and
+    `True` gives it without a value.
     """
     parts = [kind]
     for key, value in attributes.items():
@@ -197,14 +175,7 @@ def fold(summary: Any, *contents: Any, opened: bool = False) -> Markup:
 
 
 def picture(width: float, height: float, *contents: Any, label: str, **attributes: Any) -> Markup:
-    """Return a drawing that shrinks to the available width.
-
-    Args:
-        width, height: the size in SVG coordinates.
-        contents: SVG elements, created by `tag`.
-        label: a description for screen readers.
-        attributes: further attributes of the element.
-    """
+    """Return a drawing of SVG elements that shrinks to the available width; screen readers read the label."""
     return tag(
         "svg",
         tag("title", label),

@@ -15,49 +15,24 @@ _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
 def counted(count: int, what: str, many: str = "") -> str:
-    """Return a count with its noun: `1 record`, `12,345 records`.
-
-    Args:
-        count: the number.
-        what: the noun in the singular.
-        many: the plural. Default: the singular with an s.
-
-    Example:
-        >>> counted(1, "entry", "entries"), counted(12345, "record")
-        ('1 entry', '12,345 records')
-    """
+    """Return a count with its noun, `1 record` or `12,345 records`; the plural has an s unless `many` gives it."""
     return f"{count:,} {what if count == 1 else many or what + 's'}"
 
 
 def bytes_text(count: float) -> str:
-    """Return a number of bytes with three digits and a decimal unit.
-
-    Example:
-        >>> bytes_text(7), bytes_text(1536), bytes_text(8e6), bytes_text(999_950)
-        ('7 B', '1.54 kB', '8 MB', '1 MB')
-    """
+    """Return a number of bytes with three digits and a decimal unit: `7 B`, `1.54 kB`."""
     return _scaled(float(count), _UNITS)
 
 
 def seconds_text(seconds: float) -> str:
-    """Return a duration with three digits in ns, us, ms or s; from two minutes on in minutes and seconds.
-
-    Example:
-        >>> seconds_text(2.5e-6), seconds_text(0.0321), seconds_text(200)
-        ('2.5 us', '32.1 ms', '3 min 20 s')
-    """
+    """Return a duration with three digits in ns, us, ms or s; from two minutes on as `3 min 20 s`."""
     if seconds >= 120:
         return f"{int(seconds) // 60} min {int(seconds) % 60} s"
     return f"{seconds:.3g} s" if seconds >= 1 else _scaled(seconds * 1e9, ("ns", "us", "ms", "s"))
 
 
 def share_text(part: float, whole: float) -> str:
-    """Return a part of a whole in per cent; `100 %` and `0 %` appear only for exactly all and nothing.
-
-    Example:
-        >>> share_text(1, 3), share_text(999_999, 1_000_000), share_text(1, 1_000_000), share_text(0, 0)
-        ('33.3 %', '> 99.9 %', '< 0.1 %', '0 %')
-    """
+    """Return a part of a whole in per cent; `100 %` and `0 %` appear only for exactly all and nothing."""
     if not part or not whole:
         return "0 %"
     share = 100.0 * part / whole
@@ -90,23 +65,13 @@ def width_of(text: str) -> int:
 
 
 def cut(text: Any, width: int = WIDTH) -> str:
-    """Return a text on one line, with dots in place of its end if it is wider than `width`.
-
-    Example:
-        >>> cut("one" + chr(10) + "two", 10), cut("sunflower", 6)
-        ('one two', 'sun...')
-    """
+    """Return a text on one line, with dots in place of its end if it is wider than `width`: `sun...`."""
     line = " ".join(str(text).split())
     return line if width_of(line) <= width else _beginning(line, width - len(_DOTS)) + _DOTS[: max(width, 0)]
 
 
 def cut_middle(text: Any, width: int = WIDTH) -> str:
-    """Return a text on one line, with dots in place of its middle if it is too wide; the ends of paths matter most.
-
-    Example:
-        >>> cut_middle("layers/0/attention/kernel", 16)
-        'layers.../kernel'
-    """
+    """Return a text on one line, with dots in place of its middle if it is too wide: `layers.../kernel`."""
     line = " ".join(str(text).split())
     if width_of(line) <= width:
         return line
@@ -150,15 +115,6 @@ def text_table(
         middle: indices of columns that are cut in the middle, such as paths.
         indent: number of blanks before each line.
         width: width of the table in characters.
-
-    Returns:
-        The lines, without a final line break.
-
-    Example:
-        >>> print(text_table(["name", "bytes"], [["kernel", 24], ["bias", 8]], right=[1]))
-        name    bytes
-        kernel     24
-        bias        8
     """
     cells = [[" ".join(str(cell).split()) for cell in row] for row in ([head] if head else []) + list(rows)]
     if not cells:
@@ -184,14 +140,7 @@ def _fit(widths: list[int], room: int, right: Collection[int]) -> None:
 
 
 def wrapped(text: str, indent: str = "", following: str | None = None, width: int = WIDTH) -> str:
-    """Return a sentence wrapped to lines of at most `width` characters; longer words are broken.
-
-    Args:
-        text: the sentence.
-        indent: the beginning of the first line.
-        following: the beginning of the other lines. Default: `indent`.
-        width: the largest width of a line.
-    """
+    """Return a sentence wrapped to `width`, after `indent`, and on further lines after `following`; longer words are broken."""
     import textwrap  # noqa: PLC0415 - used only here
 
     rest = indent if following is None else following
@@ -207,17 +156,9 @@ _LINE = 75
 
 
 def value_text(value: Any, width: int = 60) -> str:
-    """Return the value of an array or a number on one line; long arrays show their ends.
+    """Return the value of an array or a number on one line; long arrays show their ends: `[0 1 2 ... 97 98 99]`.
 
     Arrays of other libraries show the first line of their `repr`; a Dask array is thus described, not computed.
-
-    Args:
-        value: an array, a number, or any other object.
-        width: width of the line.
-
-    Example:
-        >>> value_text(np.arange(100.0)), value_text(np.float64(0.1) * 3), value_text(2)
-        ('[0 1 2 ... 97 98 99]', '0.3', '2')
     """
     kind = type(value)
     if issubclass(kind, np.ndarray) and value.ndim:
@@ -233,18 +174,7 @@ def value_text(value: Any, width: int = 60) -> str:
 
 
 def array_text(value: Any) -> str:
-    """Return the value of an array or a number in a few lines; long arrays show their ends.
-
-    Example:
-        >>> print(array_text(np.eye(20)))
-        [[1. 0. 0. ... 0. 0. 0.]
-         [0. 1. 0. ... 0. 0. 0.]
-         [0. 0. 1. ... 0. 0. 0.]
-         ...
-         [0. 0. 0. ... 1. 0. 0.]
-         [0. 0. 0. ... 0. 1. 0.]
-         [0. 0. 0. ... 0. 0. 1.]]
-    """
+    """Return the value of an array or a number in a few lines; long arrays show their ends."""
     if issubclass(type(value), np.ndarray | np.generic):
         return np.array2string(np.asarray(value), threshold=100, edgeitems=_EDGE, max_line_width=WIDTH)
     lines = repr(value).splitlines()
@@ -252,13 +182,7 @@ def array_text(value: Any) -> str:
 
 
 def repr_within(opening: str, value: Any, closing: str = ")") -> str:
-    """Return the `repr` of a value between two texts, with aligned lines, within NumPy's line width and 80 columns.
-
-    Example:
-        >>> print(repr_within("Tensor(", np.eye(2)))
-        Tensor(array([[1., 0.],
-                      [0., 1.]]))
-    """
+    """Return the `repr` of a value between two texts, with aligned lines, within NumPy's line width and 80 columns."""
     if issubclass(type(value), np.ndarray) and np.get_printoptions()["linewidth"] == _LINE:
         shown = np.array_repr(value, max_line_width=WIDTH - len(opening) - len(closing))
     else:

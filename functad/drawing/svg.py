@@ -297,15 +297,7 @@ class _Item:
 
 
 def lay_out(boxes: Sequence[Box], edges: Sequence[Edge]) -> tuple[float, float]:
-    """Set the positions of boxes and the points of edges.
-
-    Args:
-        boxes: the boxes, in topological order.
-        edges: the edges; no two have the same ends.
-
-    Returns:
-        The width and the height of the drawing.
-    """
+    """Set the positions of boxes, given in topological order, and the points of edges; return the width and the height."""
     _set_layers(boxes, edges)
     layers, chains = _items(boxes, edges)
     _order(layers)

@@ -380,11 +380,10 @@ LARGEST = 5_000
 
 
 class Compiled(NamedTuple):
-    """Measurements of the compiled value and gradient.
+    """Measurements of the compiled value and gradient, in seconds.
 
     Attributes:
-        seconds: time of a compiled call; `None` if compilation failed or was not tried.
-        without: time of an uncompiled call, measured in turn with the compiled calls.
+        seconds, without: time of a compiled call, and of an uncompiled one measured in turn; `None` if compilation failed.
         compiling: time of the first call.
         backend: the name of the backend.
         reason: the reason why nothing was measured.

@@ -90,12 +90,7 @@ COMPILED = {f"compiled-{name}": Profile({"backend": name}, draw_case, ("compiled
 
 
 def drawn(profile: str, seed: int) -> Program:
-    """Return the program of a profile for a seed.
-
-    Example:
-        >>> str(drawn("simple", 3)) == str(drawn("simple", 3))
-        True
-    """
+    """Return the program of a profile for a seed."""
     uniform = random.Random(seed).random  # noqa: S311 - not used for cryptography
 
     def choose(n: int) -> int:
@@ -106,12 +101,7 @@ def drawn(profile: str, seed: int) -> Program:
 
 
 def examined(program: Program, checks: Sequence[str] = ()) -> list[Finding]:
-    """Return the findings of a program's checks; an empty list if plain NumPy cannot run the program.
-
-    Args:
-        program: a program, a nest of transforms around one, or a compiled case.
-        checks: names of checks; all by default.
-    """
+    """Return the findings of all or some checks of a program, a nest or a case; none if plain NumPy cannot run the program."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if isinstance(program, Case):
@@ -252,20 +242,7 @@ def made_short(seed: int, program: Program, finding: Finding) -> Failure:
 
 
 def shrink(program: P, fails: Callable[[P], bool]) -> P:
-    """Return a failing program with as few lines as possible.
-
-    Args:
-        program: a failing program.
-        fails: returns `True` if a program fails in the same way, and `False` for invalid programs.
-
-    Example:
-        >>> program = Program(("a0 = np.sin(x0)", "a1 = x0 * 2", "a2 = a1 + a0"), (np.float64(1.0),), ())
-        >>> print(shrink(program, lambda p: "np.sin" in p.source).source)
-        def program(x0):
-            a0 = np.sin(x0)
-            return a0
-        <BLANKLINE>
-    """
+    """Return a failing program with as few lines as possible; `fails` tests whether a program fails in the same way."""
     texts = program.texts or tuple(map(literal, program.inputs))
     program = replace(program, texts=texts, returns=tuple(program.results))
     candidates = _shorter(program)
@@ -346,11 +323,7 @@ def run(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; return 1 if a program failed, else 0.
-
-    Args:
-        arguments: the arguments; default: the command line.
-    """
+    """Run the command with `arguments` or those of the command line; return 1 if a program failed, else 0."""
     parser = argparse.ArgumentParser("python -m functad.testing.fuzz", description="Check random NumPy programs.")
     parser.add_argument(
         "--profile",

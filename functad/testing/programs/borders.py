@@ -257,11 +257,7 @@ class BorderDraft(Draft):
         return value.ndim <= self.max_rank and value.size <= self.largest
 
     def enter(self, expression: str, family: str) -> None:
-        """Append a line that binds a buffer for later writes.
-
-        Raises:
-            Impossible: the value is no writable array, or it may alias an input.
-        """
+        """Append a line that binds a buffer for later writes; it must be writable."""
         if not self.value(expression).flags.writeable:
             raise Impossible
         super().enter(expression, family)
@@ -279,12 +275,7 @@ TABLES = {
 
 
 def draw_lines(choose: Choose, max_operations: int = 5) -> BorderDraft:
-    """Return a program of one to five lines, plus a few fixed ones, that test the limits of `jit`.
-
-    Args:
-        choose: the source of randomness: `choose(n)` returns one of `0 ... n - 1`.
-        max_operations: the largest number of lines.
-    """
+    """Return a program of one to five lines, plus a few fixed ones, that test the limits of `jit`."""
     draft = BorderDraft(choose, max_rank=4, largest=700)
     exec(PRELUDE, draft.space)  # noqa: S102 - a constant
     with np.errstate(all="ignore"), warnings.catch_warnings():

@@ -60,13 +60,7 @@ class NothingToCompare(Exception):  # noqa: N818 - not an error: some programs h
 
 
 def checked(check: str, run: Callable[[], None], *, abstract: bool = True) -> Finding:
-    """Run a check and return its outcome.
-
-    Args:
-        check: the name of the check.
-        run: the check; it may raise `DisagreementError` or `NothingToCompare`.
-        abstract: accept `AbstractValueError` as a refusal; otherwise it counts as wrong.
-    """
+    """Run a check and return its outcome. `AbstractValueError` is a refusal if `abstract` is true, else wrong."""
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -125,11 +119,7 @@ class Examination:
         return self.differences(lambda *xs: as_list(self.program(*xs)), self.direction, real_bytes=4 if self.single else 8)
 
     def differences(self, function: Callable[..., Any], direction: Sequence[Any], real_bytes: int = 8) -> list[Measured]:
-        """Return the derivative of a function of the inputs in a direction.
-
-        Raises:
-            NothingToCompare: the derivative cannot be measured.
-        """
+        """Return the derivative of a function of the inputs in a direction, if it can be measured."""
         if self.repeats:
             raise NothingToCompare  # perturbed inputs cannot have the memory layout of a broadcast array
         try:
@@ -247,11 +237,7 @@ class Examination:
         compare(as_list(listed(*others)), expected, 1e-11 + self.loose)
 
     def elsewhere(self, *inputs: Any, program: Program | None = None) -> list[Any]:
-        """Return the results of the program, or of `program`, on other inputs.
-
-        Raises:
-            NothingToCompare: the program raises there, or its results have other shapes.
-        """
+        """Return the results of a program on other inputs; raise `NothingToCompare` if they have other shapes."""
         try:
             found = as_list((program or self.program)(*inputs))
         except DIFFERENT as different:
@@ -300,11 +286,7 @@ def like(x: Any, values: Any) -> Any:
 
 
 def compare(found: Sequence[Any], expected: Sequence[Any], tolerance: float) -> None:
-    """Compare lists of arrays by shape, dtype and value.
-
-    Raises:
-        DisagreementError: the lists differ.
-    """
+    """Compare lists of arrays by shape, dtype and value."""
     if len(found) != len(expected):
         raise DisagreementError(f"{len(found)} results, not {len(expected)}")
     for i, (a, b) in enumerate(zip(found, expected, strict=True)):
@@ -315,11 +297,7 @@ def compare(found: Sequence[Any], expected: Sequence[Any], tolerance: float) -> 
 
 
 def confirm(found: Sequence[Any], measured: Sequence[Measured], atol: float, rtol: float, what: str) -> None:
-    """Compare derivatives with measured ones, where these are reliable.
-
-    Raises:
-        DisagreementError: a derivative differs.
-    """
+    """Compare derivatives with measured ones, where these are reliable."""
     for y, m in zip(found, measured, strict=True):
         if not np.all((np.abs(y - m.derivative) <= m.allowed(atol, rtol)) | ~m.smooth):
             raise DisagreementError(f"{what} {y!r}, differences {m.derivative!r}")

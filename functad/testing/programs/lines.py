@@ -320,11 +320,7 @@ def binary(d: Draft) -> str:
 
 
 def _check(d: Draft, name: str, a: str, b: str = "") -> None:
-    """Reject a function at arguments without a finite derivative.
-
-    Raises:
-        Impossible: the slope is infinite, a negative base has a variable exponent, or elements are equal.
-    """
+    """Reject an infinite slope, a negative base with a variable exponent, and equal elements without a derivative."""
     base = d.value(a)
     if name in STEEP and (np.min(np.abs(base), initial=1.0) < 1e-2 or (b in d.names and np.min(base, initial=1.0) < 0)):
         raise Impossible

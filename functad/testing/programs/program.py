@@ -131,12 +131,7 @@ class Program:
 
 
 def written_out(lines: Sequence[str]) -> tuple[str, ...]:
-    """Return lines with `b[...] += v` in place of `b += v`, which creates a new Tensor under a tape, as in TensorFlow.
-
-    Example:
-        >>> written_out(["b0 += x0", "b0[1:] *= 2", "for row in b0: row *= 0.5"])
-        ('b0[...] += x0', 'b0[1:] *= 2', 'for row in b0: row[...] *= 0.5')
-    """
+    """Return lines with `b[...] += v` in place of `b += v`, which creates a new Tensor under a tape, as in TensorFlow."""
     return tuple(re.sub(r"(^b\d+|\brow) ([-+*])= ", r"\1[...] \2= ", line) for line in lines)
 
 
@@ -273,11 +268,7 @@ def _large(draft: Draft, number: int) -> str:
 
 
 def _known(table: Mapping[str, Any], names: Collection[str]) -> list[str]:
-    """Return the names of families as a list.
-
-    Raises:
-        ValueError: a name is unknown.
-    """
+    """Return the names of families as a list; raise `ValueError` for an unknown name."""
     unknown = sorted(set(names) - set(table))
     if unknown:
         raise ValueError(f"there is no family {unknown[0]!r} of lines; there are {', '.join(sorted(table))}")
