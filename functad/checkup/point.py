@@ -18,8 +18,7 @@ from functad.expressions.observers import Place
 from functad.expressions.spec import dtype_of, shape_of
 from functad.places import user_frame
 from functad.primitives.entry import Primitive
-from functad.profiling.call import Call, quiet
-from functad.profiling.measure import NOWHERE, OperationRecorder, operation_name
+from functad.profiling.measure import NOWHERE, Call, OperationRecorder, operation_name, quiet
 from functad.rules.call import CallWithRules
 from functad.testing.numerical import bytes_of_real, mean_size
 from functad.tracing.concrete import ReverseRecorder

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 from functad.display.markup import Markup, code, drawing, fold, heading, picture, table, tag, view
 from functad.display.text import bytes_text, counted, cut, seconds_text, share_text, text_table, wrapped
 from functad.expressions.observers import Place
-from functad.profiling.call import Call
-from functad.profiling.measure import NOWHERE, Compiled, Measured, Timed, compiled, measured
+from functad.profiling.measure import NOWHERE, Call, Compiled, Measured, Timed, compiled, measured
 from functad.transforms.transform import ArgNames, ArgNums
 
 

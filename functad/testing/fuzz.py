@@ -23,10 +23,19 @@ from typing import Any, TypeVar
 import numpy as np
 
 from functad.testing.programs.cases import Case, CaseExamination, draw_case
-from functad.testing.programs.checks import CHECKS, DIFFERENT, Examination, Finding, as_list, like
 from functad.testing.programs.drafts import FAMILIES, literal
 from functad.testing.programs.nests import KINDS, NEST_CHECKS, Layer, Nest, NestExamination, draw_nest
-from functad.testing.programs.program import Program, draw_program, is_binding
+from functad.testing.programs.program import (
+    CHECKS,
+    DIFFERENT,
+    Examination,
+    Finding,
+    Program,
+    as_list,
+    draw_program,
+    is_binding,
+    like,
+)
 
 BLOCK = 250
 """Number of programs that a process checks before it reports."""

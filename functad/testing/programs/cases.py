@@ -18,9 +18,17 @@ import numpy as np
 import functad
 from functad.expressions.spec import is_array
 from functad.testing.programs.borders import PRELUDE, STORED, draw_lines
-from functad.testing.programs.checks import DisagreementError, Examination, Finding, NothingToCompare, checked
 from functad.testing.programs.drafts import Choose, literal
-from functad.testing.programs.program import Program, draw_program, finished
+from functad.testing.programs.program import (
+    DisagreementError,
+    Examination,
+    Finding,
+    NothingToCompare,
+    Program,
+    checked,
+    draw_program,
+    finished,
+)
 
 MODES = {
     "value": "f = compiled(program)",

@@ -14,19 +14,21 @@ from typing import Any
 import numpy as np
 
 import functad
-from functad.testing.programs.checks import (
+from functad.testing.programs.drafts import Choose
+from functad.testing.programs.program import (
     DisagreementError,
     Examination,
     Finding,
     NothingToCompare,
+    Program,
     as_list,
     checked,
     compare,
     confirm,
+    draw_program,
     plain,
+    written_out,
 )
-from functad.testing.programs.drafts import Choose
-from functad.testing.programs.program import Program, draw_program, written_out
 
 PRELUDE = """
 from collections import OrderedDict, defaultdict, namedtuple
