@@ -23,8 +23,7 @@ from functad.checkup.checks import (
     wrong_slopes,
 )
 from functad.checkup.point import SEVERITIES, Finding, Point, found
-from functad.display.markup import code, faint, heading, joined, table, tag, view
-from functad.display.text import counted, cut, wrapped
+from functad.display import code, counted, cut, faint, heading, joined, table, tag, view, wrapped
 from functad.errors import InputError
 from functad.places import name_of
 from functad.profiling.measure import Call, quiet

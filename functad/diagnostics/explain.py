@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functad.display.markup import Markup, code, faint, fold, heading, joined, tag, view
-from functad.display.text import cut_middle, wrapped
+from functad.display import Markup, code, cut_middle, faint, fold, heading, joined, tag, view, wrapped
 from functad.expressions.observers import Observer, observing
 from functad.expressions.records import inputs_of
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from functad.display.text import bytes_text, counted, cut
+from functad.display import bytes_text, counted, cut
 from functad.expressions.expressions import Constant, Equation, Expressions, call_name, inner_lists
 from functad.expressions.listing import Row, short_line
 from functad.expressions.observers import BACKWARD, FORWARD, TANGENT, Place

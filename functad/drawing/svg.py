@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
-from functad.display.markup import Markup, picture, tag
-from functad.display.text import counted
+from functad.display import Markup, counted, picture, tag
 from functad.drawing.graph import CONSTANT, FOLD, INPUT, LOOP, OUTPUT, Graph, Node
 from functad.expressions.observers import BACKWARD, FORWARD, TANGENT
 

@@ -6,8 +6,22 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from functad.display.markup import Markup, code, faint, fold, heading, joined, table, tag, view, whole
-from functad.display.text import WIDTH, bytes_text, counted, text_table
+from functad.display import (
+    WIDTH,
+    Markup,
+    bytes_text,
+    code,
+    counted,
+    faint,
+    fold,
+    heading,
+    joined,
+    table,
+    tag,
+    text_table,
+    view,
+    whole,
+)
 from functad.expressions.observers import FORWARD, Place
 from functad.expressions.spec import ArraySpec
 

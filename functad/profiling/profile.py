@@ -6,8 +6,24 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
-from functad.display.markup import Markup, code, drawing, fold, heading, picture, table, tag, view
-from functad.display.text import bytes_text, counted, cut, seconds_text, share_text, text_table, wrapped
+from functad.display import (
+    Markup,
+    bytes_text,
+    code,
+    counted,
+    cut,
+    drawing,
+    fold,
+    heading,
+    picture,
+    seconds_text,
+    share_text,
+    table,
+    tag,
+    text_table,
+    view,
+    wrapped,
+)
 from functad.expressions.observers import Place
 from functad.profiling.measure import NOWHERE, Call, Compiled, Measured, Timed, compiled, measured
 from functad.transforms.transform import ArgNames, ArgNums

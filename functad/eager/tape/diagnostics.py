@@ -16,8 +16,7 @@ import numpy as np
 
 from functad.diagnostics.nan_origins import CotangentArrivals, Offence, OperationLog, TangentArrivals
 from functad.diagnostics.nans import Watch
-from functad.display.markup import code, faint, heading, joined, table, tag, view, whole
-from functad.display.text import bytes_text, counted, cut, text_table, wrapped
+from functad.display import bytes_text, code, counted, cut, faint, heading, joined, table, tag, text_table, view, whole, wrapped
 from functad.eager.models.variable import ACTIVE, Variable
 from functad.expressions.expressions import Constant
 from functad.expressions.records import mark_reached, marks_at
