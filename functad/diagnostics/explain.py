@@ -415,7 +415,7 @@ class _Analysis:
 
     Attributes:
         follower: the trace.
-        texts, parents, active: by slot, the fields of the `Step` that made it.
+        parents, active: by slot, the slots that its step reads, and reads with a derivative.
         results: the slots of the results.
         used, connected: the slots that the results depend on, and those with a differentiable path to a result.
         gradients: the cotangents of the inputs.
@@ -425,7 +425,6 @@ class _Analysis:
     def __init__(self, follower: Follower, results: list[Any]) -> None:
         self.follower = follower
         alive = [leaf for leaf in results if leaf.alive]  # this may record operations of stale views
-        self.texts = [step.text for step in follower.steps]
         self.parents = [step.parents for step in follower.steps]
         self.active = [step.active for step in follower.steps]
         self.results = sorted([leaf.slot for leaf in results])
@@ -441,9 +440,9 @@ class _Analysis:
         """Return the finding for an input."""
         alive, read = _reached(slot, self.active), _reached(slot, self.parents)
         cuts = [
-            f"cut by {text}"
-            for s, text in enumerate(self.texts)
-            if s in self.used and any(p in alive for p in self.parents[s] if p not in self.active[s])
+            f"cut by {step.text}"
+            for s, step in enumerate(self.follower.steps)
+            if s in self.used and any(p in alive for p in step.parents if p not in step.active)
         ]
         compared = [
             f"it equals what {text} compares it with: a value kept from an earlier call has no derivative"
@@ -453,22 +452,22 @@ class _Analysis:
         refusals = [f"grad raises where it {text}" for s, text, refused in self.follower.uses if refused and s in alive]
         if slot in self.connected and not _is_zero(self.gradients[slot]):
             status = "connected"
-            rough = [f"approximate by {self.texts[s]}" for s in alive if "[approximate=" in self.texts[s]]
+            rough = [f"approximate by {text}" for text in self._texts(alive) if "[approximate=" in text]
             kept = [f"but {reason}" for reason in compared]
             reasons = [*rough, *[f"but another path is {cut}" for cut in cuts], *kept, *refusals]
         elif slot in self.connected:
             status = "zero"
-            places = [f"at these values by {self.texts[s]}" for s, parent in self.vanished if parent in alive]
+            places = [f"at these values by {self.follower.steps[s].text}" for s, parent in self.vanished if parent in alive]
             reasons = [*(places or ["its contributions cancel"]), *cuts, *refusals]
         elif slot in self.used:
             status, reasons = "zero", [*cuts, *refusals]
         else:
             uses = [
-                f"{'its value' if s == slot else f'the result of {self.texts[s]}'} {text}"
+                f"{'its value' if s == slot else f'the result of {self.follower.steps[s].text}'} {text}"
                 for s, text, refused in self.follower.uses
                 if s in read and not refused
             ]
-            last = f"the result does not depend on {self.texts[max(read)]}" if len(read) > 1 else "it is not used"
+            last = f"the result does not depend on {self.follower.steps[max(read)].text}" if len(read) > 1 else "it is not used"
             status, reasons = "missing", [*uses, *compared, *refusals] or [last]
         way = self.way(alive, read, status == "zero" and slot in self.connected)
         return Finding(path, status, slot in self.connected, tuple(dict.fromkeys(reasons)), way)
@@ -499,9 +498,9 @@ class _Analysis:
         end = next((result for result in self.results if result in before), None)
         return None if end is None else _back(end, before)[1:]
 
-    def _texts(self, slots: list[int]) -> tuple[str, ...]:
+    def _texts(self, slots: Iterable[int]) -> tuple[str, ...]:
         """Return the texts of the operations of all slots but the first, which is the input."""
-        return tuple([self.texts[slot] for slot in slots[1:]])
+        return tuple([self.follower.steps[slot].text for slot in slots][1:])
 
 
 def _needed(slots: Iterable[int], reads: Sequence[tuple[int, ...]]) -> set[int]:

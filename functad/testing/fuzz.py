@@ -97,6 +97,8 @@ PROFILES = {
 COMPILED = {f"compiled-{name}": Profile({"backend": name}, draw_case, ("compiled",), 0) for name in ("numpy", "llvm", "xla")}
 """Profiles that compare compiled with eager execution, one per backend of `jit`."""
 
+EVERY = {**PROFILES, **COMPILED}
+
 
 def drawn(profile: str, seed: int) -> Program:
     """Return the program of a profile for a seed."""
@@ -105,7 +107,7 @@ def drawn(profile: str, seed: int) -> Program:
     def choose(n: int) -> int:
         return int(uniform() * n)
 
-    kind = {**PROFILES, **COMPILED}[profile]
+    kind = EVERY[profile]
     return kind.draw(choose, **kind.options)
 
 
@@ -234,7 +236,7 @@ def check_block(profile: str, seeds: range, refused: bool = False, checks: Seque
 
 def _checks(profile: str, seed: int) -> Sequence[str]:
     """Return the checks of one program."""
-    kind = {**PROFILES, **COMPILED}[profile]
+    kind = EVERY[profile]
     return [*kind.always, *(OPTIONAL[(seed + i) % len(OPTIONAL)] for i in range(kind.some))]
 
 
@@ -336,7 +338,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser("python -m functad.testing.fuzz", description="Check random NumPy programs.")
     parser.add_argument(
         "--profile",
-        choices=[*PROFILES, *COMPILED, "all"],
+        choices=[*EVERY, "all"],
         default="all",
         help="the kind of programs; by default all in turn that are not compiled",
     )

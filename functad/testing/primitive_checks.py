@@ -196,18 +196,6 @@ class Call:
         """
         return tuple([leaf for leaf in self.arrays(*primals) if dtype_of(leaf).kind in "fc"])
 
-    def is_number(self, position: int) -> bool:
-        """Return `True` if a leaf is a real scalar and a whole argument, not an element of a list.
-
-        Args:
-            position: index into `leaves`.
-
-        Returns:
-            `True` for a real scalar argument, else `False`.
-        """
-        leaf, path = self.leaves[position], self.structure.paths("")[position]
-        return leaf.shape == () and leaf.dtype.kind == "f" and path.count("[") == 2
-
     def __str__(self) -> str:
         args, kwargs = self.structure.unflatten([_short(leaf) for leaf in self.leaves])
         inside = ", ".join([*map(str, args), *[f"{key}={value}" for key, value in kwargs.items()]])
@@ -548,7 +536,9 @@ def mixtures(call: Call) -> Iterator[Call]:
     numbers, which are weakly typed.
     """
     first = call.positions[:1] if len(call.positions) > 1 else []
-    numbers = [i for i in call.positions if is_public(call.entry) and call.is_number(i)]
+    paths = call.structure.paths("")
+    whole = [i for i in call.positions if call.leaves[i].shape == () and paths[i].count("[") == 2]  # no elements of lists
+    numbers = [i for i in whole if is_public(call.entry) and call.leaves[i].dtype.kind == "f"]
     changes: list[tuple[Callable[[Any], Any], list[int]]] = [
         (np.real, first),
         (_to_single, first),
