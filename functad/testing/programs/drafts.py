@@ -104,10 +104,6 @@ class Draft:
         """Return the name of a nonempty value."""
         return self.array(0)
 
-    def matrix(self) -> str:
-        """Return the name of a nonempty value with two axes or more."""
-        return self.array(2)
-
     def value(self, expression: str) -> Any:
         """Evaluate an expression."""
         return eval(expression, self.space)  # noqa: S307 - the text was drawn from a fixed grammar
@@ -301,12 +297,6 @@ def _reshaped(d: Draft, x: Blanks) -> tuple[int, ...]:
     return tuple(d.one([(first, size // first), (-1,), (first, 1, -1), (1, size // first, 1, first), (size,)]))
 
 
-def _square(d: Draft, x: Blanks) -> str:
-    """Return a well-conditioned square matrix."""
-    inner = d.within(x["a"], -1.5, 1.5)
-    return f"np.matmul(np.swapaxes({inner}, -1, -2), {inner}) / 4 + np.diag(np.arange(1.0, {x['last'] + 1}))"
-
-
 BLANKS: dict[str, Callable[[Draft, Blanks], Any]] = {
     "v": lambda d, x: d.operand(),
     "b": lambda d, x: d.operand(lambda value: broadcasts(value, d.value(x["a"]))),
@@ -329,7 +319,6 @@ BLANKS: dict[str, Callable[[Draft, Blanks], Any]] = {
     "picks": lambda d, x: [d.choose(x["first"]) - d.choose(2) * x["first"] for _ in range(1 + d.choose(4))],
     "reshaped": _reshaped,
     "permuted": lambda d, x: tuple(np.random.default_rng(d.choose(100)).permutation(x["ndim"]).tolist()),
-    "square": _square,
     "holed": lambda d, x: f"np.where({x['a']} > 1.2, np.nan, {x['a']})",
 }
 """Functions that fill the blanks of a line about `a`: other values, its shape and parts of it, axes, indices, texts."""

@@ -11,15 +11,14 @@ overwritten after use.
 
 from __future__ import annotations
 
-import math
 import re
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
 from functad.primitives import vocabulary
-from functad.primitives.entry import ENTRIES, Entry, Primitive
+from functad.primitives.entry import ENTRIES, Entry
 from functad.testing.primitive_checks import InputSource, is_constant
 from functad.testing.programs.drafts import (
     FAMILIES,
@@ -61,15 +60,32 @@ def _paths() -> dict[Any, str]:
     return found
 
 
+SAMPLED = {
+    "registry": ("",),
+    "elementwise": ("kinds",),
+    "reductions": ("reductions.sums", "reductions.statistics", "reductions.norms"),
+    "scans": ("reductions.scans", "signals.differences"),
+    "shaping": ("arranging",),
+    "joining": ("arranging.join",),
+    "contractions": ("linalg.products", "linalg.einsum", "signals.convolve"),
+    "linalg": ("linalg",),
+    "fft": ("signals.fourier",),
+    "ordering": ("indexing.sort", "reductions.quantiles"),
+}
+"""For each family with sample calls the modules in `functad.primitives` with the samples."""
+
+
 @cache
-def _sampled() -> list[tuple[str, Entry, list[Any], Any, dict[int, tuple[Any, float, float]]]]:
-    """Return sample calls of all entries with a differentiable result: name, entry, leaves, structure, intervals.
+def _sampled(modules: tuple[str, ...] = ("",)) -> list[tuple[str, Entry, list[Any], Any, dict[int, tuple[Any, float, float]]]]:
+    """Return sample calls of entries with a differentiable result: name, entry, leaves, structure, intervals.
 
     Refused functions are skipped, because drawing a line runs it with plain NumPy: `np.save` would write a file.
     """
     result, paths = [], _paths()
     for entry in ENTRIES.values():
         if entry.function not in paths or is_constant(entry) or entry.status == "refused" or entry.samples is None:
+            continue
+        if not entry.samples.__module__.removeprefix("functad.primitives.").startswith(modules):
             continue
         recording = _Recording()
         # Constants in a program are plain arrays, so like= would dispatch nothing.
@@ -78,35 +94,14 @@ def _sampled() -> list[tuple[str, Entry, list[Any], Any, dict[int, tuple[Any, fl
     return result
 
 
-@cache
-def _elementwise() -> list[tuple[str, list[tuple[float, float]]]]:
-    """Return the elementwise functions, with the interval of each argument."""
-    result, paths = [], _paths()
-    for entry in ENTRIES.values():
-        if not isinstance(entry, Primitive) or entry.kind != "elementwise" or entry.function not in paths:
-            continue
-        ranges = _ranges(entry)
-        if len(ranges) == len(entry.names):
-            result.append((paths[entry.function], ranges))
-    return sorted(result)
-
-
-def _ranges(entry: Entry) -> list[tuple[float, float]]:
-    """Return the intervals of the first sample's arguments; an empty list if an argument is not drawn directly."""
-    recording = _Recording()
-    args, kwargs = next(iter(entry.samples(recording)))  # type: ignore[misc]
-    known = [recording.ranges.get(id(arg)) for arg in args]
-    return [] if kwargs or None in known else [row[1:] for row in known if row is not None]
-
-
-@line("registry")
-def registry(d: Draft) -> str:
-    """Return a sample call of any entry."""
-    path, entry, leaves, structure, ranges = d.one(_sampled())
+def sample(d: Draft, modules: tuple[str, ...]) -> str:
+    """Return a sample call of an entry, with program values as inputs: in the shapes of the sample, or in their own."""
+    path, entry, leaves, structure, ranges = d.one(_sampled(modules))
+    chosen: dict[tuple[int, ...], str] | None = {} if d.choose(2) else None
     changed: list[Any] = []
     for leaf in leaves:
         inexact = isinstance(leaf, (np.ndarray, np.generic)) and leaf.dtype.kind == "f"
-        changed.append(Text(_input(d, leaf, ranges)) if inexact else Text(literal(leaf)))
+        changed.append(Text(_input(d, leaf, ranges, entry, chosen) if inexact else literal(leaf)))
     read = [name for name in d.names if any(re.search(rf"\b{name}\b", part) for part in changed)]
     if not read or (entry.value_dependent and any(map(d.ties, read))):
         raise Impossible  # equal elements may differ nearby
@@ -118,27 +113,34 @@ def registry(d: Draft) -> str:
     return f"{path}({', '.join(parts)})"
 
 
-def _input(d: Draft, leaf: Any, ranges: dict[int, tuple[Any, float, float]]) -> str:
-    """Return an expression for an input of a sample: any value from its interval, or values near a computed input."""
-    if id(leaf) in ranges:
-        _, low, high = ranges[id(leaf)]
-        shaped = d.shaped(d.operand(), np.shape(leaf))
-        return d.within(shaped, low, high)
-    return f"({literal(leaf)} + 0.05 * np.sin({d.shaped(d.operand(), np.shape(leaf))}))"
+def _input(
+    d: Draft,
+    leaf: Any,
+    ranges: dict[int, tuple[Any, float, float]],
+    entry: Entry,
+    chosen: dict[tuple[int, ...], str] | None,
+) -> str:
+    """Return an expression for an input of a sample: any value from its interval, or values near a computed input.
+
+    With a table of values chosen for the shapes of the sample, equal shapes get values of equal shapes, and all arguments of
+    an elementwise function get values that broadcast.
+    """
+    shape = np.shape(leaf)
+    if id(leaf) not in ranges:
+        return f"({literal(leaf)} + 0.05 * np.sin({d.shaped(d.operand(), shape)}))"
+    if chosen is None:
+        name = d.shaped(d.operand(), shape)
+    elif chosen and entry.kind == "elementwise":
+        name = d.operand(lambda value: all(broadcasts(value, d.space[other]) for other in chosen.values()))
+    else:
+        name = d.operand(lambda value: shape not in chosen or np.shape(value) == np.shape(d.space[chosen[shape]]))
+    if chosen is not None:
+        chosen.setdefault(shape, name)
+    return d.within(name, *ranges[id(leaf)][1:])
 
 
-@line("elementwise")
-def elementwise(d: Draft) -> str:
-    """Return a call of any elementwise function on values that broadcast."""
-    path, ranges = d.one(_elementwise())
-    names = [d.operand()]
-    for _ in ranges[1:]:
-        names.append(d.operand(lambda value: broadcasts(value, d.space[names[0]])))
-    return f"{path}({', '.join(d.within(name, *span) for name, span in zip(names, ranges, strict=True))})"
-
-
-MOST = 10_000_000
-"""The largest number of products in one `einsum`; large inputs would otherwise take minutes."""
+for family, modules in SAMPLED.items():
+    line(family)(partial(sample, modules=modules))
 
 
 @line("elementwise")
@@ -160,42 +162,6 @@ def operator(d: Draft) -> str:
 # Repeated use of one value, so that cotangents accumulate.
 table("elementwise", Draft.operand)("""
     {a} * {a} + {a}; {a} * np.sin({a}) - 0.5 * {a}; -{a} + abs({a}); (2 - {a}) * {a} / 3
-""")
-
-table("reductions", Draft.filled)("""
-    np.{sum|mean|max|prod|min|var|std|ptp}({a}, axis={axes}{|, keepdims=True})
-    {a}.{sum|mean|max|prod|min|var|std}(axis={axes}{|, keepdims=True}); np.mean({a}, axis={axes}, where={a} < 1.5)
-    np.{sum|prod|max|min}({a}, axis={axes}, where={a} < 1.5, initial=0.98765)
-    {a}.{var|std}(axis={axes}, {ddof=0.5|correction=0})
-""")
-table("reductions", Draft.array)("""
-    np.linalg.norm({a}, {None|1|np.inf|3|-np.inf}, axis={axis})
-""")
-table("reductions", Draft.array)("""
-    np.{add|multiply|maximum|minimum}.{reduce|accumulate}({a}, axis={axis})
-    np.{add|multiply|maximum|minimum|subtract}.outer({a}, {v})
-""")
-table("reductions", Draft.untied)("""
-    np.median({a}, axis={axis}); np.quantile({a}, 0.3, axis={axis}); np.average({a}, axis={axis})
-""")
-table("scans", Draft.array)("""
-    np.{cumsum|cumprod|diff|gradient|unwrap|nancumsum}({a}, axis={axis})
-""")
-
-table("shaping", Draft.filled)("""
-    np.reshape({a}, {reshaped}{|, order='F'}); {a}.reshape({reshaped}{|, order='F'})
-""")
-table("shaping", Draft.matrix)("""
-    {a}.T; np.transpose({a}, {permuted}); np.{swapaxes|moveaxis}({a}, {axis}, {other}); np.matrix_transpose({a})
-""")
-table("shaping", Draft.filled)("""
-    np.expand_dims({a}, 0); np.atleast_2d({a}); np.tile({a}, 2); np.squeeze({a}); np.ravel({a}); {a}.flatten()
-    np.broadcast_to({a}, (2, *{shape})); np.repeat({a}, 2); {a} + np.zeros(2)[:, None]
-""")
-table("shaping", Draft.array)("""
-    np.repeat({a}, 2, axis={axis}); np.flip({a}, {axis}); np.roll({a}, 1, axis={axis}); np.roll({a}, -2)
-    np.pad({a}, 1, mode='{constant|edge|wrap|reflect}'); np.tril({a}); np.triu({a}, 1)
-    np.delete({a}, 0, axis={axis}); np.insert({a}, 1, 0.5, axis={axis})
 """)
 
 table("indexing", Draft.array)("""
@@ -221,57 +187,6 @@ table("selection", Draft.operand)("""
     np.clip({a}, {b} - 1, {b} + 1)
 """)
 
-table("joining", Draft.array)("""
-    np.concatenate([{a}, {same}], axis={axis}); np.stack([{a}, {same}, {a}], axis={axis}); np.vstack([{a}, {same}])
-    np.hstack(({a}, {same})); np.append({a}, {same}); np.block([{a}, {same}]); np.array_split({a}, 2, axis={axis})
-    np.column_stack([{a}, {same}]); np.dstack([{a}, {same}]); np.concatenate([{a}, np.zeros({shape})], axis={axis})
-    np.meshgrid({a}.ravel(), {same}.ravel()[:2])
-""")
-
-table("contractions", Draft.array)("""
-    np.{dot|inner|outer|vdot|kron|convolve|correlate|matmul}({a}, {same}); {a} @ np.ones({last})
-    np.tensordot({a}, {same}, {ndim})
-""")
-table("contractions", Draft.matrix)("""
-    {a} @ np.swapaxes({same}, -1, -2); np.matmul(np.swapaxes({a}, -2, -1), {same}); np.tensordot({a}, {same}, ([0], [0]))
-    np.dot({a}, {same}.T); {a} @ np.swapaxes({same}[0], -1, -2); np.linalg.vecdot({a}, {same})
-""")
-
-
-@line("contractions")
-def einsum(d: Draft) -> str:
-    """Return an `np.einsum` call with random letters for axes of equal length."""
-    operands = [d.filled() for _ in range(1 + d.choose(3))]
-    lengths: dict[str, int] = {}
-    terms = []
-    for name in operands:
-        term = ""
-        for length in np.shape(d.space[name]):
-            fresh = "abcdefgh"[len(lengths)] if len(lengths) < 8 else ""
-            letter = d.one([*[c for c, n in lengths.items() if n == length], *fresh])
-            lengths[letter] = length
-            term += letter
-        terms.append(term)
-    if math.prod(lengths.values()) > MOST:
-        raise Impossible
-    result = "".join(letter for letter in lengths if d.choose(2))
-    return f"np.einsum('{','.join(terms)}->{result}', {', '.join(operands)})"
-
-
-table("linalg", Draft.matrix)("""
-    np.linalg.{inv|det|eigvalsh|cholesky|slogdet|pinv|qr|cond}({square}); np.linalg.matrix_power({square}, {2|3|-1})
-    np.linalg.solve({square}, np.swapaxes({a}, -1, -2)[..., :1]); np.linalg.eigh({square})[0]
-    np.linalg.svd({square}, compute_uv=False); np.trace({square}, axis1=-2, axis2=-1); np.linalg.norm({square}, axis=(-2, -1))
-""")
-table("fft", Draft.array)("""
-    np.fft.{rfft|fft|ifft|hfft}({a}, {None|3}, axis={axis}{|, norm='ortho'|, norm='forward'})
-    np.fft.irfft(np.fft.rfft({a}, axis={axis}), 4, axis={axis}{|, norm='ortho'|, norm='forward'})
-    np.fft.fftn({a}{|, norm='ortho'|, norm='forward'}); np.fft.fftshift({a})
-""")
-table("ordering", Draft.untied)("""
-    np.sort({a}, axis={axis}); np.partition({a}, 0, axis={axis}); {a}.ravel()[np.argsort({a}, axis=None)]
-    np.percentile({a}, [20, 70], axis={axis}); np.sort({a}, axis=None)
-""")
 table("nan", Draft.untied)("""
     np.nan{sum|mean|max|min|prod|var|std|median}({holed}, axis={axes}); np.nan_to_num({holed})
     np.nanquantile({holed}, 0.4, axis={axes})
