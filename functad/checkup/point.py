@@ -206,8 +206,7 @@ class LookingRecorder(OperationRecorder):
         if np.ndim(matrix) < 2 or matrix.shape[-1] > _LARGEST_MATRIX or not matrix.size or not np.isfinite(matrix).all():
             return
         number = float(np.max(np.linalg.cond(np.asarray(matrix, np.promote_types(matrix.dtype, np.float64)))))
-        if number > SINGULAR[bytes_of_real(matrix)]:
-            self.looks.append(at._replace(kind=CONDITION, size=number, bad=1, of=1))
+        self._see(CONDITION, number > SINGULAR[bytes_of_real(matrix)], at, number)
 
     def _look_for_overflow(
         self, primitive: Primitive, values: Sequence[Any], params: dict[str, Any], out: Any, at: Look
@@ -218,16 +217,14 @@ class LookingRecorder(OperationRecorder):
         for value in values:
             born = born & np.isfinite(value)
         if born.any() and _overflows(primitive, values, params):
-            self._see(OVERFLOW, born, 1.0, at)
+            self._see(OVERFLOW, born, at)
 
     def _look_for_cancellation(self, values: Sequence[Any], out: Any, at: Look) -> None:
         if not _plain(out) or dtype_of(out).kind not in "fc":
             return
         size = np.maximum(np.abs(values[0]), np.abs(values[1]))
         left = np.abs(out)
-        bad = (left < LOST[bytes_of_real(out)] * size) & (left > 0)
-        if bad.any():
-            self._see(CANCELLATION, bad, float(np.max((size / left)[bad])) if np.ndim(left) else float(size / left), at)
+        self._see(CANCELLATION, (left < LOST[bytes_of_real(out)] * size) & (left > 0), at, size / left)
 
     def _look_at_divisor(self, values: Sequence[Any], out: Any, at: Look) -> None:
         """Note divisors near zero, if their quotients outweigh all others."""
@@ -236,20 +233,19 @@ class LookingRecorder(OperationRecorder):
             return
         with np.errstate(all="ignore"):
             small = divisor < SMALL * np.median(divisor)
-            bad = small & (divisor > 0) & (SMALL * result > np.median(result))
-        if bad.any():
-            self._see(DIVISION, bad, float(np.min(divisor[bad])), at)
+            self._see(DIVISION, small & (divisor > 0) & (SMALL * result > np.median(result)), at, divisor, np.min)
 
     def _look_for_corner(self, distances: Any, values: Sequence[Any], at: Look) -> None:
         """Note elements with distances to a kink or jump that are small relative to the largest argument."""
         sizes = [np.abs(value) for value in values if dtype_of(value).kind in "biuf"]
         scale = max([float(np.max(size, initial=0.0, where=np.isfinite(size))) for size in sizes]) or 1.0
-        near = np.abs(distances) <= NEAR * scale
-        if near.any():
-            self._see(at.kind, near, 1.0, at)
+        self._see(at.kind, np.abs(distances) <= NEAR * scale, at)
 
-    def _see(self, kind: str, where: Any, size: float, at: Look) -> None:
-        self.looks.append(at._replace(kind=kind, size=size, bad=int(np.count_nonzero(where)), of=int(np.size(where))))
+    def _see(self, kind: str, bad: Any, at: Look, sizes: Any = 1.0, worst: Callable[[Any], Any] = np.max) -> None:
+        """Note a suspicion if any element is bad, with the worst of the sizes of bad elements."""
+        if np.any(bad):
+            size = float(worst(np.broadcast_to(sizes, np.shape(bad))[bad]))
+            self.looks.append(at._replace(kind=kind, size=size, bad=int(np.count_nonzero(bad)), of=int(np.size(bad))))
 
 
 def _overflows(primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -> bool:
