@@ -200,6 +200,8 @@ def after_writing(chosen: Any, path: Path, index: Any, shape: tuple[int, ...]) -
     return places(shape, path, index, chosen.reshape(chosen.shape[extra:]))
 
 
+Call = Callable[[Sequence[Any]], Any]
+
 Sources = Callable[[Any], list[tuple[int, Any]]]
 """A function from a mask of elements to pairs of a source slot and the mask of its elements."""
 
@@ -313,7 +315,7 @@ class CotangentArrivals(Arrivals):
             for i, slot in enumerate(slots):
                 if not NOT_FINITE.found(_known(found[slot])):
                     continue
-                call = lambda gs, i=i: innermost(pull_alone(record, gs)[i])  # noqa: E731
+                call: Call = lambda gs, i=i: innermost(pull_alone(record, gs)[i])  # type: ignore[misc]  # noqa: E731
                 value = call(given)
                 if NOT_FINITE.found(value):  # it may be finite in a careful pass
                     self._arrive(slot, Arrival(self.log.at(index), call, given, results_of(record, index), value))
@@ -340,7 +342,7 @@ class TangentArrivals(Arrivals):
         operation, slots = self.log.at(index), inputs_of(record)
         if operation is not None and operation.moves:
             if any(self._is_bad(slot) for slot in slots):
-                own = {i: slot for i, slot in enumerate(operation.slots) if slot in slots}
+                own = {i: slot for i, slot in enumerate(operation.slots) if slot is not None and slot in slots}
                 self._arrive(index, lambda mask: [(own[i], m) for i, m in moved_from(operation, mask) if i in own])
             return
         for i, slot in enumerate(results_of(record, index)):
@@ -354,8 +356,6 @@ def _known(g: Any) -> Any:
     """Return the plain value of a cotangent, without pieces that are not yet added."""
     return innermost(g.whole if type(g) is Scattered else g)
 
-
-Call = Callable[[Sequence[Any]], Any]
 
 _FEW = 32
 """The largest number of bad elements of an argument that are tried one by one."""

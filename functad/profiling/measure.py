@@ -278,7 +278,8 @@ class OperationRecorder(ReverseRecorder):
 
     def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """Compute a call one level lower, and record it."""
-        values, active, nested = self.lowered(primitive, arrays)
+        lowered, active, nested = self.lowered(primitive, arrays)
+        values = list(lowered)
         out = self.compute(primitive, arrays, values, params, nested=nested)
         if out is NotImplemented:
             return out

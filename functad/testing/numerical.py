@@ -78,7 +78,7 @@ def central_difference(
     if step is None:
         precision = max((float(np.finfo(dtype_of(x)).eps) for x in primals), default=float(np.finfo(float).eps))
         step = 2.0 ** round(0.27 * math.log2(precision))  # a power of two: adding it to a number of size 1 is exact
-    return [_slopes(*row, step)[2] for row in zip(*_neighbours(function, primals, direction, step), strict=True)]
+    return [_slopes(row, step)[2] for row in zip(*_neighbours(function, primals, direction, step), strict=True)]
 
 
 def _neighbours(function: Function, primals: Sequence[Any], direction: Sequence[Any], step: float) -> list[Sequence[Any]]:
@@ -87,8 +87,9 @@ def _neighbours(function: Function, primals: Sequence[Any], direction: Sequence[
     return [function(*point) for point in points]
 
 
-def _slopes(ahead: Any, behind: Any, far_ahead: Any, far_behind: Any, step: float) -> tuple[Any, Any, Any]:
+def _slopes(row: Sequence[Any], step: float) -> tuple[Any, Any, Any]:
     """Return the central differences over one and over two steps, and their combination of fourth order."""
+    ahead, behind, far_ahead, far_behind = row
     near, far = (ahead - behind) / (2 * step), (far_ahead - far_behind) / (4 * step)
     return near, far, (4 * near - far) / 3
 
@@ -221,16 +222,17 @@ def _differences(
     function: Function, primals: Sequence[Any], direction: Sequence[Any], here: Sequence[Any], step: float, real_bytes: int
 ) -> list[Measured]:
     rows = zip(*_neighbours(function, primals, direction, step), here, strict=True)
-    return [_measured(*map(np.asarray, row), step, real_bytes) for row in rows]
+    return [_measured([np.asarray(value) for value in row], step, real_bytes) for row in rows]
 
 
-def _measured(ahead: Any, behind: Any, far_ahead: Any, far_behind: Any, here: Any, step: float, real_bytes: int) -> Measured:
-    """Return the derivative of one result from its values at `here` and at four neighbours."""
+def _measured(row: Sequence[Any], step: float, real_bytes: int) -> Measured:
+    """Return the derivative of one result from its values at four neighbours and at the point itself."""
+    ahead, behind, far_ahead, far_behind, here = row
     if not ahead.shape == behind.shape == far_ahead.shape == far_behind.shape == here.shape:
         never = np.zeros(here.shape, bool)  # for example a mask that selects other elements nearby
         return Measured(np.zeros(here.shape), np.full(here.shape, np.inf), never)
     precision = float(np.finfo(np.float32 if real_bytes == 4 else np.float64).eps)
-    near, far, derivative = _slopes(ahead, behind, far_ahead, far_behind, step)
+    near, far, derivative = _slopes(row[:4], step)
     known = np.isfinite(derivative)
     noise = 8 * precision * float(np.max(np.abs(here), initial=0.0, where=np.isfinite(here))) / step
     uncertainty = np.where(known, np.abs(near - far) + noise, np.inf)

@@ -130,7 +130,7 @@ def _input(
         return f"({literal(leaf)} + 0.05 * np.sin({d.shaped(d.operand(), shape)}))"
     if chosen is None:
         name = d.shaped(d.operand(), shape)
-    elif chosen and entry.kind == "elementwise":
+    elif chosen and getattr(entry, "kind", None) == "elementwise":
         name = d.operand(lambda value: all(broadcasts(value, d.space[other]) for other in chosen.values()))
     else:
         name = d.operand(lambda value: shape not in chosen or np.shape(value) == np.shape(d.space[chosen[shape]]))
