@@ -187,6 +187,8 @@ def is_additive(f: Callable[[list[Any]], Sequence[Any]], likes: Sequence[Any]) -
     The leaves are like `likes`. `None` means no leaf there, and zero in the results of `f`.
     """
     generator = np.random.default_rng(0)
+    us: list[Any]
+    vs: list[Any]
     us, vs = ([None if like is None else random_like(like, generator) for like in likes] for _ in range(2))
     both = [None if u is None else (u - 2 * v).astype(dtype_of(u)) for u, v in zip(us, vs, strict=True)]
     with np.errstate(all="ignore"):

@@ -36,7 +36,7 @@ class Impossible(Exception):  # noqa: N818 - not an error: another line is drawn
 
 
 REFUSALS = (
-    *(Impossible, FunctadError, Warning, ArithmeticError, AttributeError, IndexError, RecursionError, SyntaxError, TypeError),
+    *(Impossible, FunctadError, Warning, ArithmeticError, AttributeError, IndexError, RuntimeError, SyntaxError, TypeError),
     ValueError,
 )
 """The exceptions that undo a drawn line."""
