@@ -13,10 +13,7 @@ import pytest
 
 import functad
 from functad import Variable, optimizers
-from functad.diagnostics import (
-    nan_watch,  # noqa: F401 - their context variables are looked at too
-    nans,  # noqa: F401 - their context variables are looked at too
-)
+from functad.diagnostics import nans  # noqa: F401 - its context variables are looked at too
 
 PACKAGE = str(Path(functad.__file__).parent)
 x = np.array([1.0, 2.0, 3.0])

@@ -10,8 +10,7 @@ import pytest
 
 import functad
 from functad import tour
-from functad.tour.chapters import STYLE_RATE, STYLES
-from functad.tour.network import Tour, first_params, loss, loss_and_gradient_by_hand
+from functad.tour import STYLE_RATE, STYLES, Tour, first_params, loss, loss_and_gradient_by_hand
 
 ROOT = Path(__file__).parents[1]
 

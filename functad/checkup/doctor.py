@@ -5,23 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from functad.checkup.accuracy import corners, divisions, in_double, lost_digits, mixed_precision, overflows, wrong_slopes
-from functad.checkup.point import SEVERITIES, Finding, Point, found
-from functad.checkup.surroundings import (
+from functad.checkup.checks import (
     arguments,
     batching,
     compiling,
+    corners,
+    divisions,
+    in_double,
     integers_among,
     loops,
+    lost_digits,
+    mixed_precision,
     not_finite,
+    overflows,
     random_numbers,
     split_message,
+    wrong_slopes,
 )
-from functad.display.markup import code, faint, heading, joined, table, tag, view
-from functad.display.text import counted, cut, wrapped
+from functad.checkup.point import SEVERITIES, Finding, Point, found
+from functad.display import code, counted, cut, faint, heading, joined, table, tag, view, wrapped
 from functad.errors import InputError
 from functad.places import name_of
-from functad.profiling.call import Call, quiet
+from functad.profiling.measure import Call, quiet
 from functad.profiling.profile import short
 from functad.transforms.transform import ArgNames, ArgNums
 

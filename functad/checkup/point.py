@@ -8,7 +8,7 @@ A `Finding` is the result of a check.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -18,13 +18,11 @@ from functad.expressions.records import Place
 from functad.expressions.spec import dtype_of, shape_of
 from functad.places import user_frame
 from functad.primitives.entry import Primitive
-from functad.profiling.call import Call, quiet
-from functad.profiling.measure import operation_name, place_of_frame
+from functad.profiling.measure import NOWHERE, Call, OperationRecorder, operation_name, quiet
 from functad.rules.call import CallWithRules
+from functad.testing.numerical import bytes_of_real, mean_size
 from functad.tracing.concrete import ReverseRecorder
-from functad.tracing.foreign import computed
-from functad.tracing.trace import Recorder, dispatch
-from functad.tracing.views import note_if_view
+from functad.tracing.trace import Recorder
 from functad.transforms.boundary import traced
 from functad.transforms.forward import random_like
 from functad.transforms.reverse import pull_back
@@ -32,8 +30,6 @@ from functad.trees import flatten
 
 SEVERITIES = ("error", "warning", "note")
 """`error`: the gradient is wrong or fails. `warning`: the gradient may not be the intended one. `note`: other facts."""
-
-NOWHERE = Place("", "", 0, 0)
 
 
 class Finding(NamedTuple):
@@ -120,73 +116,62 @@ class Rounding(NamedTuple):
     inputs: int | None = None
 
 
-class LookingRecorder(ReverseRecorder):
+class LookingRecorder(OperationRecorder):
     """A reverse trace that examines or perturbs the values of its operations.
 
     Attributes:
         looks: the suspicions; empty in a run with a `rounding`.
         places: the user's line of each operation.
-        names: the primitive of each operation.
         constants: for each operation a hash of its constant arguments.
         ruled: the calls of functions with custom rules: name and line.
         doubles: line and name of the first operation that turns single into double precision, or `None`.
     """
 
     def __init__(self, function: object, outermost: FrameType | None, rounding: Rounding | None = None) -> None:
-        super().__init__("doctor", function)
-        self.fast = False
-        self.outermost = outermost
+        super().__init__("doctor", function, outermost)
         self.rounding = rounding
         self.generator = np.random.default_rng(0 if rounding is None else rounding.seed)
         self.looks: list[Look] = []
         self.places: list[Place] = []
-        self.names: list[str] = []
         self.constants: list[int] = []
         self.ruled: list[tuple[str, Place]] = []
         self.doubles: tuple[Place, str] | None = None
 
-    def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        """Compute a call one level lower, examine or perturb its values, and record it."""
-        values, active, nested = self.lowered(primitive, arrays)
-        place = self._here()
-        number = len(self.names) - 1
-        self.names[-1] = primitive.name
+    def compute(
+        self, primitive: Primitive, arrays: tuple[Any, ...], values: list[Any], params: dict[str, Any], *, nested: bool
+    ) -> Any:
+        """Compute a call, and examine or perturb its values."""
+        number, place = self._count(primitive)
         if isinstance(primitive, CallWithRules) and primitive.rules.by_user:
             self.ruled.append((primitive.name, place))
         rounding = self.rounding
         if rounding is not None and rounding.inputs == number:
-            values = [self.rounded(value) for value in values]
-        out = dispatch(primitive, tuple(values), params) if nested else computed(primitive, values, params)
-        if out is NotImplemented:
-            return out
-        if rounding is not None and (rounding.outputs is None or place.where in rounding.outputs):
-            out = self._rounded_result(primitive, out)
-        if rounding is None and not nested:
+            values[:] = [self.rounded(value) for value in values]
+        out = super().compute(primitive, arrays, values, params, nested=nested)
+        if rounding is not None:
+            chosen = rounding.outputs is None or place.where in rounding.outputs
+            kept = primitive.exact or primitive.multiple or primitive.dependence == "write"  # a write keeps most elements
+            return self.rounded(out) if chosen and not kept else out
+        if not nested and out is not NotImplemented:
             own = [getattr(a, "recorder", None) is self for a in arrays]
             self.constants.append(_digest([v for v, mine in zip(values, own, strict=True) if not mine]))
+            at = Look("", number, place, operation_name(primitive), 0.0, 0, 0)
             if primitive.ufunc is np.divide and own[1] and _plain(out):
-                self._look_at_divisor(values, out, Look("", number, place, operation_name(primitive), 0.0, 0, 0))
-            self._look(primitive, values, params, out, Look("", number, place, operation_name(primitive), 0.0, 0, 0))
-        if not active:
-            return self.underived(primitive, arrays, params, out)
-        made = self.record(primitive, arrays, values, active, params, out)
-        if primitive.views:
-            note_if_view(arrays[0], made, values[0], out, primitive, params)
-        return made
+                self._look_at_divisor(values, out, at)
+            self._look(primitive, values, params, out, at)
+        return out
 
     def write(self, primitive: Primitive, root: Any, v: Any, params: dict[str, Any]) -> Any:
         """Write to a value, and record the write."""
-        self._here()
-        self.names[-1] = primitive.name
+        self._count(primitive)
         self.constants.append(0)
         return super().write(primitive, root, v, params)
 
-    def _here(self) -> Place:
-        frame = user_frame(sys._getframe(2))
-        place = NOWHERE if frame is None or frame is self.outermost else place_of_frame(frame)
-        self.places.append(place)
-        self.names.append("")
-        return place
+    def _count(self, primitive: Primitive) -> tuple[int, Place]:
+        """Note an operation; return its number and the user's line."""
+        self.places.append((self.path() or (NOWHERE,))[-1])
+        self.names.append(primitive.name)
+        return len(self.names) - 1, self.places[-1]
 
     def rounded(self, value: Any) -> Any:
         """Return a floating-point value with random last digits; another value unchanged."""
@@ -195,11 +180,6 @@ class LookingRecorder(ReverseRecorder):
         unit = np.finfo(value.dtype).eps
         factors = 1 + unit * self.generator.uniform(-1, 1, np.shape(value))
         return (value * factors).astype(value.dtype)
-
-    def _rounded_result(self, primitive: Primitive, out: Any) -> Any:
-        if primitive.exact or primitive.multiple or primitive.dependence == "write":  # a write leaves most elements as they are
-            return out
-        return self.rounded(out)
 
     def _look(self, primitive: Primitive, values: Sequence[Any], params: dict[str, Any], out: Any, at: Look) -> None:
         """Note the suspicions about an operation."""
@@ -226,8 +206,7 @@ class LookingRecorder(ReverseRecorder):
         if np.ndim(matrix) < 2 or matrix.shape[-1] > _LARGEST_MATRIX or not matrix.size or not np.isfinite(matrix).all():
             return
         number = float(np.max(np.linalg.cond(np.asarray(matrix, np.promote_types(matrix.dtype, np.float64)))))
-        if number > SINGULAR[real_bytes(matrix)]:
-            self.looks.append(at._replace(kind=CONDITION, size=number, bad=1, of=1))
+        self._see(CONDITION, number > SINGULAR[bytes_of_real(matrix)], at, number)
 
     def _look_for_overflow(
         self, primitive: Primitive, values: Sequence[Any], params: dict[str, Any], out: Any, at: Look
@@ -238,16 +217,14 @@ class LookingRecorder(ReverseRecorder):
         for value in values:
             born = born & np.isfinite(value)
         if born.any() and _overflows(primitive, values, params):
-            self._see(OVERFLOW, born, 1.0, at)
+            self._see(OVERFLOW, born, at)
 
     def _look_for_cancellation(self, values: Sequence[Any], out: Any, at: Look) -> None:
         if not _plain(out) or dtype_of(out).kind not in "fc":
             return
         size = np.maximum(np.abs(values[0]), np.abs(values[1]))
         left = np.abs(out)
-        bad = (left < LOST[real_bytes(out)] * size) & (left > 0)
-        if bad.any():
-            self._see(CANCELLATION, bad, float(np.max((size / left)[bad])) if np.ndim(left) else float(size / left), at)
+        self._see(CANCELLATION, (left < LOST[bytes_of_real(out)] * size) & (left > 0), at, size / left)
 
     def _look_at_divisor(self, values: Sequence[Any], out: Any, at: Look) -> None:
         """Note divisors near zero, if their quotients outweigh all others."""
@@ -256,26 +233,19 @@ class LookingRecorder(ReverseRecorder):
             return
         with np.errstate(all="ignore"):
             small = divisor < SMALL * np.median(divisor)
-            bad = small & (divisor > 0) & (SMALL * result > np.median(result))
-        if bad.any():
-            self._see(DIVISION, bad, float(np.min(divisor[bad])), at)
+            self._see(DIVISION, small & (divisor > 0) & (SMALL * result > np.median(result)), at, divisor, np.min)
 
     def _look_for_corner(self, distances: Any, values: Sequence[Any], at: Look) -> None:
         """Note elements with distances to a kink or jump that are small relative to the largest argument."""
         sizes = [np.abs(value) for value in values if dtype_of(value).kind in "biuf"]
         scale = max([float(np.max(size, initial=0.0, where=np.isfinite(size))) for size in sizes]) or 1.0
-        near = np.abs(distances) <= NEAR * scale
-        if near.any():
-            self._see(at.kind, near, 1.0, at)
+        self._see(at.kind, np.abs(distances) <= NEAR * scale, at)
 
-    def _see(self, kind: str, where: Any, size: float, at: Look) -> None:
-        self.looks.append(at._replace(kind=kind, size=size, bad=int(np.count_nonzero(where)), of=int(np.size(where))))
-
-
-def real_bytes(value: Any) -> int:
-    """Return the bytes of a real number of an array: 8, or 4 for every smaller type."""
-    dtype = dtype_of(value)
-    return 4 if dtype.itemsize // (2 if dtype.kind == "c" else 1) < 8 else 8
+    def _see(self, kind: str, bad: Any, at: Look, sizes: Any = 1.0, worst: Callable[[Any], Any] = np.max) -> None:
+        """Note a suspicion if any element is bad, with the worst of the sizes of bad elements."""
+        if np.any(bad):
+            size = float(worst(np.broadcast_to(sizes, np.shape(bad))[bad]))
+            self.looks.append(at._replace(kind=kind, size=size, bad=int(np.count_nonzero(bad)), of=int(np.size(bad))))
 
 
 def _overflows(primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -> bool:
@@ -313,12 +283,7 @@ def _digest(constants: Sequence[Any]) -> int:
 
 
 class Outcome(NamedTuple):
-    """The results of a run.
-
-    Attributes:
-        values: the floating-point and complex leaves of the result.
-        gradients: the gradient for each input, or `None` without a path.
-    """
+    """The inexact leaves of the result of a run, and the gradient for each input, or `None` without a path."""
 
     values: list[Any]
     gradients: list[Any]
@@ -334,9 +299,7 @@ class Point:
 
     Attributes:
         call: the call.
-        paths: the names of the inputs in messages.
-        primals: the values of the inputs.
-        doubles: the values in double precision.
+        paths, primals, doubles: the names of the inputs in messages, their values, and their values in double precision.
         single: `True` if an input has single precision.
     """
 
@@ -345,7 +308,7 @@ class Point:
         self.paths = [path for path, _ in call.inputs()]
         self.primals = [dtype_of(value).type(value) if np.ndim(value) == 0 else value for _, value in call.inputs()]
         self.doubles = [np.array(x, np.promote_types(dtype_of(x), np.float64))[()] for x in self.primals]
-        self.single = any(real_bytes(x) == 4 for x in self.primals)
+        self.single = any(bytes_of_real(x) == 4 for x in self.primals)
 
     def function(self, *values: Any) -> list[Any]:
         """Return the floating-point and complex leaves of the result; each call draws the same random numbers."""
@@ -360,9 +323,8 @@ class Point:
         """Return value and gradient, at the primals or at given values, with the given trace or a new one."""
         call = self.call
         recorder = ReverseRecorder("doctor", call.function) if recorder is None else recorder
-        known: Mapping[int, Any] = {} if values is None else dict(enumerate(values))
         with call.undisturbed(), quiet():
-            out = traced(recorder, call.entered(recorder, known), (), {})
+            out = traced(recorder, call.entered(recorder, dict(enumerate(values or ()))), (), {})
             found, seeds = call.finished(recorder, out)
             gradients = pull_back(recorder.records, seeds, recorder.inputs, consume=True)
         return Outcome([value for value in found if dtype_of(value).kind in "fc"], gradients)
@@ -377,13 +339,15 @@ class Point:
     def direction(self, seed: int) -> list[Any]:
         """Return a random direction for each input, scaled by its size if that is above 1."""
         generator = np.random.default_rng(seed)
-        return [random_like(x, generator) * max(1.0, _size(x)) for x in self.doubles]
+        return [random_like(x, generator) * max(1.0, mean_size(x)) for x in self.doubles]
 
     def moved(self, share: float) -> list[Any]:
         """Return the inputs with every element moved by up to `share` of itself; a zero by a share of the array's size."""
         generator = np.random.default_rng(1)
         return [
-            (x + share * generator.uniform(-1, 1, shape_of(x)) * np.where(x == 0, _size(x) or 1.0, x)).astype(dtype_of(x))[()]
+            (x + share * generator.uniform(-1, 1, shape_of(x)) * np.where(x == 0, mean_size(x) or 1.0, x)).astype(dtype_of(x))[
+                ()
+            ]
             for x in self.primals
         ]
 
@@ -395,10 +359,3 @@ class Point:
 
         function.__name__ = function.__qualname__ = self.call.name
         return function
-
-
-def _size(value: Any) -> float:
-    """Return the root mean square of the finite elements."""
-    size = np.abs(value)
-    size = size[np.isfinite(size)] if np.ndim(size) else size
-    return float(np.sqrt(np.mean(size**2))) if np.size(size) and np.all(np.isfinite(size)) else 0.0

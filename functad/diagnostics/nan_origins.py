@@ -64,8 +64,7 @@ class Operation:
         line: the file and line of the user's code.
         values: the plain arguments. For the array of a read or write only its spec is kept.
         slots: for each argument its slot, or `None` if it is not a Tensor of the trace.
-        params: the parameters.
-        out: the plain results; `None` for the array after a write.
+        params, out: the parameters, and the plain results; `None` for the array after a write.
         belongs_to: the operation that this one differentiates, or `None`.
     """
 
@@ -142,20 +141,14 @@ class OperationLog(dict[int, tuple[Operation, int]]):
 
         The result is `None` if the operation made them itself: a write that adds may make a bad sum of good elements.
         """
-        shape, index = operation.values[0].shape, operation.params["index"]
-        if operation.primitive is GETITEM:
-            return 0, places(shape, (), index, mask)
-        path, v = operation.params["path"], operation.values[1]
-        adds = adds_to(operation.primitive, path)
-        rest, given = before_writing(mask, path, index, shape_of(v), adds=adds)
-        if not adds:
-            return (0, rest) if rest.any() else (1, given)
-        given &= offence.mask(v)
-        if given.any():
-            return 1, given
-        before = self.value(operation.slots[0])
-        rest = rest & offence.mask(before)
-        return (0, rest) if rest.any() else None
+        sources = moved_from(operation, mask)
+        if not operation.primitive.writes or not adds_to(operation.primitive, operation.params["path"]):
+            return next((source for source in sources if source[1].any()), sources[-1])
+        for i, chosen in sources[::-1]:
+            bad = chosen & offence.mask(operation.values[1] if i else self.value(operation.slots[0]))
+            if bad.any():
+                return i, bad
+        return None
 
 
 # Elements that are read and written
@@ -188,12 +181,24 @@ def before_writing(mask: Any, path: Path, index: Any, shape: tuple[int, ...], *,
     return rest, piece.any(axes).reshape(shape)
 
 
+def moved_from(operation: Operation, mask: Any) -> list[tuple[int, Any]]:
+    """Return the arguments of a read or write, each with the mask of its elements for a mask of the result."""
+    shape, index = operation.values[0].shape, operation.params["index"]
+    if operation.primitive is GETITEM:
+        return [(0, places(shape, (), index, mask))]
+    path = operation.params["path"]
+    adds = adds_to(operation.primitive, path)
+    return list(enumerate(before_writing(mask, path, index, shape_of(operation.values[1]), adds=adds)))
+
+
 def after_writing(chosen: Any, path: Path, index: Any, shape: tuple[int, ...]) -> Any:
     """Return the mask of an array of the given shape after a write, for the mask `chosen` of the written value."""
     width = np.shape(part(np.zeros(shape, bool), choosing(path))[index])
     extra = max(0, chosen.ndim - len(width))  # axes of length 1 in front
     return places(shape, path, index, chosen.reshape(chosen.shape[extra:]))
 
+
+Call = Callable[[Sequence[Any]], Any]
 
 Sources = Callable[[Any], list[tuple[int, Any]]]
 """A function from a mask of elements to pairs of a source slot and the mask of its elements."""
@@ -221,13 +226,8 @@ class Arrival:
 class Arrivals(Observer):
     """An observer of a forward or backward pass, which notes arrivals that are not finite.
 
-    Args:
-        log: the operations of the trace.
-        handed_in: by slot, the cotangents or tangents at the start of the pass.
-        quiet: note nothing, because an outer trace makes the checks.
-
-    Attributes:
-        what: "cotangent" or "tangent".
+    `handed_in` has, by slot, the cotangents or tangents at the start of the pass. A `quiet` observer notes nothing, because an
+    outer trace makes the checks. `what` is "cotangent" or "tangent".
     """
 
     what: str
@@ -309,11 +309,14 @@ class CotangentArrivals(Arrivals):
         elif plan.special == PULL_READ:
             if self._is_bad(index):
                 self._arrive(slots[0], lambda mask: [(index, np.asarray(mask[residuals[0]]))])
-        elif bad := [i for i, slot in enumerate(slots) if NOT_FINITE.found(_known(found[slot]))]:
-            for i in bad:
-                arrival = self._arrival(index, record, given, i)
-                if arrival is not None:
-                    self._arrive(slots[i], arrival)
+        else:
+            for i, slot in enumerate(slots):
+                if not NOT_FINITE.found(_known(found[slot])):
+                    continue
+                call: Call = lambda gs, i=i: innermost(pull_alone(record, gs)[i])  # type: ignore[misc]  # noqa: E731
+                value = call(given)
+                if NOT_FINITE.found(value):  # it may be finite in a careful pass
+                    self._arrive(slot, Arrival(self.log.at(index), call, given, results_of(record, index), value))
 
     def _note_write(self, index: int, plan: Any, slots: Sequence[int], residuals: Any) -> None:
         if not self._is_bad(index):
@@ -326,15 +329,6 @@ class CotangentArrivals(Arrivals):
             else:
                 self._arrive(slot, lambda mask: [(index, mask if adds else mask & ~places(shapes[0], path, where))])
 
-    def _arrival(self, index: int, record: Any, given: Sequence[Any], position: int) -> Arrival | None:
-        """Return the arrival of a cotangent from a record, or `None` if it is finite in a careful pass."""
-
-        def call(gs: Sequence[Any]) -> Any:
-            return innermost(pull_alone(record, gs)[position])
-
-        value = call(given)
-        return Arrival(self.log.at(index), call, given, results_of(record, index), value) if NOT_FINITE.found(value) else None
-
 
 class TangentArrivals(Arrivals):
     """The arrivals of a forward pass."""
@@ -344,40 +338,22 @@ class TangentArrivals(Arrivals):
 
     def _note(self, index: int, record: Any, given: Sequence[Any], found: Sequence[Any]) -> None:
         operation, slots = self.log.at(index), inputs_of(record)
-        if operation is not None and record[0].primitive.writes:
-            self._note_write(index, operation, slots)
+        if operation is not None and operation.moves:
+            if any(self._is_bad(slot) for slot in slots):
+                own = {i: slot for i, slot in enumerate(operation.slots) if slot is not None and slot in slots}
+                self._arrive(index, lambda mask: [(own[i], m) for i, m in moved_from(operation, mask) if i in own])
             return
         for i, slot in enumerate(results_of(record, index)):
             t = innermost(found[slot])
-            if not NOT_FINITE.found(t):
-                continue
-            if operation is not None and operation.moves:
-                shape, where = operation.values[0].shape, operation.params["index"]
-                self._arrive(slot, lambda mask: [(slots[0], places(shape, (), where, mask))])  # noqa: B023 - there is one slot
-            else:
+            if NOT_FINITE.found(t):
                 call = lambda ts, i=i: innermost(push_alone(record, ts)[i])  # noqa: E731
                 self._arrive(slot, Arrival(operation, call, given, slots, t))
-
-    def _note_write(self, index: int, operation: Operation, slots: Sequence[int]) -> None:
-        if not any(self._is_bad(slot) for slot in slots):
-            return
-        path, where, shape = operation.params["path"], operation.params["index"], np.shape(operation.values[1])
-        adds = adds_to(operation.primitive, path)
-        positions = {slot: i for i, slot in enumerate(operation.slots) if slot is not None}
-
-        def sources(mask: Any) -> list[tuple[int, Any]]:
-            before = before_writing(mask, path, where, shape, adds=adds)
-            return [(slot, before[positions[slot]]) for slot in slots]
-
-        self._arrive(index, sources)
 
 
 def _known(g: Any) -> Any:
     """Return the plain value of a cotangent, without pieces that are not yet added."""
     return innermost(g.whole if type(g) is Scattered else g)
 
-
-Call = Callable[[Sequence[Any]], Any]
 
 _FEW = 32
 """The largest number of bad elements of an argument that are tried one by one."""
@@ -393,11 +369,7 @@ def _cured(value: Any) -> Any:
 def culprit(call: Call, given: Sequence[Any], mask: Any, offence: Offence) -> tuple[int, Any] | None:
     """Return the argument that makes a result bad, and the mask of its bad elements; `None` if no single argument does.
 
-    Args:
-        call: the function from the arguments to the result.
-        given: the arguments.
-        mask: the bad elements of the result.
-        offence: the definition of a bad element.
+    `call` maps the arguments `given` to the result, which is bad at `mask`.
     """
 
     def bad(values: Sequence[Any]) -> bool:

@@ -8,8 +8,7 @@ from time import perf_counter
 from types import TracebackType
 from typing import Any, Self
 
-from functad.display.markup import Markup, faint, heading, picture, tag, view
-from functad.display.text import counted, seconds_text
+from functad.display import Markup, counted, faint, heading, picture, seconds_text, tag, view
 from functad.process import optional
 
 _POINTS = 800

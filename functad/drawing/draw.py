@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.display.markup import drawing, heading, palette, view
-from functad.display.text import counted
+from functad.display import counted, drawing, heading, palette, view
 from functad.drawing.graph import EQUATION, FOLD, LOOP, Graph, dot, graph_of, mermaid
 from functad.drawing.svg import fits, fixed, picture_of
 from functad.errors import InputError

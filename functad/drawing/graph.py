@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from functad.display.text import bytes_text, counted, cut
+from functad.display import bytes_text, counted, cut
 from functad.expressions.expressions import Constant, Expressions, Row, call_name
 from functad.expressions.listing import short_line
 from functad.expressions.records import BACKWARD, FORWARD, TANGENT, Place
@@ -45,12 +45,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A value from one box to another.
-
-    Attributes:
-        source, target: the boxes.
-        label: the type of the value, or the number of values.
-    """
+    """A value from one box to another, with its type or the number of values as the label."""
 
     source: int
     target: int
@@ -59,13 +54,7 @@ class Link:
 
 @dataclass(slots=True)
 class Graph:
-    """The boxes and links of an expression list.
-
-    Attributes:
-        nodes: the boxes, in topological order.
-        links: the links; no two have the same ends and label.
-        folded: the number of equations in folded boxes.
-    """
+    """The boxes in topological order, and the links; no two links have the same ends and label."""
 
     nodes: list[Node] = field(default_factory=list)
     links: list[Link] = field(default_factory=list)
@@ -83,13 +72,7 @@ class _Unit:
 
 
 def graph_of(expressions: Expressions, results: Sequence[str], limit: int | None) -> Graph:
-    """Return the graph of an expression list.
-
-    Args:
-        expressions: the list.
-        results: a name for each output.
-        limit: the largest number of equation boxes; `None` for no limit.
-    """
+    """Return the graph of an expression list with named results and at most `limit` equation boxes."""
     rows = expressions._rows()
     units = _units(rows, limit)
     graph = Graph(folded=sum([len(unit.indices) for unit in units if len(unit.indices) > 1]))
@@ -103,11 +86,7 @@ def graph_of(expressions: Expressions, results: Sequence[str], limit: int | None
 
 
 class _Maker:
-    """Builds a graph box by box.
-
-    Attributes:
-        makers: the box that computes each slot.
-    """
+    """Builds a graph box by box; `makers` has the box that computes each slot."""
 
     def __init__(self, expressions: Expressions, graph: Graph) -> None:
         self.expressions = expressions

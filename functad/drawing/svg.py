@@ -12,10 +12,10 @@ import math
 from bisect import bisect_left, insort
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import Any
 
-from functad.display.markup import Markup, picture, tag
-from functad.display.text import counted
+from functad.display import Markup, counted, picture, tag
 from functad.drawing.graph import CONSTANT, FOLD, INPUT, LOOP, OUTPUT, Graph, Node
 from functad.expressions.records import BACKWARD, FORWARD, TANGENT
 
@@ -27,19 +27,13 @@ _COLORS = {FORWARD: "var(--ftd-blue)", BACKWARD: "var(--ftd-orange)", TANGENT: "
 _GREY = "var(--ftd-grey)"
 
 
-def picture_of(graph: Graph, label: str, sorted_ports: list[dict[str, float]] | None = None) -> Markup:
-    """Return the drawing of a graph.
-
-    Args:
-        graph: the graph.
-        label: a description for screen readers.
-        sorted_ports: the ports of each box, from left to right. Default: sorted after a first layout.
-    """
-    ports = sorted_ports or _ports(graph)
+def picture_of(graph: Graph, label: str) -> Markup:
+    """Return the drawing of a graph; screen readers read the label."""
+    first, edges = _parts(graph, _ports(graph))
+    lay_out(first, edges)
+    ports = _ports(graph, first)
     boxes, edges = _parts(graph, ports)
     width, height = lay_out(boxes, edges)
-    if sorted_ports is None and _sort_ports(graph, ports, boxes):
-        return picture_of(graph, label, ports)
     legend, legend_width = _legend(graph, height + 2 * _MARGIN + 6)
     total = max(width, legend_width) + 2 * _MARGIN
     shift = _MARGIN + max(0.0, (legend_width - width) / 2)
@@ -52,7 +46,13 @@ def picture_of(graph: Graph, label: str, sorted_ports: list[dict[str, float]] | 
 
 def fits(graph: Graph) -> bool:
     """Return `True` if a graph is small enough to draw; one with thousands of long edges would take minutes."""
-    return count_points(*_parts(graph, _ports(graph))) <= _POINTS
+    boxes, edges = _parts(graph, _ports(graph))
+    _set_layers(boxes, edges)
+    points: dict[tuple[int, int], int] = {}
+    for edge in edges:
+        port = edge.source, edge.port
+        points[port] = max(points.get(port, 0), boxes[edge.target].layer - boxes[edge.source].layer - 1)
+    return sum(points.values()) <= _POINTS
 
 
 def _parts(graph: Graph, ports: list[dict[str, float]]) -> tuple[list[Box], list[Edge]]:
@@ -60,25 +60,16 @@ def _parts(graph: Graph, ports: list[dict[str, float]]) -> tuple[list[Box], list
     return boxes, [Edge(link.source, list(ports[link.source]).index(link.label), link.target) for link in graph.links]
 
 
-def _ports(graph: Graph) -> list[dict[str, float]]:
-    """Return the labels of the values that leave each box, with their widths."""
-    found: list[dict[str, float]] = [{} for _ in graph.nodes]
+def _ports(graph: Graph, boxes: Sequence[Box] = ()) -> list[dict[str, float]]:
+    """Return the labels of the values that leave each box, with their widths, sorted by the positions of their targets."""
+    targets: list[dict[str, list[int]]] = [{} for _ in graph.nodes]
     for link in graph.links:
-        found[link.source][link.label] = len(link.label) * _SMALL + 10
+        targets[link.source].setdefault(link.label, []).append(link.target)
+    found = []
+    for own in targets:
+        places = {label: fmean([boxes[i].x for i in numbers]) if boxes else 0.0 for label, numbers in own.items()}
+        found.append({label: len(label) * _SMALL + 10 for label in sorted(own, key=places.__getitem__)})
     return found
-
-
-def _sort_ports(graph: Graph, ports: list[dict[str, float]], boxes: Sequence[Box]) -> bool:
-    """Sort the ports of each box by the positions of their targets; return `True` if an order changed."""
-    ends: dict[tuple[int, str], list[float]] = {}
-    for link in graph.links:
-        ends.setdefault((link.source, link.label), []).append(boxes[link.target].x)
-    changed = False
-    for number, own in enumerate(ports):
-        order = sorted(own, key=lambda label: sum(ends[number, label]) / len(ends[number, label]))
-        changed = changed or order != list(own)
-        ports[number] = {label: own[label] for label in order}
-    return changed
 
 
 def _box(node: Node, ports: dict[str, float]) -> Box:
@@ -276,61 +267,53 @@ class Edge:
     points: list[tuple[float, float]] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Item:
     """An item of a layer: a box, or a point on an edge.
 
     Attributes:
         width: the width of the item.
         box: the number of the box; -1 for a point.
-        ups, downs: neighbours in the adjacent layers: the item, the weight, and both positions relative to the middles.
+        ups, downs: the pieces of edges to the adjacent layers.
         x: the middle.
         rank: the index in the layer.
     """
 
     width: float
-    box: int
-    ups: list[tuple[_Item, float, float, float]] = field(default_factory=list)
-    downs: list[tuple[_Item, float, float, float]] = field(default_factory=list)
+    box: int = -1
+    ups: list[_Piece] = field(default_factory=list)
+    downs: list[_Piece] = field(default_factory=list)
     x: float = 0.0
     rank: int = 0
 
 
+@dataclass(slots=True, eq=False)
+class _Piece:
+    """A piece of an edge between two layers; `start` and `end` are relative to the middles of both items."""
+
+    upper: _Item
+    lower: _Item
+    start: float
+    weight: float
+    end: float = 0.0
+
+
 def lay_out(boxes: Sequence[Box], edges: Sequence[Edge]) -> tuple[float, float]:
-    """Set the positions of boxes and the points of edges.
-
-    Args:
-        boxes: the boxes, in topological order.
-        edges: the edges; no two have the same ends.
-
-    Returns:
-        The width and the height of the drawing.
-    """
+    """Set the positions of boxes, given in topological order, and the points of edges; return the width and the height."""
     _set_layers(boxes, edges)
-    layers, chains = _items(boxes, edges)
+    layers, chains, arrivals = _items(boxes, edges)
     _order(layers)
     _spread_arrivals(boxes, layers)
     _place(layers)
-    left = min((item.x - item.width / 2 for layer in layers for item in layer), default=0.0)
-    for layer in layers:
-        for item in layer:
-            item.x -= left
-            if item.box >= 0:
-                boxes[item.box].x = item.x
-    width = max((item.x + item.width / 2 for layer in layers for item in layer), default=0.0)
+    items = [item for layer in layers for item in layer]
+    left = min((item.x - item.width / 2 for item in items), default=0.0)
+    for item in items:
+        item.x -= left
+        if item.box >= 0:
+            boxes[item.box].x = item.x
     height = _set_heights(boxes, layers)
-    _route(boxes, edges, layers, chains)
-    return width, height
-
-
-def count_points(boxes: Sequence[Box], edges: Sequence[Edge]) -> int:
-    """Return the number of points where edges would cross layers; the time and memory of a layout grow with it."""
-    _set_layers(boxes, edges)
-    ends: dict[tuple[int, int], int] = {}
-    for edge in edges:
-        port = edge.source, edge.port
-        ends[port] = max(ends.get(port, 0), boxes[edge.target].layer - boxes[edge.source].layer - 1)
-    return sum(ends.values())
+    _route(boxes, edges, layers, chains, arrivals)
+    return max((item.x + item.width / 2 for item in items), default=0.0), height
 
 
 def _set_layers(boxes: Sequence[Box], edges: Sequence[Edge]) -> None:
@@ -346,29 +329,34 @@ def _set_layers(boxes: Sequence[Box], edges: Sequence[Edge]) -> None:
             boxes[number].layer = min([boxes[target].layer for target in readers[number]]) - 1
 
 
-def _items(boxes: Sequence[Box], edges: Sequence[Edge]) -> tuple[list[list[_Item]], dict[tuple[int, int], dict[int, _Item]]]:
-    """Return the items of each layer, and for each port the items on its edges by layer."""
+def _items(
+    boxes: Sequence[Box], edges: Sequence[Edge]
+) -> tuple[list[list[_Item]], dict[tuple[int, int, int], _Item], list[_Piece]]:
+    """Return the items of each layer, the points of edges by box, port and layer, and the last piece of each edge."""
     layers: list[list[_Item]] = [[] for _ in range(max((box.layer for box in boxes), default=0) + 1)]
     items = [_Item(box.width, number) for number, box in enumerate(boxes)]
     for item, box in zip(items, boxes, strict=True):
         layers[box.layer].append(item)
-    chains: dict[tuple[int, int], dict[int, _Item]] = {}
+    points: dict[tuple[int, int, int], _Item] = {}
+    last = []
     for edge in edges:
-        start, end = boxes[edge.source].layer, boxes[edge.target].layer
-        chain = chains.setdefault((edge.source, edge.port), {start: items[edge.source]})
-        for layer in range(start + 1, end):
-            if layer not in chain:
-                chain[layer] = _Item(0.0, -1)
-                layers[layer].append(chain[layer])
-                _join(chain[layer - 1], chain[layer], boxes[edge.source].ports[edge.port] if layer == start + 1 else 0.0)
-        _join(chain[end - 1], items[edge.target], boxes[edge.source].ports[edge.port] if end == start + 1 else 0.0)
-    return layers, chains
+        upper, start = items[edge.source], boxes[edge.source].ports[edge.port]
+        for layer in range(boxes[edge.source].layer + 1, boxes[edge.target].layer):
+            key = edge.source, edge.port, layer
+            if key not in points:
+                points[key] = _Item(0.0)
+                layers[layer].append(points[key])
+                _join(upper, points[key], start)
+            upper, start = points[key], 0.0
+        last.append(_join(upper, items[edge.target], start))
+    return layers, points, last
 
 
-def _join(upper: _Item, lower: _Item, offset: float) -> None:
-    weight = (1.0, 2.0, 8.0)[(upper.box < 0) + (lower.box < 0)]
-    upper.downs.append((lower, weight, offset, 0.0))
-    lower.ups.append((upper, weight, 0.0, offset))
+def _join(upper: _Item, lower: _Item, start: float) -> _Piece:
+    piece = _Piece(upper, lower, start, (1.0, 2.0, 8.0)[(upper.box < 0) + (lower.box < 0)])
+    upper.downs.append(piece)
+    lower.ups.append(piece)
+    return piece
 
 
 # The order within layers
@@ -402,8 +390,8 @@ def _sort(layer: list[_Item], *, up: bool) -> None:
     """Sort a layer by the barycentres of its neighbours above or below; items without neighbours keep their places."""
     keys = {}
     for item in layer:
-        near = item.ups if up else item.downs
-        keys[id(item)] = sum([other.rank + own / 1e4 for other, _, _, own in near]) / len(near) if near else None
+        ends = _far_ends(item, up=up)
+        keys[id(item)] = sum([rank + port / 1e4 for rank, port in ends]) / len(ends) if ends else None
     moving = iter(sorted([item for item in layer if keys[id(item)] is not None], key=lambda item: keys[id(item)] or 0.0))
     layer[:] = [item if keys[id(item)] is None else next(moving) for item in layer]
     _number(layer)
@@ -416,15 +404,20 @@ def _exchange(layers: list[list[_Item]]) -> None:
             continue
         for i in range(len(layer) - 1):
             first, second = layer[i], layer[i + 1]
-            before = _pair(first.ups, second.ups) + _pair(first.downs, second.downs)
-            if before > _pair(second.ups, first.ups) + _pair(second.downs, first.downs):
+            ends = [(_far_ends(first, up=up), _far_ends(second, up=up)) for up in (True, False)]
+            if sum([_pair(*both) for both in ends]) > sum([_pair(right, left) for left, right in ends]):
                 layer[i], layer[i + 1] = second, first
         _number(layer)
 
 
-def _pair(left: Sequence[tuple[_Item, float, float, float]], right: Sequence[tuple[_Item, float, float, float]]) -> int:
-    """Return the number of crossings between the edges of two items, the first one on the left."""
-    return sum([(a.rank, p) > (b.rank, q) for a, _, _, p in left for b, _, _, q in right])
+def _far_ends(item: _Item, *, up: bool) -> list[tuple[int, float]]:
+    """Return the far ends of the pieces of an item: the rank of the other item, and the place on it."""
+    return [(p.upper.rank, p.start) for p in item.ups] if up else [(p.lower.rank, p.end) for p in item.downs]
+
+
+def _pair(left: Sequence[tuple[int, float]], right: Sequence[tuple[int, float]]) -> int:
+    """Return the number of crossings between the edges of two items with these far ends, the first one on the left."""
+    return sum([a > b for a in left for b in right])
 
 
 def _crossings(layers: list[list[_Item]]) -> int:
@@ -432,7 +425,7 @@ def _crossings(layers: list[list[_Item]]) -> int:
     for layer in layers[1:]:
         seen: list[tuple[int, float]] = []
         for item in layer:
-            ends = [(other.rank, port) for other, _, _, port in item.ups]
+            ends = _far_ends(item, up=True)
             count += sum([len(seen) - bisect_left(seen, (rank, port + 1e-9)) for rank, port in ends])
             for end in ends:
                 insort(seen, end)
@@ -448,13 +441,10 @@ def _spread_arrivals(boxes: Sequence[Box], layers: list[list[_Item]]) -> None:
         for item in layer:
             if item.box < 0 or len(item.ups) < 2:
                 continue
-            item.ups.sort(key=lambda end: (end[0].rank, end[3]))
+            item.ups.sort(key=lambda piece: (piece.upper.rank, piece.start))
             step = min(16.0, (boxes[item.box].width - 16.0) / len(item.ups))
-            for i, (other, weight, _, port) in enumerate(item.ups):
-                arrival = (i - (len(item.ups) - 1) / 2) * step
-                item.ups[i] = other, weight, arrival, port
-                place = next(k for k, end in enumerate(other.downs) if end[0] is item and end[2] == port)
-                other.downs[place] = item, weight, port, arrival
+            for i, piece in enumerate(item.ups):
+                piece.end = (i - (len(item.ups) - 1) / 2) * step
 
 
 def _place(layers: list[list[_Item]]) -> None:
@@ -477,10 +467,11 @@ def _place(layers: list[list[_Item]]) -> None:
 
 def _straighten(layers: list[list[_Item]]) -> None:
     """Align chains of items, such as the points of a long edge, vertically where space permits."""
-    room: dict[int, tuple[_Item | None, _Item | None]] = {}
-    for layer in layers:
-        for i, item in enumerate(layer):
-            room[id(item)] = layer[i - 1] if i else None, layer[i + 1] if i + 1 < len(layer) else None
+    room = {
+        id(item): (left, right)
+        for layer in layers
+        for left, item, right in zip([None, *layer], layer, [*layer[1:], None], strict=False)
+    }
     seen: set[int] = set()
     for layer in layers:
         for item in layer:
@@ -505,13 +496,14 @@ def _straighten(layers: list[list[_Item]]) -> None:
 
 def _following(item: _Item) -> tuple[_Item, float] | None:
     """Return the item to align below an item, with its offset to the right, or `None`."""
-    points = [(lower, own) for lower, _, own, _ in item.downs if lower.box < 0]
-    if len(points) == 1 and (item.box < 0 or len(item.downs) == 1):
-        return points[0]
-    if len(item.downs) == 1:
-        lower, _, own, arrival = item.downs[0]
-        return (lower, own - arrival) if len(lower.ups) == 1 or item.box < 0 else None
-    return None
+    points = [piece for piece in item.downs if piece.lower.box < 0] if item.box < 0 else []
+    ways = points or item.downs
+    if len(ways) != 1:
+        return None
+    [piece] = ways
+    if item.box >= 0 and piece.lower.box >= 0 and len(piece.lower.ups) > 1:
+        return None
+    return piece.lower, piece.start - piece.end
 
 
 def _apart(left: _Item, right: _Item) -> float:
@@ -526,9 +518,10 @@ def _settle(layer: list[_Item], *, above: bool, below: bool) -> None:
     for i, item in enumerate(layer):
         shift += _apart(layer[i - 1], item) if i else 0.0
         shifts.append(shift)
-        near = [*(item.ups if above else ()), *(item.downs if below else ())]
-        weight = sum([w for _, w, _, _ in near])
-        wanted = sum([w * (other.x + theirs - own) for other, w, own, theirs in near]) / weight if near else item.x
+        near = [(p.weight, p.upper.x + p.start - p.end) for p in item.ups if above]
+        near += [(p.weight, p.lower.x + p.end - p.start) for p in item.downs if below]
+        weight = sum([w for w, _ in near])
+        wanted = sum([w * x for w, x in near]) / weight if near else item.x
         blocks.append([wanted - shift, weight or 0.1, 1])
         while len(blocks) > 1 and blocks[-2][0] >= blocks[-1][0]:
             mean, weight, count = blocks.pop()
@@ -551,7 +544,7 @@ def _set_heights(boxes: Sequence[Box], layers: list[list[_Item]]) -> float:
                 boxes[item.box].y = y if boxes[item.box].layer else y + tallest - boxes[item.box].height
         y += tallest
         if number + 1 < len(layers):
-            widest = max((abs(other.x - item.x) for item in layer for other, *_ in item.downs), default=0.0)
+            widest = max((abs(piece.lower.x - item.x) for item in layer for piece in item.downs), default=0.0)
             y += _BETWEEN + min(widest / 12, 34.0)
     return y
 
@@ -560,27 +553,20 @@ def _route(
     boxes: Sequence[Box],
     edges: Sequence[Edge],
     layers: list[list[_Item]],
-    chains: dict[tuple[int, int], dict[int, _Item]],
+    chains: dict[tuple[int, int, int], _Item],
+    arrivals: Sequence[_Piece],
 ) -> None:
     """Set the points of all edges: vertical within a layer, curved between layers."""
     tops = [min([boxes[item.box].y for item in layer if item.box >= 0], default=0.0) for layer in layers]
     bottoms = [max([_foot(boxes[item.box]) for item in layer if item.box >= 0], default=0.0) for layer in layers]
-    arrivals = {
-        (id(other), item.box, port): own
-        for layer in layers
-        for item in layer
-        if item.box >= 0
-        for other, _, own, port in item.ups
-    }
-    for edge in edges:
+    for edge, arrival in zip(edges, arrivals, strict=True):
         source, target = boxes[edge.source], boxes[edge.target]
-        chain = chains[edge.source, edge.port]
         x = source.x + source.ports[edge.port]
         edge.points = [(x, _foot(source)), (x, bottoms[source.layer])]
         for layer in range(source.layer + 1, target.layer):
-            edge.points += [(chain[layer].x, tops[layer]), (chain[layer].x, bottoms[layer])]
-        port = source.ports[edge.port] if target.layer == source.layer + 1 else 0.0
-        x = target.x + arrivals[id(chain[target.layer - 1]), edge.target, port]
+            x = chains[edge.source, edge.port, layer].x
+            edge.points += [(x, tops[layer]), (x, bottoms[layer])]
+        x = target.x + arrival.end
         edge.points += [(x, tops[target.layer]), (x, target.y)]
 
 

@@ -10,8 +10,22 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from functad.display.markup import Markup, code, faint, fold, heading, joined, table, tag, view, whole
-from functad.display.text import WIDTH, bytes_text, counted, text_table
+from functad.display import (
+    WIDTH,
+    Markup,
+    bytes_text,
+    code,
+    counted,
+    faint,
+    fold,
+    heading,
+    joined,
+    table,
+    tag,
+    text_table,
+    view,
+    whole,
+)
 from functad.expressions.records import FORWARD, Place
 from functad.expressions.spec import spec_or_none
 

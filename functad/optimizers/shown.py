@@ -16,8 +16,7 @@ class ShownOptimizer:
         return f"{type(self).__name__}(learning_rate={self.learning_rate!r}, iterations={self.iterations})"
 
     def _repr_html_(self: Any) -> str:
-        from functad.display.markup import code, faint, heading, table, tag, view, whole  # noqa: PLC0415 - as above
-        from functad.display.text import bytes_text, counted  # noqa: PLC0415 - needed for display only
+        from functad.display import bytes_text, code, counted, faint, heading, table, tag, view, whole  # noqa: PLC0415 - as above  # noqa: PLC0415 - needed for display only
 
         slots = list(self._slots)
         rows, total = [], 0

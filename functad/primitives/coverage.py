@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.display.markup import Markup, code, heading, joined, table, tag, view
-from functad.display.text import counted, text_table, wrapped
+from functad.display import Markup, code, counted, heading, joined, table, tag, text_table, view, wrapped
 from functad.primitives import vocabulary
 from functad.primitives.batching import elementwise, loop, rule_of
 from functad.primitives.entry import ENTRIES, Composite, Entry, Primitive

@@ -1,63 +1,336 @@
 """Measurements of a call: each operation in both passes, the function alone, its gradient, peak memory, and compilation.
 
-Times are medians over several rounds, after one warm-up round. The parts do not add up to the whole, because recording and the
-clock run between them. So the whole is measured separately, and the remainder is reported by itself.
+A `Call` is repeatable: each run gets copies of the arguments, and user state is restored. Times are medians over several
+rounds, after one warm-up round. The parts do not add up to the whole, because recording and the clock run between them. So the
+whole is measured separately, and the remainder is reported by itself.
 """
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
+import random
 import re
 import statistics
 import sys
 import time
 import tracemalloc
-from collections.abc import Callable, Sequence
-from types import FrameType
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import FrameType, MappingProxyType, MethodType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from functad.compilation.jit import jit
-from functad.eager.models.variable import standing_in
-from functad.errors import FunctadError
+from functad.compilation.jit import Jitted, jit
+from functad.eager.models.variable import MAKER, Given, Variable, reading, standing_in
+from functad.errors import FunctadError, InputError
 from functad.expressions.records import Observer, Place, inputs_of, observing
-from functad.expressions.spec import dtype_of
+from functad.expressions.spec import PYTHON_SCALARS, dtype_of, is_array_or_number
 from functad.places import name_of, user_frame
 from functad.primitives.entry import INTERNAL, Primitive
 from functad.primitives.operands import innermost
 from functad.primitives.vocabulary import shown_name
-from functad.profiling.call import Call, quiet
+from functad.process import setting
 from functad.tracing.concrete import ReverseRecorder
 from functad.tracing.foreign import computed
-from functad.tracing.trace import dispatch
+from functad.tracing.ownership import hold_input
+from functad.tracing.trace import Recorded, Recorder, dispatch
 from functad.tracing.views import note_if_view
-from functad.transforms.boundary import traced
+from functad.transforms.boundary import checked_leaves, split_aux, traced, undifferentiable
 from functad.transforms.cotangents import Scattered
 from functad.transforms.grad import gradient_function
-from functad.transforms.reverse import pull_back
-from functad.transforms.transform import Selection
+from functad.transforms.reverse import pull_back, seeded
+from functad.transforms.transform import ArgNames, ArgNums, Selection
 from functad.trees import flatten
 
+NOT_SELECTED = "It was not selected."
+"""The reason why a leaf of another argument is not differentiated."""
 
-class Operation(NamedTuple):
-    """One operation of a traced run.
+
+class Call:
+    """A function with arguments and the selection of inputs to differentiate with respect to.
+
+    Without `argnums` and `argnames`, the inputs are the trainable Variables that the function reads, or its first argument if
+    it reads none. Integers and leaves that are no numbers are accepted and not differentiated.
+
+    Attributes:
+        function: the uncompiled function.
+        name: the name of the function.
+        jitted: the given function if it is compiled, else `None`.
+        leaves, structure: the leaves and the structure of the arguments `(args, kwargs)`.
+        paths: the expression of each leaf, such as `args[0]['w']`.
+        reasons: for each leaf the reason why it is not differentiated; `None` for a differentiated leaf.
+        variables: the Variables to differentiate with respect to.
+
+    Raises:
+        InputError: there is nothing to differentiate.
+    """
+
+    def __init__(
+        self,
+        transform: str,
+        f: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        argnums: ArgNums | None = None,
+        argnames: ArgNames | None = None,
+        has_aux: bool = False,
+    ) -> None:
+        self.function, self.jitted = uncompiled(f)
+        self.selection = Selection(transform, self.function, 0 if argnums is None else argnums, argnames)
+        self.name = name_of(self.function)
+        self.has_aux = has_aux
+        self.args, self.kwargs = args, kwargs
+        self.leaves, self.structure = flatten((args, kwargs))
+        self.paths = [f"{'args' if path[1] == '0' else 'kwargs'}{path[3:]}" for path in self.structure.paths("")]
+        self.reasons: list[str | None] = [NOT_SELECTED] * len(self.leaves)
+        self.variables: list[Variable] = []
+        met = _Met()
+        self._state: list[Callable[[], None]] = []
+        with quiet(), self.undisturbed(), setting(MAKER, met), reading() as read:
+            self.bound()()
+        self._state = [given.variable.putting_back() for given in met.values()]
+        self.variables = [variable for variable in read if variable.trainable and id(variable) in met]
+        chosen = argnums is not None or argnames is not None or not self.variables
+        keys = self.selection.keys(args, kwargs) if chosen and (args or kwargs or argnums is not None) else ()
+        self.keys = tuple(keys)
+        chosen_paths = tuple([f"args[{key}]" if isinstance(key, int) else f"kwargs[{key!r}]" for key in keys])
+        for i, (path, leaf) in enumerate(zip(self.paths, self.leaves, strict=True)):
+            if path.startswith(chosen_paths):
+                self.reasons[i] = undifferentiable(leaf)
+        if not self.inputs():
+            raise InputError(
+                f"{self.selection.call}: there is nothing to differentiate. Pass floats, choose arguments by argnums or "
+                f"argnames, or let the function read trainable Variables."
+            )
+
+    def inputs(self) -> list[tuple[str, Any]]:
+        """Return path and value of the differentiated inputs: leaves of arguments first, then Variables."""
+        rows = zip(self.paths, self.leaves, self.reasons, strict=True)
+        found = [(path, leaf) for path, leaf, reason in rows if reason is None]
+        return found + [(f"the Variable {v.name!r}", v.copied()) for v in self.variables]
+
+    def integers(self) -> tuple[int, ...]:
+        """Return the positions of Python integers and truth values, which a compiled function can take as static."""
+        return tuple([i for i, a in enumerate(self.args) if type(a) in PYTHON_SCALARS and dtype_of(a).kind in "biu"])
+
+    def copies(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the arguments with copies of all arrays."""
+        args, kwargs, _ = self._made(None, {})
+        return args, kwargs
+
+    def bound(
+        self, make: Callable[[Any], Any] | None = None, values: Mapping[int, Any] = MappingProxyType({})
+    ) -> Callable[[], Any]:
+        """Return the call for one run as a function without arguments; it holds copies of all arrays.
+
+        `make` maps each differentiated value to its replacement. `values` replace input values, by the number of the input.
+        """
+        args, kwargs, number = self._made(make, values)
+        given = []
+        for variable in self.variables:
+            if make is not None or number in values:
+                value = values[number] if number in values else variable.copied()
+                given.append((variable, value if make is None else make(value)))
+            number += 1
+
+        def run() -> Any:
+            with standing_in(given):
+                out = self.function(*args, **kwargs)
+            return split_aux(out, self.has_aux, self.selection)[0]
+
+        return run
+
+    def _made(
+        self, make: Callable[[Any], Any] | None, values: Mapping[int, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any], int]:
+        """Return the arguments for one run and the number of inputs among them."""
+        known: dict[int, Any] = {}
+        made = []
+        number = 0
+        for leaf, reason in zip(self.leaves, self.reasons, strict=True):
+            value = values[number] if reason is None and number in values else _fresh(leaf, known)
+            made.append(make(value) if reason is None and make is not None else value)
+            number += reason is None
+        args, kwargs = self.structure.unflatten(made)
+        return args, kwargs, number
+
+    def entered(self, recorder: Recorder, values: Mapping[int, Any] = MappingProxyType({})) -> Callable[[], Any]:
+        """Return the call for one run in a trace; the differentiated values, or `values`, become inputs of the trace."""
+        return self.bound(lambda value: recorder.enter(hold_input(value, recorder)), values)
+
+    def finished(self, recorder: Recorder, out: Any) -> tuple[list[Any], list[Any]]:
+        """Return the leaves of a result as plain values, and the cotangents for the start of a backward pass: ones."""
+        leaves, _ = checked_leaves(out, self.selection.transform, self.function)
+        own = [isinstance(leaf, Recorded) and leaf.recorder is recorder for leaf in leaves]
+        slots = [leaf.slot if mine else None for leaf, mine in zip(leaves, own, strict=True)]
+        values = [innermost(leaf) for leaf in leaves]
+        ones = [np.ones_like(value)[()] if dtype_of(value).kind in "fc" else None for value in values]
+        return values, seeded(recorder, slots, ones)
+
+    @contextmanager
+    def undisturbed(self) -> Iterator[None]:
+        """Return a context that restores Variables and the random states of NumPy and Python at its end."""
+        numpys, pythons = np.random.get_state(), random.getstate()  # noqa: NPY002 - the user's function may draw from it
+        try:
+            yield
+        finally:
+            np.random.set_state(numpys)  # noqa: NPY002
+            random.setstate(pythons)
+            for put_back in self._state:
+                put_back()
+
+
+class _Changing(Given):
+    """A stand-in for a Variable in a run that must not change the Variable."""
+
+    __slots__ = ()
+
+    @property
+    def value(self) -> Any:
+        """The current value."""
+        return self._value
+
+    def change(self, value: Any) -> None:
+        """Set a new value."""
+        self._value, self._latest = value, None
+
+
+class _Met(dict[int, _Changing]):
+    """Stand-ins for the Variables of a run, by identity; a call with a Variable returns its stand-in."""
+
+    def __call__(self, variable: Variable) -> _Changing:
+        """Return the stand-in of a Variable; create it at the first call."""
+        if id(variable) not in self:
+            self[id(variable)] = _Changing(variable, variable.held, ())
+        return self[id(variable)]
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Return a context that silences warnings of NumPy and Python; the user's own calls give these warnings.
+
+    An interrupt during the restoration triggers a second restoration, as in `functad.process.setting`.
+    """
+    errors, filters = np.geterr(), warnings.catch_warnings()
+    filters.__enter__()
+
+    def restore() -> None:
+        np.seterr(**errors)
+        filters.__exit__(None, None, None)
+
+    try:
+        try:
+            warnings.simplefilter("ignore")
+            np.seterr(all="ignore")
+            yield
+        finally:
+            restore()
+    except BaseException:
+        restore()
+        raise
+
+
+def uncompiled(f: Any) -> tuple[Any, Any]:
+    """Return the function inside a compiled one, and the compiled one; `f` and `None` if `f` is not compiled."""
+    inner = getattr(f, "__func__", f)
+    if not isinstance(inner, Jitted):
+        return f, None
+    own = uncompiled(inner.given[0])[0]
+    return (own if inner is f else MethodType(own, f.__self__)), f
+
+
+def _fresh(leaf: Any, known: dict[int, Any]) -> Any:
+    """Return a copy of an array or random generator, one copy per object; return any other leaf unchanged."""
+    if type(leaf) in PYTHON_SCALARS:
+        return leaf
+    if isinstance(leaf, (np.random.Generator, np.random.RandomState, random.Random)):
+        return known.setdefault(id(leaf), copy.deepcopy(leaf))
+    if is_array_or_number(leaf) and not issubclass(type(leaf), (Recorded, np.generic)) and hasattr(leaf, "copy"):
+        if id(leaf) not in known:
+            known[id(leaf)] = leaf.copy("K") if issubclass(type(leaf), np.ndarray) else leaf.copy()
+        return known[id(leaf)]
+    return leaf
+
+
+clock: Callable[[], float] = time.perf_counter
+
+NOWHERE = Place("", "", 0, 0)
+
+
+class OperationRecorder(ReverseRecorder):
+    """A reverse trace for tools: each call goes through `compute`, and its user's lines are known.
+
+    Attributes:
+        outermost: the frame of the user's call of the tool; lines outside it do not count.
+        names: the primitive of each operation.
+    """
+
+    def __init__(self, transform: str, function: object, outermost: FrameType | None) -> None:
+        super().__init__(transform, function)
+        self.fast = False  # fast paths would bypass `process`
+        self.outermost = outermost
+        self.names: list[str] = []
+
+    def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        """Compute a call one level lower, and record it."""
+        lowered, active, nested = self.lowered(primitive, arrays)
+        values = list(lowered)
+        out = self.compute(primitive, arrays, values, params, nested=nested)
+        if out is NotImplemented:
+            return out
+        if not active:
+            made = self.underived(primitive, arrays, params, out)
+        else:
+            made = self.record(primitive, arrays, values, active, params, out)
+            if primitive.views:
+                note_if_view(arrays[0], made, values[0], out, primitive, params)
+        self.recorded(primitive, values, out, len(self.records) - 1 if active else -1)
+        return made
+
+    def compute(
+        self, primitive: Primitive, arrays: tuple[Any, ...], values: list[Any], params: dict[str, Any], *, nested: bool
+    ) -> Any:
+        """Return the result of a call one level lower; an override may replace elements of `values`."""
+        return dispatch(primitive, tuple(values), params) if nested else computed(primitive, values, params)
+
+    def recorded(self, primitive: Primitive, values: Sequence[Any], out: Any, slot: int) -> None:
+        """Called after a call; `slot` is -1 if no derivative flows through it."""
+
+    def path(self) -> tuple[Place, ...]:
+        """Return the user's lines that are executing, outermost first."""
+        found, frame = [], user_frame(sys._getframe(1))
+        while frame is not None and frame is not self.outermost:
+            found.append(place_of_frame(frame))
+            frame = user_frame(frame.f_back)
+        return tuple(reversed(found))
+
+
+class Timed(NamedTuple):
+    """An operation, or the code before it, with its times in seconds.
 
     Attributes:
         name: the name of the function that was called.
         path: the user's lines that were executing, outermost first; the last one contains the operation.
-        slot: the slot of the record, or `None` if no derivative flows through the operation.
-        bytes: bytes of the results that are no views.
+        before: time since the end of the previous operation.
+        forward, backward: time in the operation and in its derivative.
+        bytes: bytes of the arrays that both create, without views.
+        slot: the slot of the record, or -1 if no derivative flows through the operation.
     """
 
     name: str
     path: tuple[Place, ...]
-    slot: int | None
-    bytes: int
+    before: float = 0.0
+    forward: float = 0.0
+    backward: float = 0.0
+    bytes: int = 0
+    slot: int = -1
 
 
-class TimedRecorder(ReverseRecorder):
+class TimedRecorder(OperationRecorder):
     """A reverse trace that measures its operations.
 
     Attributes:
@@ -65,63 +338,42 @@ class TimedRecorder(ReverseRecorder):
             time in NumPy.
         operations: the operations, or `None` unless `notes` is set. Collecting them takes as long as the operations
             themselves, so a separate run does it.
+        last: the time when the previous operation ended.
     """
 
-    def __init__(self, function: object, clock: Callable[[], float], outermost: FrameType | None, *, notes: bool) -> None:
-        super().__init__("profile", function)
-        self.fast = False  # fast paths would bypass `process`
-        self.clock = clock
-        self.outermost = outermost
+    def __init__(self, function: object, outermost: FrameType | None, *, notes: bool) -> None:
+        super().__init__("profile", function, outermost)
         self.laps: list[tuple[float, float]] = []
-        self.operations: list[Operation] | None = [] if notes else None
-        self.names: list[str] = []
+        self.operations: list[Timed] | None = [] if notes else None
         self.last = clock()
 
-    def begin(self) -> None:
-        """Start the clock, just before the call of the function."""
-        self.last = self.clock()
-
-    def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        """Compute a call one level lower, and record it."""
-        begun = self.last
-        values, active, nested = self.lowered(primitive, arrays)
-        start = self.clock()
-        out = dispatch(primitive, tuple(values), params) if nested else computed(primitive, values, params)
-        end = self.clock()
-        if out is NotImplemented:
-            return out
-        self.lap(primitive, start - begun, end - start)
-        if not active:
-            made = self.underived(primitive, arrays, params, out)
-        else:
-            made = self.record(primitive, arrays, values, active, params, out)
-            if primitive.views:
-                note_if_view(arrays[0], made, values[0], out, primitive, params)
-        self.note(primitive, values, out, len(self.records) - 1 if active else None)
-        self.last = self.clock()
-        return made
+    def compute(
+        self, primitive: Primitive, arrays: tuple[Any, ...], values: list[Any], params: dict[str, Any], *, nested: bool
+    ) -> Any:
+        """Compute and time a call."""
+        start = clock()
+        out = super().compute(primitive, arrays, values, params, nested=nested)
+        end = clock()
+        if out is not NotImplemented:
+            self.laps.append((start - self.last, end - start))
+            self.names.append(primitive.name)
+        return out
 
     def write(self, primitive: Primitive, root: Any, v: Any, params: dict[str, Any]) -> Any:
-        """Write to a value, in place if it has no other owner, and record the write."""
-        begun, start = self.last, self.clock()
+        """Write to a value, in place if it has no other owner, and record and time the write."""
+        start = clock()
         made = super().write(primitive, root, v, params)
-        end = self.clock()
-        self.lap(primitive, start - begun, end - start)
-        self.note(primitive, (made.below,), made.below, made.slot)
-        self.last = self.clock()
+        self.laps.append((start - self.last, clock() - start))
+        self.names.append(primitive.name)
+        self.recorded(primitive, (made.below,), made.below, made.slot)
         return made
 
-    def lap(self, primitive: Primitive, before: float, during: float) -> None:
-        """Append the time of an operation."""
-        self.laps.append((before, during))
-        self.names.append(primitive.name)
-
-    def note(self, primitive: Primitive, values: Sequence[Any], out: Any, slot: int | None) -> None:
-        """Append the operation if `notes` is set."""
+    def recorded(self, primitive: Primitive, values: Sequence[Any], out: Any, slot: int) -> None:
+        """Append the operation if `notes` is set, and start the time of the code after it."""
         if self.operations is not None:
-            results = out if primitive.multiple else (out,)
-            path = path_of(user_frame(sys._getframe(2)), self.outermost)
-            self.operations.append(Operation(operation_name(primitive), path, slot, made_bytes(results, values)))
+            made = made_bytes(out if primitive.multiple else (out,), values)
+            self.operations.append(Timed(operation_name(primitive), self.path(), bytes=made, slot=slot))
+        self.last = clock()
 
 
 class Laps(Observer):
@@ -132,8 +384,7 @@ class Laps(Observer):
         bytes: bytes of the created arrays by slot; only if `notes` is set.
     """
 
-    def __init__(self, clock: Callable[[], float], *, notes: bool) -> None:
-        self.clock = clock
+    def __init__(self, *, notes: bool) -> None:
         self.notes = notes
         self.times: dict[int, float] = {}
         self.bytes: dict[int, int] = {}
@@ -145,11 +396,11 @@ class Laps(Observer):
         gs = given()
         if self.notes:
             self.given = gs
-        self.start = self.clock()
+        self.start = clock()
 
     def after(self, index: int, record: Any, found: Sequence[Any]) -> None:
         """Stop the clock."""
-        self.times[index] = self.clock() - self.start
+        self.times[index] = clock() - self.start
         if self.notes:
             made = [found[slot] for slot in dict.fromkeys(inputs_of(record))]
             self.bytes[index] = made_bytes([g.whole if type(g) is Scattered else g for g in made], self.given)
@@ -182,45 +433,16 @@ def operation_name(primitive: Primitive) -> str:
     return primitive.name if inner == primitive.name or name.startswith("functad.") else f"{primitive.name} of {inner}"
 
 
-def path_of(frame: FrameType | None, outermost: FrameType | None) -> tuple[Place, ...]:
-    """Return the executing lines of user code in a frame and its callers, up to `outermost` (excluded), outermost first."""
-    found = []
-    while frame is not None and frame is not outermost:
-        found.append(place_of_frame(frame))
-        frame = user_frame(frame.f_back)
-    return tuple(reversed(found))
-
-
 def place_of_frame(frame: FrameType) -> Place:
     """Return the executing line of user code in a frame."""
     code = frame.f_code
     return Place(code.co_qualname.rpartition("<locals>.")[2], code.co_filename, frame.f_lineno or 0, 0)
 
 
-clock: Callable[[], float] = time.perf_counter
-
 ROUNDS = 3, 40
 """The smallest and the largest number of rounds."""
 SECONDS = 1.0
 """Time for all rounds together, unless the smallest number of rounds takes longer."""
-
-
-class Timed(NamedTuple):
-    """An operation, or the code before it, with its times in seconds.
-
-    Attributes:
-        name, path: as in `Operation`.
-        before: time since the end of the previous operation.
-        forward, backward: time in the operation and in its derivative.
-        bytes: bytes of the arrays that both create.
-    """
-
-    name: str
-    path: tuple[Place, ...]
-    before: float
-    forward: float
-    backward: float
-    bytes: int
 
 
 class Measured(NamedTuple):
@@ -233,7 +455,6 @@ class Measured(NamedTuple):
         after: time in the function after its last operation.
         plain_peak, peak: peak memory of the function alone and of its gradient.
         walk: overhead of the backward pass per record, without the rule.
-        rounds: the number of rounds.
         constant: each run did the same operations; otherwise the times are from the runs that match the first.
     """
 
@@ -245,7 +466,6 @@ class Measured(NamedTuple):
     plain_peak: int
     peak: int
     walk: float
-    rounds: int
     constant: bool
 
 
@@ -255,7 +475,7 @@ def measured(call: Call) -> Measured:
     with quiet(), call.undisturbed():
         recorder, laps, _ = _observed(call, outermost, notes=True)  # also the warm-up
         alone, together = functools.partial(_plain, call), functools.partial(gradient_times, call)
-        taken, rounds = repeated(lambda: (*warm(alone), *warm(together), _observed(call, outermost, notes=False)))
+        taken = repeated(lambda: (*warm(alone), *warm(together), _observed(call, outermost, notes=False)))
         plain_peak, peak = _peak(alone), _peak(together)
     plain, forward, backward, parts = zip(*taken, strict=True)  # measured in turn, so that machine load affects all equally
     same = [part for part in parts if part[0].names == recorder.names]
@@ -263,24 +483,23 @@ def measured(call: Call) -> Measured:
     same = same or [(recorder, laps, 0.0)]
     operations = []
     for i, operation in enumerate(recorder.operations or ()):
-        slot = -1 if operation.slot is None else operation.slot
         before, during = (statistics.median(column) for column in zip(*[r.laps[i] for r, _, _ in same], strict=True))
-        rule = statistics.median([back.times.get(slot, 0.0) for _, back, _ in same])
-        made = operation.bytes + laps.bytes.get(slot, 0)
-        operations.append(Timed(operation.name, operation.path, before, during, rule, made))
+        rule = statistics.median([back.times.get(operation.slot, 0.0) for _, back, _ in same])
+        made = operation.bytes + laps.bytes.get(operation.slot, 0)
+        operations.append(operation._replace(before=before, forward=during, backward=rule, bytes=made))
     ends = [end for _, _, end in same]
     plainly, ahead, back, after = (statistics.median(column) for column in (plain, forward, backward, ends))
-    return Measured(operations, plainly, ahead, back, after, plain_peak, peak, walk_time(), rounds, constant)
+    return Measured(operations, plainly, ahead, back, after, plain_peak, peak, walk_time(), constant)
 
 
-def repeated(run: Callable[[], Any], seconds: float | None = None) -> tuple[list[Any], int]:
-    """Run a function once to warm up, then as often as time allows; return the results and the number of rounds."""
+def repeated(run: Callable[[], Any], seconds: float | None = None) -> list[Any]:
+    """Run a function once to warm up, then as often as time allows; return the results."""
     start = clock()
     run()
     taken = max(clock() - start, 1e-9)
     least, most = ROUNDS if taken < _SLOW else (1, 1)
     rounds = int(min(max((SECONDS if seconds is None else seconds) / taken, least), most))
-    return [run() for _ in range(rounds)], rounds
+    return [run() for _ in range(rounds)]
 
 
 def warm(run: Callable[[], tuple[float, ...]]) -> tuple[float, ...]:
@@ -320,13 +539,13 @@ def gradient_times(call: Call) -> tuple[float, float]:
 
 def _observed(call: Call, outermost: FrameType | None, *, notes: bool) -> tuple[TimedRecorder, Laps, float]:
     """Run with per-operation measurement; return the trace, the backward times and the time after the last operation."""
-    recorder = TimedRecorder(call.function, clock, outermost, notes=notes)
+    recorder = TimedRecorder(call.function, outermost, notes=notes)
     run = call.entered(recorder)
-    recorder.begin()
+    recorder.last = clock()
     out = traced(recorder, run, (), {})
     end = clock() - recorder.last
     _, seeds = call.finished(recorder, out)
-    laps = Laps(clock, notes=notes)
+    laps = Laps(notes=notes)
     with observing(laps):
         pull_back(recorder.records, seeds, recorder.inputs, consume=False)
     recorder.records.clear()  # release the residuals
@@ -361,7 +580,7 @@ def walk_time() -> float:
     def round_() -> float:
         recorder = ReverseRecorder("profile", chained)
         out = traced(recorder, chained, (recorder.enter(one),), {})
-        laps = Laps(clock, notes=False)
+        laps = Laps(notes=False)
         seeds = [None] * out.slot + [one]
         with observing(laps):
             pull_back(recorder.records, seeds, recorder.inputs, consume=False)
@@ -369,8 +588,7 @@ def walk_time() -> float:
         chained(one)
         return statistics.median(laps.times.values()) - (clock() - start) / length
 
-    times, _ = repeated(round_, 0.02)
-    return max(float(statistics.median(times)), 0.0)
+    return max(float(statistics.median(repeated(round_, 0.02))), 0.0)
 
 
 LARGEST = 5_000
@@ -378,11 +596,10 @@ LARGEST = 5_000
 
 
 class Compiled(NamedTuple):
-    """Measurements of the compiled value and gradient.
+    """Measurements of the compiled value and gradient, in seconds.
 
     Attributes:
-        seconds: time of a compiled call; `None` if compilation failed or was not tried.
-        without: time of an uncompiled call, measured in turn with the compiled calls.
+        seconds, without: time of a compiled call, and of an uncompiled one measured in turn; `None` if compilation failed.
         compiling: time of the first call.
         backend: the name of the backend.
         reason: the reason why nothing was measured.
@@ -423,12 +640,7 @@ def gradient_of(call: Call) -> tuple[Callable[..., Any], tuple[Any, ...], dict[s
 
 
 def compiled(call: Call, operations: int) -> Compiled:
-    """Compile value and gradient of a call, and measure them.
-
-    Args:
-        call: the call.
-        operations: the number of its operations.
-    """
+    """Compile value and gradient of a call of `operations` operations, and measure them."""
     if operations > LARGEST:
         return Compiled(None, 0.0, 0.0, "", f"with {operations} operations, compiling it to measure that could take minutes")
     f, args, kwargs = gradient_of(call)
@@ -457,11 +669,7 @@ def _measured(
     options: dict[str, Any],
     static: tuple[int, ...],
 ) -> Compiled:
-    """Compile a function and measure it.
-
-    Raises:
-        Exception: any error of tracing, compiling or running the function.
-    """
+    """Compile a function and measure it."""
     program: Any = jit(f, **options)
 
     def run() -> tuple[float]:
@@ -472,7 +680,7 @@ def _measured(
     with quiet(), call.undisturbed():
         (first,) = run()
         eager = functools.partial(gradient_times, call)
-        times, _ = repeated(lambda: (sum(warm(run)), sum(warm(eager))))  # in turn, for comparison
+        times = repeated(lambda: (sum(warm(run)), sum(warm(eager))))  # in turn, for comparison
     seconds, without = (statistics.median(column) for column in zip(*times, strict=True))
     return Compiled(seconds, without, first, program.compiler.backend.name, "", static)
 

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
-from functad.display.markup import Markup, code, drawing, fold, heading, picture, table, tag, view
-from functad.display.text import bytes_text, counted, cut, seconds_text, share_text, text_table, wrapped
+from functad.display import (
+    Markup,
+    bytes_text,
+    code,
+    counted,
+    cut,
+    drawing,
+    fold,
+    heading,
+    picture,
+    seconds_text,
+    share_text,
+    table,
+    tag,
+    text_table,
+    view,
+    wrapped,
+)
 from functad.expressions.records import Place
-from functad.profiling.call import Call
-from functad.profiling.measure import Compiled, Measured, Timed, compiled, measured
+from functad.profiling.measure import NOWHERE, Call, Compiled, Measured, Timed, compiled, measured
 from functad.transforms.transform import ArgNames, ArgNums
 
 
@@ -149,13 +164,13 @@ class Profile:
         self.notes = notes
         unseen = _unseen(found)
         self._steps = [*found.operations, *unseen]
-        self.rows = self._rows(lambda place, operation: (place.where, operation))
+        self.rows = self._rows(lambda step: {(_last(step).where, step.name): _row_of(step)})
         self.total = _total(found)
         self.unseen = sum([step.forward for step in unseen])
 
     def lines(self) -> tuple[Row, ...]:
         """Return one row per line of the user's code, sorted by time."""
-        rows = self._rows(lambda place, operation: (place.where, operation == UNSEEN))
+        rows = self._rows(lambda step: {(_last(step).where, step.name == UNSEEN): _row_of(step)})
         return tuple([row if row.operation == UNSEEN else row._replace(operation="") for row in rows])
 
     def functions(self) -> tuple[Row, ...]:
@@ -163,13 +178,7 @@ class Profile:
 
         The time of a callee also counts for its callers, so the shares add up to more than one.
         """
-        whole = sum([step.forward + step.backward for step in self._steps]) or 1.0
-        found: dict[str, Row] = {}
-        for step in self._steps:
-            for place in {place.function: place for place in reversed(step.path)}.values():
-                row = found.get(place.function) or Row(place.function, place.where, "", "", 0, 0.0, 0.0, 0, 0.0)
-                found[place.function] = _added(row, step, whole)
-        return _sorted(found.values())
+        return self._rows(lambda step: {place.function: _row(place) for place in reversed(step.path)})
 
     def bars(self) -> tuple[Bar, ...]:
         """Return the time as a tree: functions, then the functions and lines inside them."""
@@ -204,16 +213,14 @@ class Profile:
             *[tag("div", sentence) for sentence in sentences(self)],
         )
 
-    def _rows(self, key: Callable[[Place, str], Hashable]) -> tuple[Row, ...]:
+    def _rows(self, rows_of: Callable[[Timed], dict[Any, Row]]) -> tuple[Row, ...]:
+        """Return the rows with the sums of all steps; `rows_of` gives the rows of a step, by key, before the sums."""
         whole = sum([step.forward + step.backward for step in self._steps]) or 1.0
-        found: dict[Hashable, Row] = {}
+        found: dict[Any, Row] = {}
         for step in self._steps:
-            place = step.path[-1] if step.path else _NOWHERE
-            own = key(place, step.name)
-            text = f"({UNSEEN}, before this)" if step.name == UNSEEN else place.text
-            row = found.get(own) or Row(place.function, place.where or UNKNOWN, text, step.name, 0, 0.0, 0.0, 0, 0.0)
-            found[own] = _added(row, step, whole)
-        return _sorted(found.values())
+            for key, row in rows_of(step).items():
+                found[key] = _added(found.get(key, row), step, whole)
+        return tuple(sorted(found.values(), key=lambda row: -row.time))
 
 
 def profile(
@@ -271,15 +278,27 @@ def profile(
 
 # Rows, totals and bars
 
-_NOWHERE = Place("", "", 0, 0)
+
+def _last(step: Timed) -> Place:
+    """Return the line of a step."""
+    return step.path[-1] if step.path else NOWHERE
+
+
+def _row(place: Place, text: str = "", operation: str = "") -> Row:
+    return Row(place.function, place.where or UNKNOWN, text, operation, 0, 0.0, 0.0, 0, 0.0)
+
+
+def _row_of(step: Timed) -> Row:
+    place = _last(step)
+    return _row(place, f"({UNSEEN}, before this)" if step.name == UNSEEN else place.text, step.name)
 
 
 def _unseen(found: Measured) -> list[Timed]:
     """Return the steps for user code between operations that takes longer than plain Python overhead."""
     least = max(_LEAST_UNSEEN, _UNSEEN_SHARE * (found.forward + found.backward))
-    steps = [Timed(UNSEEN, timed.path, 0.0, timed.before, 0.0, 0) for timed in found.operations if timed.before >= least]
+    steps = [Timed(UNSEEN, timed.path, forward=timed.before) for timed in found.operations if timed.before >= least]
     if found.after >= least and found.operations:
-        steps.append(Timed(UNSEEN, found.operations[-1].path[:1], 0.0, found.after, 0.0, 0))
+        steps.append(Timed(UNSEEN, found.operations[-1].path[:1], forward=found.after))
     alone = found.plain - sum([timed.forward for timed in found.operations])
     return steps if alone >= 0.5 * sum([step.forward for step in steps]) else []  # otherwise functad itself took that time
 
@@ -292,18 +311,8 @@ def _total(found: Measured) -> Total:
     python = min(max(found.plain - forward, 0.0), found.forward - forward)
     made = sum([timed.bytes for timed in operations])
     recording = found.forward + found.backward - numpy - python
-    return Total(
-        found.plain,
-        found.forward,
-        found.backward,
-        numpy,
-        python,
-        recording,
-        len(operations),
-        found.plain_peak,
-        found.peak,
-        made,
-    )
+    peaks = found.plain_peak, found.peak
+    return Total(found.plain, found.forward, found.backward, numpy, python, recording, len(operations), *peaks, made)
 
 
 def _added(row: Row, step: Timed, whole: float) -> Row:
@@ -317,10 +326,6 @@ def _added(row: Row, step: Timed, whole: float) -> Row:
     )
 
 
-def _sorted(rows: Iterable[Row]) -> tuple[Row, ...]:
-    return tuple(sorted(rows, key=lambda row: -row.time))
-
-
 def _bars(steps: list[Timed], depth: int = 0) -> tuple[Bar, ...]:
     """Return the bars of steps with equal paths up to `depth`: functions, then lines, in order of first execution."""
     groups: dict[tuple[str, str], list[Timed]] = {}
@@ -328,13 +333,13 @@ def _bars(steps: list[Timed], depth: int = 0) -> tuple[Bar, ...]:
         if depth < len(step.path):
             groups.setdefault((step.path[depth].function, ""), []).append(step)
         elif depth == len(step.path):
-            place = step.path[-1] if step.path else _NOWHERE
-            unseen = step.name == UNSEEN
-            groups.setdefault((UNSEEN if unseen else place.text or step.name, place.where), []).append(step)
+            place = _last(step)
+            text = UNSEEN if step.name == UNSEEN else place.text or step.name
+            groups.setdefault((text, place.where), []).append(step)
     bars = []
     for (name, _), group in groups.items():
         path = group[0].path
-        place = path[min(depth, len(path) - 1)] if path else _NOWHERE
+        place = path[min(depth, len(path) - 1)] if path else NOWHERE
         forward, backward = (sum(column) for column in zip(*[(s.forward, s.backward) for s in group], strict=True))
         bars.append(Bar(name, place, forward, backward, _bars(group, depth + 1)))
     return tuple(bars)

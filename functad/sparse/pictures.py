@@ -6,8 +6,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functad.display.markup import COLORS, Markup, color, faint, heading, joined, picture, table, tag, view
-from functad.display.text import counted, share_text, wrapped
+from functad.display import (
+    COLORS,
+    Markup,
+    color,
+    counted,
+    faint,
+    heading,
+    joined,
+    picture,
+    share_text,
+    table,
+    tag,
+    view,
+    wrapped,
+)
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -10,10 +10,9 @@ Example:
 from functad.errors import NothingComparedError, WrongDerivativeError
 from functad.testing.gradients import assert_differentiable, check_grads
 from functad.testing.numerical import central_difference, complex_step, directional_derivative
-from functad.testing.primitive_checks import check_complete, check_primitive
+from functad.testing.primitive_checks import Call, InputSource, calls, check_complete, check_primitive, every_entry
 from functad.testing.programs.program import Program, draw_program
 from functad.testing.rule_checks import check_rules
-from functad.testing.sample_calls import Call, InputSource, calls, every_entry
 
 __all__ = [
     "Call",

@@ -23,10 +23,19 @@ from typing import Any, TypeVar
 import numpy as np
 
 from functad.testing.programs.cases import Case, CaseExamination, draw_case
-from functad.testing.programs.checks import CHECKS, DIFFERENT, Examination, Finding, as_list, like
 from functad.testing.programs.drafts import FAMILIES, literal
 from functad.testing.programs.nests import KINDS, NEST_CHECKS, Layer, Nest, NestExamination, draw_nest
-from functad.testing.programs.program import Program, draw_program, is_binding
+from functad.testing.programs.program import (
+    CHECKS,
+    DIFFERENT,
+    Examination,
+    Finding,
+    Program,
+    as_list,
+    draw_program,
+    is_binding,
+    like,
+)
 
 BLOCK = 250
 """Number of programs that a process checks before it reports."""
@@ -88,30 +97,22 @@ PROFILES = {
 COMPILED = {f"compiled-{name}": Profile({"backend": name}, draw_case, ("compiled",), 0) for name in ("numpy", "llvm", "xla")}
 """Profiles that compare compiled with eager execution, one per backend of `jit`."""
 
+EVERY = {**PROFILES, **COMPILED}
+
 
 def drawn(profile: str, seed: int) -> Program:
-    """Return the program of a profile for a seed.
-
-    Example:
-        >>> str(drawn("simple", 3)) == str(drawn("simple", 3))
-        True
-    """
+    """Return the program of a profile for a seed."""
     uniform = random.Random(seed).random  # noqa: S311 - not used for cryptography
 
     def choose(n: int) -> int:
         return int(uniform() * n)
 
-    kind = {**PROFILES, **COMPILED}[profile]
+    kind = EVERY[profile]
     return kind.draw(choose, **kind.options)
 
 
 def examined(program: Program, checks: Sequence[str] = ()) -> list[Finding]:
-    """Return the findings of a program's checks; an empty list if plain NumPy cannot run the program.
-
-    Args:
-        program: a program, a nest of transforms around one, or a compiled case.
-        checks: names of checks; all by default.
-    """
+    """Return the findings of all or some checks of a program, a nest or a case; none if plain NumPy cannot run the program."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if isinstance(program, Case):
@@ -235,7 +236,7 @@ def check_block(profile: str, seeds: range, refused: bool = False, checks: Seque
 
 def _checks(profile: str, seed: int) -> Sequence[str]:
     """Return the checks of one program."""
-    kind = {**PROFILES, **COMPILED}[profile]
+    kind = EVERY[profile]
     return [*kind.always, *(OPTIONAL[(seed + i) % len(OPTIONAL)] for i in range(kind.some))]
 
 
@@ -252,20 +253,7 @@ def made_short(seed: int, program: Program, finding: Finding) -> Failure:
 
 
 def shrink(program: P, fails: Callable[[P], bool]) -> P:
-    """Return a failing program with as few lines as possible.
-
-    Args:
-        program: a failing program.
-        fails: returns `True` if a program fails in the same way, and `False` for invalid programs.
-
-    Example:
-        >>> program = Program(("a0 = np.sin(x0)", "a1 = x0 * 2", "a2 = a1 + a0"), (np.float64(1.0),), ())
-        >>> print(shrink(program, lambda p: "np.sin" in p.source).source)
-        def program(x0):
-            a0 = np.sin(x0)
-            return a0
-        <BLANKLINE>
-    """
+    """Return a failing program with as few lines as possible; `fails` tests whether a program fails in the same way."""
     texts = program.texts or tuple(map(literal, program.inputs))
     program = replace(program, texts=texts, returns=tuple(program.results))
     candidates = _shorter(program)
@@ -346,15 +334,11 @@ def run(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; return 1 if a program failed, else 0.
-
-    Args:
-        arguments: the arguments; default: the command line.
-    """
+    """Run the command with `arguments` or those of the command line; return 1 if a program failed, else 0."""
     parser = argparse.ArgumentParser("python -m functad.testing.fuzz", description="Check random NumPy programs.")
     parser.add_argument(
         "--profile",
-        choices=[*PROFILES, *COMPILED, "all"],
+        choices=[*EVERY, "all"],
         default="all",
         help="the kind of programs; by default all in turn that are not compiled",
     )

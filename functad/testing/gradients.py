@@ -23,7 +23,7 @@ from functad.errors import AbstractValueError, InputError, NothingComparedError,
 from functad.expressions.spec import dtype_of, is_array_or_number, is_inexact, shape_of, spec_of
 from functad.places import here, name_of
 from functad.process import optional
-from functad.testing.numerical import Measured, bytes_of_real, error, measure, paired, pairing, random_like
+from functad.testing.numerical import Measured, bytes_of_real, error, mean_size, measure, paired, pairing, random_like
 from functad.transforms.grad import pulled_back, vjp
 from functad.transforms.jvp import jvp, pushed_along
 from functad.transforms.leaves import replaced
@@ -116,8 +116,7 @@ class _Point:
             precise = function(*[_double(leaves[i]) for i in places])
         if not results:
             raise NothingComparedError(f"{name} returns no floating-point or complex array or number.")
-        single = any(bytes_of_real(value) < 8 for value in (*results, *[leaves[i] for i in places]))
-        low, high = TOLERANCES[4 if single else 8]
+        low, high = TOLERANCES[min(map(bytes_of_real, [*results, *[leaves[i] for i in places]]))]
         tolerance = (low if atol is None else atol, high if rtol is None else rtol)
         paths = structure.paths("args")
         real_bytes = min(map(bytes_of_real, precise))  # `f` may round to float32 inside for any input
@@ -178,19 +177,14 @@ class _Comparison:
         self.point = point
         self.mode = mode
         self.doubles = [_double(x) for x in point.primals]
-        self.scales = [max(1.0, _size(x)) for x in self.doubles]
+        self.scales = [max(1.0, mean_size(x)) for x in self.doubles]
         drawn = [_double(random_like(x, generator)) for x in point.primals]
         self.direction = [v * scale for v, scale in zip(drawn, self.scales, strict=True)]
         self.generator = generator
         self.twice = False
 
     def run(self) -> None:
-        """Compare the derivatives; repeat a failed comparison with steps of two sizes.
-
-        Raises:
-            WrongDerivativeError: the derivatives disagree.
-            NothingComparedError: no numerical derivative is reliable.
-        """
+        """Compare the derivatives; repeat a failed comparison with steps of two sizes."""
         if not _within(*self._pair(*self._smooth())):
             self.twice = True
             direction, measured = self._smooth()
@@ -331,13 +325,6 @@ def _directions(values: Sequence[Any], generator: np.random.Generator) -> list[A
 def _double(value: Any) -> Any:
     """Return a copy in double precision."""
     return np.array(value, np.complex128 if dtype_of(value).kind == "c" else np.float64)[()]
-
-
-def _size(value: Any) -> float:
-    """Return the root mean square of the finite elements."""
-    size = np.abs(value)
-    size = size[np.isfinite(size)]
-    return float(np.sqrt(np.mean(size**2))) if size.size else 0.0
 
 
 def _size_of(arrays: Sequence[Any]) -> int:
@@ -542,7 +529,7 @@ _NEAR = 0.999
 
 
 def _allowed(values: Sequence[Any]) -> float:
-    return AGREEMENT[4 if any(bytes_of_real(value) <= 4 for value in values) else 8]
+    return AGREEMENT[min(map(bytes_of_real, values))]
 
 
 def _compare(run: Callable[[], Sequence[Any]], expected: Sequence[Any], what: str) -> None:

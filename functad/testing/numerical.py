@@ -30,39 +30,26 @@ COMPLEX_STEP = 1e-40
 
 
 def bytes_of_real(value: Any) -> int:
-    """Return the number of bytes of a real number in an inexact array, number or dtype.
-
-    Example:
-        >>> bytes_of_real(np.zeros(3, np.complex64)), bytes_of_real(1.0)
-        (4, 8)
-    """
+    """Return 8 if an array, number or dtype has real numbers in double precision, else 4."""
     dtype = value if isinstance(value, np.dtype) else dtype_of(value)
-    size: int = dtype.itemsize // (2 if dtype.kind == "c" else 1)
-    return size
+    return 4 if dtype.itemsize // (2 if dtype.kind == "c" else 1) < 8 else 8
+
+
+def mean_size(value: Any) -> float:
+    """Return the root mean square of the finite elements, 0 without any."""
+    size = np.abs(np.asarray(value))
+    size = size[np.isfinite(size)]
+    return float(np.sqrt(np.mean(size**2))) if size.size else 0.0
 
 
 def random_like(value: Any, generator: np.random.Generator) -> Any:
-    """Return normal random numbers with the shape, dtype and kind (array or scalar) of an array.
-
-    Args:
-        value: an inexact array or NumPy scalar.
-        generator: the source of randomness.
-
-    Example:
-        >>> random_like(np.zeros(3, np.float32), np.random.default_rng(0)).dtype
-        dtype('float32')
-    """
+    """Return normal random numbers with the shape, dtype and kind (array or scalar) of an inexact array."""
     drawn = random_numbers(value, generator)
     return np.asarray(drawn) if isinstance(value, np.ndarray) else drawn
 
 
 def pairing(left: Sequence[Any], right: Sequence[Any]) -> float:
-    """Return `Re(sum a b)` over pairs of arrays, without conjugation; a pullback preserves this pairing.
-
-    Example:
-        >>> pairing([np.array([1.0, 2.0])], [np.array([3.0, 4.0])])
-        11.0
-    """
+    """Return `Re(sum a b)` over pairs of arrays, without conjugation; a pullback preserves this pairing."""
     return math.fsum(float(np.sum(np.multiply(a, b)).real) for a, b in zip(left, right, strict=True))
 
 
@@ -91,35 +78,20 @@ def central_difference(
     if step is None:
         precision = max((float(np.finfo(dtype_of(x)).eps) for x in primals), default=float(np.finfo(float).eps))
         step = 2.0 ** round(0.27 * math.log2(precision))  # a power of two: adding it to a number of size 1 is exact
-    near, far = (_difference(function, primals, direction, h) for h in (step, 2 * step))
-    return [(4 * a - b) / 3 for a, b in zip(near, far, strict=True)]
+    return [_slopes(row, step)[2] for row in zip(*_neighbours(function, primals, direction, step), strict=True)]
 
 
-def _difference(function: Function, primals: Sequence[Any], direction: Sequence[Any], step: float) -> list[Any]:
-    ahead = function(*[x + step * v for x, v in zip(primals, direction, strict=True)])
-    behind = function(*[x - step * v for x, v in zip(primals, direction, strict=True)])
-    return [(a - b) / (2 * step) for a, b in zip(ahead, behind, strict=True)]
+def _neighbours(function: Function, primals: Sequence[Any], direction: Sequence[Any], step: float) -> list[Sequence[Any]]:
+    """Return the results at one and two steps ahead and behind."""
+    points = [[x + multiple * step * v for x, v in zip(primals, direction, strict=True)] for multiple in (1, -1, 2, -2)]
+    return [function(*point) for point in points]
 
 
-def numerical_jacobian(function: Callable[[Any], Any], x: Any) -> Any:
-    """Return the Jacobian of a function of one real array by central differences: `J[..., j] = d f(x) / d x[j]`.
-
-    Args:
-        function: takes and returns an array or a number.
-        x: the point.
-
-    Returns:
-        An array of shape `value.shape + x.shape`.
-
-    Example:
-        >>> numerical_jacobian(lambda x: x[0] * x, np.array([2.0, 3.0])).round(6)
-        array([[4., 0.],
-               [3., 2.]])
-    """
-    x = np.asarray(x, np.float64)
-    directions = np.eye(x.size).reshape(x.size, *x.shape)
-    columns = [central_difference(lambda y: [function(y)], [x[()]], [v[()]])[0] for v in directions]
-    return np.stack(columns, -1).reshape((*np.shape(columns[0]), *x.shape))[()]
+def _slopes(row: Sequence[Any], step: float) -> tuple[Any, Any, Any]:
+    """Return the central differences over one and over two steps, and their combination of fourth order."""
+    ahead, behind, far_ahead, far_behind = row
+    near, far = (ahead - behind) / (2 * step), (far_ahead - far_behind) / (4 * step)
+    return near, far, (4 * near - far) / 3
 
 
 def complex_step(function: Function, primals: Sequence[Any], direction: Sequence[Any]) -> list[Any] | None:
@@ -205,12 +177,7 @@ class Measured:
     smooth: Any
 
     def allowed(self, atol: float, rtol: float) -> Any:
-        """Return the largest accepted error of a derivative, per element; valid where `smooth` is true.
-
-        Args:
-            atol: absolute tolerance, added to the uncertainty.
-            rtol: tolerance relative to the largest derivative.
-        """
+        """Return the largest accepted error per element; `rtol` is relative to the largest derivative."""
         return atol + rtol * float(np.max(np.abs(self.derivative), initial=0.0, where=self.smooth)) + self.uncertainty
 
 
@@ -235,18 +202,11 @@ def measure(
         direction: one array per primal, with elements of size 1.
         twice: accept an element only if steps of two sizes agree and no third step contradicts them.
         real_bytes: bytes of the real numbers that `function` computes with, if it rounds intermediate results: 8 or 4.
-
-    Example:
-        >>> [kinked] = measure(lambda x: [abs(x)], [np.array([0.0, 3.0])], [np.array([1.0, 2.0])])
-        >>> kinked.smooth
-        array([False,  True])
-        >>> kinked.derivative.round(6)[1]
-        np.float64(2.0)
     """
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         here = [np.asarray(y) for y in function(*primals)]
-        real_bytes = 4 if min([real_bytes, *map(bytes_of_real, here)]) <= 4 else 8
+        real_bytes = min([real_bytes, *map(bytes_of_real, here)])
         steps = STEPS[real_bytes]
         first = 2 if twice else 1
         best = [_differences(function, primals, direction, here, step, real_bytes) for step in steps[:first]]
@@ -261,22 +221,18 @@ def measure(
 def _differences(
     function: Function, primals: Sequence[Any], direction: Sequence[Any], here: Sequence[Any], step: float, real_bytes: int
 ) -> list[Measured]:
-    def at(multiple: int) -> list[Any]:
-        moved = function(*[x + (multiple * step) * v for x, v in zip(primals, direction, strict=True)])
-        return [np.asarray(y) for y in moved]
-
-    rows = zip(at(1), at(-1), at(2), at(-2), here, strict=True)
-    return [_measured(*row, step, real_bytes) for row in rows]
+    rows = zip(*_neighbours(function, primals, direction, step), here, strict=True)
+    return [_measured([np.asarray(value) for value in row], step, real_bytes) for row in rows]
 
 
-def _measured(ahead: Any, behind: Any, far_ahead: Any, far_behind: Any, here: Any, step: float, real_bytes: int) -> Measured:
-    """Return the derivative of one result from its values at `here` and at four neighbours."""
+def _measured(row: Sequence[Any], step: float, real_bytes: int) -> Measured:
+    """Return the derivative of one result from its values at four neighbours and at the point itself."""
+    ahead, behind, far_ahead, far_behind, here = row
     if not ahead.shape == behind.shape == far_ahead.shape == far_behind.shape == here.shape:
         never = np.zeros(here.shape, bool)  # for example a mask that selects other elements nearby
         return Measured(np.zeros(here.shape), np.full(here.shape, np.inf), never)
     precision = float(np.finfo(np.float32 if real_bytes == 4 else np.float64).eps)
-    near, far = (ahead - behind) / (2 * step), (far_ahead - far_behind) / (4 * step)
-    derivative = (4 * near - far) / 3
+    near, far, derivative = _slopes(row[:4], step)
     known = np.isfinite(derivative)
     noise = 8 * precision * float(np.max(np.abs(here), initial=0.0, where=np.isfinite(here))) / step
     uncertainty = np.where(known, np.abs(near - far) + noise, np.inf)
@@ -317,13 +273,8 @@ def _sharpened(function: Function, primals: Sequence[Any], direction: Sequence[A
             continue
         size = float(np.max(np.abs(rough.derivative), initial=0.0, where=rough.smooth))
         confirmed = rough.smooth & (np.abs(sharp - rough.derivative) <= rough.uncertainty + 1e-9 * size)
-        result.append(
-            Measured(
-                np.where(confirmed, sharp, rough.derivative),
-                np.where(confirmed, 1e-13 * size, rough.uncertainty),
-                rough.smooth,
-            )
-        )
+        uncertainty = np.where(confirmed, 1e-13 * size, rough.uncertainty)
+        result.append(Measured(np.where(confirmed, sharp, rough.derivative), uncertainty, rough.smooth))
     return result
 
 
@@ -335,17 +286,9 @@ EXACT_TOLERANCE = 1e-12
 
 
 def agree(found: Any, expected: Any, tolerance: float, what: str, *, typed: bool = True) -> None:
-    """Compare two arrays by shape, value and optionally dtype.
+    """Raise `AssertionError`, which names `what`, if two arrays differ in shape, in dtype (if `typed`) or in value.
 
-    Args:
-        found: an array or a number.
-        expected: the reference.
-        tolerance: the largest accepted `error`.
-        what: the name of the quantity and of its call, for the message.
-        typed: also compare dtypes.
-
-    Raises:
-        AssertionError: the arrays differ in shape, in dtype, or by more than the tolerance.
+    The tolerance is the largest accepted `error`.
     """
     a, b = (f"{dtype_of(value) if typed else ''}{shape_of(value)}" for value in (found, expected))
     assert a == b, f"{what} is {a}, not {b}"
@@ -357,10 +300,6 @@ def error(found: Any, expected: Any) -> float:
     """Return the largest difference of two arrays, divided by the largest finite number of `expected` if it is above 1.
 
     NaN and unequal infinities give infinity.
-
-    Example:
-        >>> error(np.array([1.0, 200.0]), np.array([1.0, 202.0])) < 0.01
-        True
     """
     found, expected = np.asarray(found), np.asarray(expected)
     if found.size == 0:

@@ -1,4 +1,4 @@
-"""Checks of one registry entry, generated from its samples.
+"""Sample calls of registry entries as functions of their differentiable inputs, and the checks of an entry on its samples.
 
 `check_primitive` runs all of them. Each check is a function that raises an `AssertionError` with the entry, the sample call and
 the numbers that disagree.
@@ -24,17 +24,22 @@ the numbers that disagree.
 
 from __future__ import annotations
 
+import bisect
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 import functad
 from functad.errors import AbstractValueError, ConversionError, InputError, LoopWarning, UnsupportedError
-from functad.expressions.spec import dtype_of, shape_of
-from functad.primitives.entry import Entry, Primitive
+from functad.expressions.spec import PYTHON_SCALARS, dtype_of, is_float_array, shape_of
+from functad.primitives import vocabulary
+from functad.primitives.entry import ENTRIES, INTERNAL, Entry, Primitive
 from functad.primitives.refused import Refused
 from functad.primitives.vocabulary import shown_name
 from functad.testing.numerical import (
@@ -46,10 +51,225 @@ from functad.testing.numerical import (
     pairing,
     random_like,
 )
-from functad.testing.sample_calls import Call, InputSource, calls, is_array, is_constant, is_public
 from functad.tracing.trace import Recorded
 from functad.transforms.leaves import replaced
-from functad.trees import flatten
+from functad.trees import Structure, flatten
+
+
+def every_entry() -> list[Entry]:
+    """Return all entries: NumPy functions, `scipy.special` functions if SciPy is installed, and internal functions of rules.
+
+    The registry `ENTRIES` alone holds only the entries imported so far.
+
+    Returns:
+        One entry per function.
+
+    Example:
+        >>> [entry.name for entry in every_entry() if entry.function is np.linalg.inv]
+        ['inv']
+    """
+    vocabulary.import_families()
+    vocabulary.import_scipy_families()
+    for module in ("functad.transforms.leaves", "functad.transforms.stop"):  # which are imported on demand too
+        import_module(module)
+    return [*ENTRIES.values(), *INTERNAL]
+
+
+class InputSource:
+    """Makes random inputs for sample calls: `array(*shape, low=-2.0, high=2.0)`.
+
+    All real parts from one source differ by at least a thousandth of their interval, and are at least as far from multiples of
+    1/2. So finite differences meet no ties and no kinks. The distance is halved when the interval is nearly full, after about
+    700 numbers. Sources with the same seed give the same numbers in every dtype, rounded to float32.
+
+    Args:
+        dtype: dtype of the inputs.
+        seed: seed of the random numbers.
+
+    Example:
+        >>> array = InputSource(np.float32)
+        >>> array(2, 3).dtype, type(array(low=0.5, high=2.0))
+        (dtype('float32'), <class 'numpy.float32'>)
+    """
+
+    def __init__(self, dtype: Any, seed: int = 0) -> None:
+        self.dtype = np.dtype(dtype)
+        self._real = np.random.default_rng([seed, 0])
+        self._imaginary = np.random.default_rng([seed, 1])
+        self._taken: list[float] = []
+
+    def __call__(self, *shape: int, low: float = -2.0, high: float = 2.0) -> Any:
+        """Return an array of the given shape (a NumPy scalar for `()`) with values between `low` and `high`."""
+        count = int(np.prod(shape, dtype=int))
+        values = np.array([self._draw(low, high) for _ in range(count)], np.float32).reshape(shape).astype(np.float64)
+        if self.dtype.kind == "c":
+            size = self._imaginary.uniform(0.1, 0.5, shape) * self._imaginary.choice([-1.0, 1.0], shape)
+            values = values + 1j * size.astype(np.float32)
+        return values.astype(self.dtype)[()]
+
+    def _draw(self, low: float, high: float) -> float:
+        gap = (high - low) / 1000
+        while True:
+            for _ in range(_ATTEMPTS):
+                value = float(self._real.uniform(low + gap, high - gap))
+                place = bisect.bisect(self._taken, value)
+                near = [*self._taken[max(place - 1, 0) : place + 1], round(2 * value) / 2]
+                if all(abs(value - other) >= gap for other in near):
+                    self._taken.insert(place, value)
+                    return value
+            gap /= 2  # the interval is full
+
+
+_ATTEMPTS = 100
+"""Number of random numbers in a row that are too close to others before `InputSource` halves the distance."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One sample call of an entry, as a function of its differentiable inputs.
+
+    Attributes:
+        entry: the entry.
+        number: the index of the sample.
+        leaves: all leaves of `(args, kwargs)`.
+        structure: the structure of `(args, kwargs)`.
+        positions: indices of the differentiable leaves: inexact arrays and NumPy scalars.
+
+    Example:
+        >>> call = calls(ENTRIES[np.multiply], np.float64)[0]
+        >>> call.result(2.0, 3.0)
+        np.float64(6.0)
+    """
+
+    entry: Entry
+    number: int
+    leaves: list[Any]
+    structure: Structure
+    positions: list[int] = field(default_factory=list)
+
+    @property
+    def primals(self) -> list[Any]:
+        """The differentiable inputs."""
+        return [self.leaves[i] for i in self.positions]
+
+    @cached_property
+    def value(self) -> Any:
+        """The result of plain NumPy."""
+        return self.result(*self.primals)
+
+    def result(self, *primals: Any) -> Any:
+        """Call the function with other inputs.
+
+        Args:
+            primals: arrays or numbers that replace the differentiable inputs.
+
+        Returns:
+            The result of the function, an array or a pytree; for an in-place function, the array that it wrote to.
+        """
+        args, kwargs = self.structure.unflatten(replaced(self.leaves, self.positions, primals))
+        function: Any = self.entry.function if is_public(self.entry) else self.entry
+        with np.errstate(all="ignore"), unheard(function):
+            if not self.entry.in_place:
+                return function(*args, **kwargs)
+            target = args[0].copy()
+            function(target, *args[1:], **kwargs)
+            return target
+
+    def arrays(self, *primals: Any) -> tuple[Any, ...]:
+        """Return the arrays and numbers among the results.
+
+        Args:
+            primals: arrays or numbers that replace the differentiable inputs.
+
+        Returns:
+            A tuple of arrays and numbers.
+        """
+        return tuple([leaf for leaf in flatten(self.result(*primals))[0] if is_array(leaf)])
+
+    def smooth(self, *primals: Any) -> tuple[Any, ...]:
+        """Return the inexact arrays and numbers among the results; only these can have a derivative.
+
+        Args:
+            primals: arrays or numbers that replace the differentiable inputs.
+
+        Returns:
+            A tuple of arrays and numbers, floating-point or complex.
+        """
+        return tuple([leaf for leaf in self.arrays(*primals) if dtype_of(leaf).kind in "fc"])
+
+    def __str__(self) -> str:
+        args, kwargs = self.structure.unflatten([_short(leaf) for leaf in self.leaves])
+        inside = ", ".join([*map(str, args), *[f"{key}={value}" for key, value in kwargs.items()]])
+        return f"{self.entry.name}({inside}) [sample {self.number}]"
+
+
+def is_public(entry: Entry) -> bool:
+    """Return `True` if users call the function of an entry; rules call other entries directly."""
+    return ENTRIES.get(entry.function) is entry
+
+
+def is_array(value: Any) -> bool:
+    """Return `True` if a value is an array, a NumPy scalar, a number or a Tensor."""
+    if type(value) in PYTHON_SCALARS:
+        return True
+    return not isinstance(value, type) and hasattr(value, "dtype") and hasattr(value, "shape")
+
+
+def is_constant(entry: Entry) -> bool:
+    """Return `True` if an entry declares derivative zero."""
+    return entry.kind == "constant"
+
+
+def unheard(function: Any) -> AbstractContextManager[None]:
+    """Return a context that hides the warning of a function deprecated by NumPy; entries stay checked until NumPy removes them.
+
+    Other functions get a null context, because changing warning filters takes longer than most calls.
+    """
+    return _unheard(function.__name__) if "deprecated" in (getattr(function, "__doc__", None) or "") else nullcontext()
+
+
+@contextmanager
+def _unheard(name: str) -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", rf"`?(numpy\.)?{name}`? is deprecated", DeprecationWarning)
+        yield
+
+
+class _Shown(str):
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
+def _short(leaf: Any) -> Any:
+    if isinstance(leaf, (np.ndarray, np.generic)):
+        return _Shown(f"{leaf.dtype.name}[{','.join(map(str, leaf.shape))}]")
+    return leaf
+
+
+def calls(entry: Entry, dtype: Any, seed: int = 0) -> list[Call]:
+    """Return the sample calls of an entry with inputs of a dtype.
+
+    Args:
+        entry: one of `every_entry()`.
+        dtype: floating-point or complex.
+        seed: seed of the random inputs.
+
+    Returns:
+        One `Call` per sample; an empty list for an entry without samples.
+
+    Example:
+        >>> [str(call) for call in calls(ENTRIES[np.sin], np.float32)][1]
+        'sin(float32[3]) [sample 1]'
+    """
+    if entry.samples is None:
+        return []
+    result = []
+    for number, sample in enumerate(entry.samples(InputSource(dtype, seed))):
+        leaves, structure = flatten(sample)
+        positions = [i for i, leaf in enumerate(leaves) if is_float_array(leaf)]
+        result.append(Call(entry, number, leaves, structure, positions))
+    return result
+
 
 SINGLE_TOLERANCE = 2e-5
 """For float32 results against float64 ones: some hundred roundings."""
@@ -122,9 +342,6 @@ def check_complete(entry: Entry) -> None:
     Args:
         entry: a primitive, composite or constant.
 
-    Raises:
-        AssertionError: a part is missing; the message names it.
-
     Example:
         >>> from functad.primitives.entry import ENTRIES
         >>> check_complete(ENTRIES[np.sin])
@@ -137,6 +354,24 @@ def check_complete(entry: Entry) -> None:
         assert entry.joint or len(entry.vjps) >= len(entry.names), (
             f"{entry.name} takes {len(entry.names)} arrays and has {len(entry.vjps)} VJP rules; None stands for derivative zero"
         )
+
+
+def _agree_all(
+    call: Call, found: Iterable[Any], expected: Iterable[Any], tolerance: float, what: str, *, typed: bool = True
+) -> None:
+    """Compare sequences of arrays; `what` names an element, with `{}` for its index."""
+    for i, (a, b) in enumerate(zip(found, expected, strict=True)):
+        agree(a, b, tolerance, f"{call}: {what.format(i)}", typed=typed)
+
+
+def _are_zero(call: Call, cotangents: Iterable[Any], what: str) -> None:
+    for i, ct in enumerate(cotangents):
+        assert not np.any(ct), f"{call}: cotangent {i} of {what} is {ct}"
+
+
+def _random_results(call: Call, generator: np.random.Generator) -> tuple[Any, ...]:
+    """Return random numbers like the results of a call: cotangents."""
+    return tuple([random_like(value, generator) for value in call.smooth(*call.primals)])
 
 
 def _agree_pairing(left: tuple[Any, Any], right: tuple[Any, Any], tolerance: float, what: str, call: Call) -> None:
@@ -204,16 +439,15 @@ def check_linear(call: Call, generator: np.random.Generator) -> None:
     values, pullback = functad.vjp(call.smooth, *call.primals)
     left, right = (tuple(random_like(value, generator) for value in values) for _ in range(2))
     together = pullback(tuple(a - 3 * b for a, b in zip(left, right, strict=True)))
-    for i, (ct, a, b) in enumerate(zip(together, pullback(left), pullback(right), strict=True)):
-        agree(ct, a - 3 * b, 10 * EXACT_TOLERANCE, f"{call}: cotangent {i} of a sum", typed=False)
-    for i, ct in enumerate(pullback(tuple(np.zeros_like(value)[()] for value in values))):
-        assert not np.any(ct), f"{call}: cotangent {i} of zero is {ct}"
+    expected = [a - 3 * b for a, b in zip(pullback(left), pullback(right), strict=True)]
+    _agree_all(call, together, expected, 10 * EXACT_TOLERANCE, "cotangent {} of a sum", typed=False)
+    _are_zero(call, pullback(tuple(np.zeros_like(value)[()] for value in values)), "zero")
 
 
 def check_second_order(call: Call, generator: np.random.Generator) -> None:
     """Check the derivatives of the pullback with respect to inputs and `g`: numerically, and in three compositions of modes."""
     primals, count = call.primals, len(call.primals)
-    g = [random_like(value, generator) for value in call.smooth(*primals)]
+    g = _random_results(call, generator)
 
     def pull(*both: Any) -> Any:
         return functad.vjp(call.smooth, *both[:count])[1](tuple(both[count:]))
@@ -222,8 +456,7 @@ def check_second_order(call: Call, generator: np.random.Generator) -> None:
     direction = tuple(random_like(x, generator) for x in point)
     expected = central_difference(pull, point, direction)
     tangents = functad.jvp(pull, point, direction)[1]
-    for i, (t, fd) in enumerate(zip(tangents, expected, strict=True)):
-        agree(t, fd, DIFFERENCE_TOLERANCE, f"{call}: second order: the derivative of cotangent {i}", typed=False)
+    _agree_all(call, tangents, expected, DIFFERENCE_TOLERANCE, "second order: the derivative of cotangent {}", typed=False)
     values, pullback = functad.vjp(pull, *point)
     weights = tuple(random_like(value, generator) for value in values)
     _agree_pairing(
@@ -254,23 +487,21 @@ def check_abstract(call: Call) -> None:
         wanted = (shape_of(value), dtype_of(value))
         assert (spec.shape, spec.dtype) == wanted, f"{call}: the shape rule gives {spec}, the result is {wanted[1]}{wanted[0]}"
     expressions.check()
-    for i, (a, b) in enumerate(zip(expressions(*call.primals), expected, strict=True)):
-        agree(a, b, EXACT_TOLERANCE, f"{call}: result {i} of the expression list")
+    _agree_all(call, expressions(*call.primals), expected, EXACT_TOLERANCE, "result {} of the expression list")
 
 
 def check_abstract_reverse(call: Call, generator: np.random.Generator) -> None:
     """Check the expression list of a pullback: compilation needs rules that can be traced without values."""
     if call.entry.value_dependent:
         return
-    seeds = tuple([random_like(value, generator) for value in call.smooth(*call.primals)])
+    seeds = _random_results(call, generator)
 
     def pulled(*primals: Any) -> Any:
         return functad.vjp(call.smooth, *primals)[1](seeds)
 
     expressions = functad.make_expressions(pulled)(*call.primals).check()
     found, expected = expressions(*call.primals), pulled(*call.primals)
-    for i, (a, b) in enumerate(zip(found, expected, strict=True)):
-        agree(a, b, EXACT_TOLERANCE, f"{call}: cotangent {i} of the expression list")
+    _agree_all(call, found, expected, EXACT_TOLERANCE, "cotangent {} of the expression list")
 
 
 def check_precision(call: Call, double: Call, generator: np.random.Generator) -> None:
@@ -282,8 +513,7 @@ def check_precision(call: Call, double: Call, generator: np.random.Generator) ->
     exact_values, exact_pullback = functad.vjp(double.smooth, *double.primals)
     g = tuple(random_like(value, generator) for value in values)
     exact_g = tuple(a.astype(dtype_of(b)) for a, b in zip(g, exact_values, strict=True))
-    for i, (ct, exact) in enumerate(zip(pullback(g), exact_pullback(exact_g), strict=True)):
-        agree(ct, exact, SINGLE_TOLERANCE, f"{call}: cotangent {i} in single precision", typed=False)
+    _agree_all(call, pullback(g), exact_pullback(exact_g), SINGLE_TOLERANCE, "cotangent {} in single precision", typed=False)
 
 
 def check_mixtures(call: Call, generator: np.random.Generator) -> None:
@@ -307,7 +537,9 @@ def mixtures(call: Call) -> Iterator[Call]:
     numbers, which are weakly typed.
     """
     first = call.positions[:1] if len(call.positions) > 1 else []
-    numbers = [i for i in call.positions if is_public(call.entry) and call.is_number(i)]
+    paths = call.structure.paths("")
+    whole = [i for i in call.positions if call.leaves[i].shape == () and paths[i].count("[") == 2]  # no elements of lists
+    numbers = [i for i in whole if is_public(call.entry) and call.leaves[i].dtype.kind == "f"]
     changes: list[tuple[Callable[[Any], Any], list[int]]] = [
         (np.real, first),
         (_to_single, first),
@@ -387,8 +619,7 @@ def check_constant(call: Call, generator: np.random.Generator) -> None:
         return call.smooth(*primals)
 
     values, pullback = functad.vjp(function, *call.primals)
-    for i, ct in enumerate(pullback(tuple(random_like(value, generator) for value in values))):
-        assert not np.any(ct), f"{call}: cotangent {i} of a function without derivative is {ct}"
+    _are_zero(call, pullback(tuple(random_like(value, generator) for value in values)), "a function without derivative")
 
 
 EXAMPLES = 5
@@ -396,16 +627,7 @@ EXAMPLES = 5
 
 
 def check_batches(entry: Entry, dtype: Any, seed: int = 0) -> None:
-    """Check every sample call of an entry under `vmap`: all inputs batched and, if they are real, single inputs batched.
-
-    Args:
-        entry: a primitive, composite or constant.
-        dtype: dtype of the inputs.
-        seed: seed of the random inputs.
-
-    Raises:
-        AssertionError: a result or a derivative differs from the loop, or the batching rule is itself a loop.
-    """
+    """Check the sample calls of an entry under `vmap`: all inputs batched and, if they are real, single inputs batched."""
     for examples in zip(*[calls(entry, dtype, seed + i) for i in range(EXAMPLES)], strict=True):
         if examples[0].primals:
             check_batch(examples, np.random.default_rng(seed))
@@ -426,7 +648,7 @@ def check_batch(examples: Sequence[Call], generator: np.random.Generator) -> Non
             _check_refusal(call, chosen, refusal)
     if is_constant(call.entry) or not call.smooth(*call.primals):
         return
-    seeds = tuple([random_like(value, generator) for value in call.smooth(*call.primals)])
+    seeds = _random_results(call, generator)
     tangents = tuple([random_like(primal, generator) for primal in call.primals])
     every = {*range(count)}
     _compare_batch(lambda *primals: functad.vjp(call.smooth, *primals)[1](seeds), examples, every, "cotangent")
@@ -434,11 +656,7 @@ def check_batch(examples: Sequence[Call], generator: np.random.Generator) -> Non
 
 
 def _check_refusal(call: Call, chosen: set[int], refusal: Exception) -> None:
-    """Raise unless an abstract trace of the same inputs raises too: NumPy does not check every argument for Tensors.
-
-    Raises:
-        AssertionError: the abstract trace accepts the inputs, or all inputs were batched.
-    """
+    """Raise unless an abstract trace of the same inputs raises too: NumPy does not check every argument for Tensors."""
     indices = sorted(chosen)
     if len(chosen) == len(call.primals):
         raise AssertionError(f"{call} is refused: {refusal}") from refusal

@@ -119,11 +119,7 @@ def _rule(f: Any, wrong: WrongDerivativeError) -> str:
 
 
 def _check_custom(f: CustomFunction[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Check the value returned by `fwd` and by the JVP rule of a function, and the linearity of the JVP rule.
-
-    Raises:
-        CustomRuleError: a rule is wrong.
-    """
+    """Check the values of `fwd` and of the JVP rule of a function, and the linearity of the JVP rule."""
     call, arrays = f._call(tree_map(_strong, args), kwargs)
     value = call.value(*arrays), call.result
     if f.fwd is not None:
@@ -143,11 +139,7 @@ def _check_custom(f: CustomFunction[..., Any], args: tuple[Any, ...], kwargs: di
 
 
 def _check_value(rule: str, found: Flat, expected: Flat) -> None:
-    """Compare the value that a rule returned with the value of the function.
-
-    Raises:
-        CustomRuleError: the two values differ.
-    """
+    """Compare the value that a rule returned with the value of the function."""
     if found[1] != expected[1]:
         raise CustomRuleError(
             f"{rule}: {difference(expected[1], found[1], 'the value')}, as the function returns it, at {here()}. {_FIRST}"
@@ -163,12 +155,7 @@ _FIRST = "Return the value of the function first, such as f(*args)."
 
 
 def _check_linear(f: Any, flat: Callable[..., Any], arrays: list[Any]) -> None:
-    """Check that a function is linear in its inexact arguments, and check its transpose.
-
-    Raises:
-        CustomRuleError: the function is not linear, or the transpose is wrong.
-        NotLinearError: an operation is not linear.
-    """
+    """Check that a function is linear in its inexact arguments, and check its transpose."""
     places = [i for i, a in enumerate(arrays) if is_inexact(a)]
     likes = [_strong(arrays[i]) for i in places]
 
@@ -196,13 +183,12 @@ def _check_linear(f: Any, flat: Callable[..., Any], arrays: list[Any]) -> None:
 def is_additive(f: Callable[[list[Any]], Sequence[Any]], likes: Sequence[Any]) -> bool:
     """Return `True` if `f(u - 2 v) = f(u) - 2 f(v)` for random leaves `u` and `v`, a necessary condition of linearity.
 
-    Args:
-        f: maps a list of leaves to a list of leaves; `None` in its result means zero.
-        likes: examples of the leaves, with their shapes and dtypes; `None` gives the leaf `None`.
+    The leaves are like `likes`. `None` means no leaf there, and zero in the results of `f`.
     """
     generator = np.random.default_rng(0)
-    us: list[Any] = [None if like is None else random_like(like, generator) for like in likes]
-    vs: list[Any] = [None if like is None else random_like(like, generator) for like in likes]
+    us: list[Any]
+    vs: list[Any]
+    us, vs = ([None if like is None else random_like(like, generator) for like in likes] for _ in range(2))
     both = [None if u is None else (u - 2 * v).astype(dtype_of(u)) for u, v in zip(us, vs, strict=True)]
     with np.errstate(all="ignore"):
         rows = zip(f(us), f(vs), f(both), strict=True)
@@ -219,11 +205,7 @@ def _agree(found: Any, expected: Any) -> bool:
 
 
 def _check_spec(f: Any, flat: Callable[..., Any], arrays: list[Any]) -> None:
-    """Check the shape rule, or the shapes of an abstract trace if there is no shape rule.
-
-    Raises:
-        CustomRuleError: an abstract trace gives another shape or dtype than the call.
-    """
+    """Check the shape rule, or the shapes of an abstract trace if there is no shape rule."""
     leaves, structure = flatten(flat(*arrays))
     for a, b, path in zip(leaves, flatten(functad.eval_shape(flat, *arrays))[0], structure.paths("result"), strict=True):
         if shape_of(a) != b.shape or dtype_of(a) != b.dtype:
@@ -233,11 +215,7 @@ def _check_spec(f: Any, flat: Callable[..., Any], arrays: list[Any]) -> None:
 
 
 def _check_batch(f: Any, flat: Callable[..., Any], arrays: list[Any]) -> None:
-    """Check the batching rule of a function, if it has one: a batch of two examples against two calls.
-
-    Raises:
-        CustomRuleError: the results differ.
-    """
+    """Check the batching rule of a function, if it has one: a batch of two examples against two calls."""
     own = f.entry is not None and f.entry.batch is not None if isinstance(f, RegisteredFunction) else getattr(f, "batch", None)
     if not own:
         return

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from functad.testing.numerical import bytes_of_real
+from functad.testing.primitive_checks import InputSource
 from functad.testing.programs.program import Program, draw_program
 
 try:
@@ -96,16 +97,8 @@ def _bounds(low: float, high: float, kind: Any) -> tuple[float, float]:
 
 
 def _separated(dtype: np.dtype[Any], shape: Any, low: float, high: float, seed: int) -> Any:
-    """Return distinct points of a grid with an offset of 0.123 steps, so that they avoid round numbers."""
-    generator = np.random.default_rng(seed)
-    count = int(np.prod(shape, dtype=int))
-    steps = max(4000, 2 * count)
-
-    def drawn() -> Any:
-        places = generator.choice(np.arange(1, steps), count, replace=False) + 0.123
-        return low + (high - low) * places.reshape(shape) / (steps + 1)
-
-    return np.asarray(drawn() + 1j * drawn() if dtype.kind == "c" else drawn()).astype(dtype)
+    parts = [InputSource(np.float64, seed + i)(*shape, low=low, high=high) for i in range(1 + (dtype.kind == "c"))]
+    return np.asarray(parts[0] if len(parts) == 1 else parts[0] + 1j * parts[1]).astype(dtype)
 
 
 def trees(leaves: st.SearchStrategy[Any] | None = None, *, max_leaves: int = 5) -> st.SearchStrategy[Any]:

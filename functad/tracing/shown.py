@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.display.markup import faint, heading, joined, tag, view
-from functad.display.text import array_text, bytes_text, dtype_text, repr_within
+from functad.display import array_text, bytes_text, dtype_text, faint, heading, joined, repr_within, tag, view
 from functad.expressions.spec import ArraySpec, spec_or_none
 from functad.places import line_of, name_of
 from functad.primitives.indexing.write import part

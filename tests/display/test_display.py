@@ -4,8 +4,27 @@ import sys
 import numpy as np
 import pytest
 
-from functad.display.markup import COLORS, STYLE, Markup, drawing, faint, fold, heading, picture, table, tag, view
-from functad.display.text import bytes_text, cut, cut_middle, share_text, text_table, value_text, width_of, wrapped
+from functad.display import (
+    COLORS,
+    STYLE,
+    Markup,
+    bytes_text,
+    cut,
+    cut_middle,
+    drawing,
+    faint,
+    fold,
+    heading,
+    picture,
+    share_text,
+    table,
+    tag,
+    text_table,
+    value_text,
+    view,
+    width_of,
+    wrapped,
+)
 
 from .structure import fits, structure
 
@@ -53,9 +72,9 @@ def luminance(color: str) -> float:
 
 @pytest.mark.parametrize(("palette", "ground"), [("_LIGHT", "#ffffff"), ("_DARK", "#1e1e1e")])
 def test_colors_read_on_the_page(palette, ground):
-    from functad.display import markup
+    from functad import display
 
-    for color in getattr(markup, palette):
+    for color in getattr(display, palette):
         lower, higher = sorted([luminance(color), luminance(ground)])
         assert (higher + 0.05) / (lower + 0.05) >= 4.5, color
 

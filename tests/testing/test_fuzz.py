@@ -14,9 +14,8 @@ from functad.primitives.entry import ENTRIES
 from functad.testing import Program, fuzz
 from functad.testing.fuzz import shrink
 from functad.testing.numerical import measure
-from functad.testing.programs import checks as program_checks
-from functad.testing.programs.checks import CHECKS
 from functad.testing.programs.nests import CONTAINERS, NEUTRAL, OUTERMOST, PRELUDE, PULLS, PUSHES, Layer, Nest, container
+from functad.testing.programs.program import CHECKS, compare
 from functad.tracing.operators import UNARY
 
 SIMPLE = Program(
@@ -102,7 +101,7 @@ def test_what_numpy_does_not_run_is_not_examined():
 
 def test_what_hangs_on_the_last_digit_is_not_compared(monkeypatch):
     program = Program(("a0 = np.floor(x0)",), (np.array([3.0, 0.5]),), ("shown",))
-    monkeypatch.setattr(fuzz.Examination, "check_value", lambda self: program_checks.compare([2.0], [3.0], 1e-9))
+    monkeypatch.setattr(fuzz.Examination, "check_value", lambda self: compare([2.0], [3.0], 1e-9))
     assert [f.outcome for f in fuzz.examined(program, ["value"])] == ["nothing"]
     steady = replace(program, inputs=(np.array([3.5, 0.5]),))
     assert [f.outcome for f in fuzz.examined(steady, ["value"])] == ["wrong"]

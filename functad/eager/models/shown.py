@@ -6,8 +6,24 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from functad.display.markup import Markup, code, faint, fold, heading, joined, table, tag, view, whole
-from functad.display.text import array_text, bytes_text, counted, repr_within, text_table, value_text
+from functad.display import (
+    Markup,
+    array_text,
+    bytes_text,
+    code,
+    counted,
+    faint,
+    fold,
+    heading,
+    joined,
+    repr_within,
+    table,
+    tag,
+    text_table,
+    value_text,
+    view,
+    whole,
+)
 from functad.tracing.shown import known, tensor_text
 from functad.tracing.trace import Recorded
 

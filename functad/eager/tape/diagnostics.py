@@ -1,6 +1,6 @@
 """`tape.explain`, displays of tapes, and `debug_nans` for tapes and forward accumulators.
 
-A recorder made under `debug_nans` has a `TapeWatch`. It does the work of `functad.diagnostics.nan_watch` for a list with any
+A recorder made under `debug_nans` has a `TapeWatch`. It does the work of `functad.diagnostics.nans` for a list with any
 number of derivatives, at any slot. It makes no check while another tape records or a watched function runs: a NaN that does
 not reach the outer result is no error.
 """
@@ -15,9 +15,8 @@ from weakref import ref
 import numpy as np
 
 from functad.diagnostics.nan_origins import CotangentArrivals, Offence, OperationLog, TangentArrivals
-from functad.diagnostics.nan_watch import Watch
-from functad.display.markup import code, faint, heading, joined, table, tag, view, whole
-from functad.display.text import bytes_text, counted, cut, text_table, wrapped
+from functad.diagnostics.nans import Watch
+from functad.display import bytes_text, code, counted, cut, faint, heading, joined, table, tag, text_table, view, whole, wrapped
 from functad.eager.models.variable import ACTIVE, Variable
 from functad.expressions.expressions import Constant
 from functad.expressions.records import mark_reached, marks_at

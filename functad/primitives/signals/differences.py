@@ -253,6 +253,7 @@ def _edge_slope(f0: Any, f1: Any, f2: Any, h1: Any, h2: Any) -> Any:
         ((array(4), array(4)), {}),
         ((array(2, 3),), {"dx": array()}),
         ((array(2, 3),), {"x": array(2), "axis": 0}),
+        ((array(3, 2, 2),), {"x": array(3, 1), "axis": 0}),
         ((array(2, 3), array(2, 3)), {}),
         ((array(2, 3), np.arange(3)), {"axis": -1}),
         ((array(3, 2), None, 0.5, 0), {}),
@@ -264,13 +265,13 @@ def _edge_slope(f0: Any, f1: Any, f2: Any, h1: Any, h2: Any) -> Any:
 def _trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     y = as_operand(y)
     ndim = len(shape_of(y))
-    axis = normalize_axis_index(axis, ndim)
+    own = normalize_axis_index(axis, ndim)
     step = dx
     if x is not None:
         x = as_operand(x)
         flat = len(shape_of(x)) == 1
-        step = diff(x).reshape((-1,) + (1,) * (ndim - axis - 1)) if flat else diff(x, axis=axis - ndim)
-    return (step * (y[_part(axis, 1, None)] + y[_part(axis, None, -1)]) / 2.0).sum(axis)
+        step = diff(x).reshape((-1,) + (1,) * (ndim - own - 1)) if flat else diff(x, axis=axis)
+    return (step * (y[_part(own, 1, None)] + y[_part(own, None, -1)]) / 2.0).sum(axis)
 
 
 # The cross product

@@ -204,11 +204,12 @@ LOOPS = listed("""
     sum([{a} for i in range({steps})], {a}); F.vmap(lambda x: x * 2)({a})
     F.vmap(lambda x, y: y + 1, in_axes=(0, None))({a}, {v}); F.checkpoint(lambda x: x * x)({a})
 """)
-# LAPACK may never return from the singular values of NaN.
+# LAPACK may never return from the singular values of NaN. Compiled `qr` spreads NaN otherwise than LAPACK, see the limits.
 SEVERAL = listed("""
     np.modf({a}); np.divmod({a}, {b}); np.frexp({a}); np.split({a}, [1])
     np.linalg.slogdet(np.atleast_2d({a})[:, :1].T * np.eye(1)); np.linalg.eigh(np.eye(2) * {scalar})
-    np.linalg.qr(np.atleast_2d({a})); np.linalg.svd(np.atleast_2d(np.clip(np.nan_to_num({a}), -9, 9)))
+    np.linalg.qr(np.atleast_2d(np.clip(np.nan_to_num({a}), -9, 9)))
+    np.linalg.svd(np.atleast_2d(np.clip(np.nan_to_num({a}), -9, 9)))
     np.array_split({a}, 2); np.broadcast_arrays({a}, {b})
     np.meshgrid(np.ravel({a})[:2], np.ravel({a})[:3]); np.gradient({a}); np.histogram({a}, 3, (0., 1.)); (0 * {a}, 1 / {a})
     np.linalg.eigh(np.outer({a}, {a})); np.unstack({a})
@@ -257,11 +258,7 @@ class BorderDraft(Draft):
         return value.ndim <= self.max_rank and value.size <= self.largest
 
     def enter(self, expression: str, family: str) -> None:
-        """Append a line that binds a buffer for later writes.
-
-        Raises:
-            Impossible: the value is no writable array, or it may alias an input.
-        """
+        """Append a line that binds a buffer for later writes; it must be writable."""
         if not self.value(expression).flags.writeable:
             raise Impossible
         super().enter(expression, family)
@@ -279,12 +276,7 @@ TABLES = {
 
 
 def draw_lines(choose: Choose, max_operations: int = 5) -> BorderDraft:
-    """Return a program of one to five lines, plus a few fixed ones, that test the limits of `jit`.
-
-    Args:
-        choose: the source of randomness: `choose(n)` returns one of `0 ... n - 1`.
-        max_operations: the largest number of lines.
-    """
+    """Return a program of one to five lines, plus a few fixed ones, that test the limits of `jit`."""
     draft = BorderDraft(choose, max_rank=4, largest=700)
     exec(PRELUDE, draft.space)  # noqa: S102 - a constant
     with np.errstate(all="ignore"), warnings.catch_warnings():

@@ -36,7 +36,7 @@ class Impossible(Exception):  # noqa: N818 - not an error: another line is drawn
 
 
 REFUSALS = (
-    *(Impossible, FunctadError, Warning, ArithmeticError, AttributeError, IndexError, RecursionError, SyntaxError, TypeError),
+    *(Impossible, FunctadError, Warning, ArithmeticError, AttributeError, IndexError, RuntimeError, SyntaxError, TypeError),
     ValueError,
 )
 """The exceptions that undo a drawn line."""
@@ -104,10 +104,6 @@ class Draft:
         """Return the name of a nonempty value."""
         return self.array(0)
 
-    def matrix(self) -> str:
-        """Return the name of a nonempty value with two axes or more."""
-        return self.array(2)
-
     def value(self, expression: str) -> Any:
         """Evaluate an expression."""
         return eval(expression, self.space)  # noqa: S307 - the text was drawn from a fixed grammar
@@ -131,11 +127,7 @@ class Draft:
         return bool(np.min(np.diff(np.sort(self.space[name], axis=None)), initial=1.0) < 1e-3)
 
     def untied(self) -> str:
-        """Return the name of an array without nearly equal elements.
-
-        Raises:
-            Impossible: the drawn array has ties.
-        """
+        """Return the name of an array without nearly equal elements."""
         name = self.array()
         if self.ties(name):
             raise Impossible
@@ -165,22 +157,14 @@ class Draft:
         self.names.append(name)
 
     def add(self, expression: str, family: str) -> None:
-        """Append a line that binds the value of an expression to a new name.
-
-        Raises:
-            Impossible: the program does not accept the value.
-        """
+        """Append a line that binds the value of an expression to a new name."""
         expression, value = self._real(expression)
         if not self.accepts(value):
             raise Impossible
         self.bind("a", expression, value, family, self.names)
 
     def enter(self, expression: str, family: str) -> None:
-        """Append a line that binds an array: a buffer for later writes, or a plain value if NumPy returns it read-only.
-
-        Raises:
-            Impossible: the program does not accept the value, or the value may alias an input.
-        """
+        """Append a line that binds an array: a buffer for later writes, or a plain value if NumPy returns it read-only."""
         value = self.value(expression)
         if not isinstance(value, np.ndarray) or value.ndim < self.least_rank or not value.size or not self.accepts(value):
             raise Impossible
@@ -203,11 +187,7 @@ class Draft:
         return name
 
     def run(self, statement: str, family: str) -> None:
-        """Run a writing statement, and append it if all values are still acceptable.
-
-        Raises:
-            Impossible: a value is not finite, or too large.
-        """
+        """Run a writing statement, and append it if all values are still acceptable."""
         exec(statement, self.space)  # noqa: S102 - the text was drawn from a fixed grammar
         if not all(self.accepts(self.space[name]) for name in self.names):
             raise Impossible
@@ -264,11 +244,8 @@ class Draft:
 class Blanks(dict[str, Any]):
     """The texts for the blanks `{name}` of a line: drawn at the first use, then the same in the whole line.
 
-    A blank with alternatives, `{sum|mean}`, is drawn at each use.
-
-    Args:
-        draft: the program.
-        known: given texts, usually with `a`, the value that the line is about.
+    A blank with alternatives, `{sum|mean}`, is drawn at each use. Known texts usually include `a`, the value that the line is
+    about.
     """
 
     def __init__(self, draft: Draft, known: Mapping[str, Any]) -> None:
@@ -320,12 +297,6 @@ def _reshaped(d: Draft, x: Blanks) -> tuple[int, ...]:
     return tuple(d.one([(first, size // first), (-1,), (first, 1, -1), (1, size // first, 1, first), (size,)]))
 
 
-def _square(d: Draft, x: Blanks) -> str:
-    """Return a well-conditioned square matrix."""
-    inner = d.within(x["a"], -1.5, 1.5)
-    return f"np.matmul(np.swapaxes({inner}, -1, -2), {inner}) / 4 + np.diag(np.arange(1.0, {x['last'] + 1}))"
-
-
 BLANKS: dict[str, Callable[[Draft, Blanks], Any]] = {
     "v": lambda d, x: d.operand(),
     "b": lambda d, x: d.operand(lambda value: broadcasts(value, d.value(x["a"]))),
@@ -348,7 +319,6 @@ BLANKS: dict[str, Callable[[Draft, Blanks], Any]] = {
     "picks": lambda d, x: [d.choose(x["first"]) - d.choose(2) * x["first"] for _ in range(1 + d.choose(4))],
     "reshaped": _reshaped,
     "permuted": lambda d, x: tuple(np.random.default_rng(d.choose(100)).permutation(x["ndim"]).tolist()),
-    "square": _square,
     "holed": lambda d, x: f"np.where({x['a']} > 1.2, np.nan, {x['a']})",
 }
 """Functions that fill the blanks of a line about `a`: other values, its shape and parts of it, axes, indices, texts."""
@@ -405,12 +375,7 @@ def fits(value: Any, shape: tuple[int, ...]) -> bool:
 
 
 def listed(table: str) -> list[str]:
-    """Return the entries of a table; semicolons and line ends separate them.
-
-    Example:
-        >>> listed("np.sin(x); abs(x)")
-        ['np.sin(x)', 'abs(x)']
-    """
+    """Return the entries of a table; semicolons and line ends separate them."""
     return [text.strip() for text in re.split(r"[;\n]", table) if text.strip()]
 
 
@@ -421,11 +386,7 @@ class Text(str):
 
 
 def literal(value: Any) -> str:
-    """Return the source text of an argument.
-
-    Raises:
-        Impossible: the argument has no source text.
-    """
+    """Return the source text of an argument."""
     if type(value) is Text:
         return value
     if isinstance(value, np.ndarray):

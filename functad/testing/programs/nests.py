@@ -14,19 +14,21 @@ from typing import Any
 import numpy as np
 
 import functad
-from functad.testing.programs.checks import (
+from functad.testing.programs.drafts import Choose
+from functad.testing.programs.program import (
     DisagreementError,
     Examination,
     Finding,
     NothingToCompare,
+    Program,
     as_list,
     checked,
     compare,
     confirm,
+    draw_program,
     plain,
+    written_out,
 )
-from functad.testing.programs.drafts import Choose
-from functad.testing.programs.program import Program, draw_program, written_out
 
 PRELUDE = """
 from collections import OrderedDict, defaultdict, namedtuple
@@ -170,16 +172,7 @@ CONTAINERS = ("tuple", "list", *MAPPINGS, "namedtuple", "nested")
 
 
 def container(kind: str, order: Sequence[int]) -> tuple[str, str, str]:
-    """Return source texts of three functions: tuple to container, container to tuple, and tuple to container, keys reversed.
-
-    Args:
-        kind: one of `CONTAINERS`.
-        order: the order of the keys.
-
-    Example:
-        >>> container("dict", [1, 0])[0]
-        "lambda xs: {'k1': xs[0], 'k0': xs[1]}"
-    """
+    """Return source texts of three functions of ordered keys: from tuple to container, back, and with keys reversed."""
     keys = [f"k{i}" for i in order]
     pairs = [f"{key!r}: xs[{i}]" for i, key in enumerate(keys)]
     read = f"lambda d: ({''.join(f'd[{key!r}], ' for key in keys)})"
@@ -282,19 +275,9 @@ class Nest(Program):
 def draw_nest(
     choose: Choose, *, max_layers: int = 4, max_operations: int = 5, layouts: bool = False, compiled: str = ""
 ) -> Nest:
-    """Return a random nest.
+    """Return a random nest; at most two of its layers take derivatives.
 
-    Args:
-        choose: the source of randomness: `choose(n)` returns one of `0 ... n - 1`.
-        max_layers: the largest number of layers, not counting compiled ones; at most two layers take derivatives.
-        max_operations: the largest number of lines of the program.
-        layouts: inputs may have any memory layout.
-        compiled: a `jit` backend that compiles the program or some layers; by default nothing is compiled.
-
-    Example:
-        >>> nest = draw_nest(lambda n: 0)
-        >>> [layer.name for layer in nest.layers]
-        ['vjp']
+    `max_layers` does not count compiled layers. `compiled` is a `jit` backend that compiles the program or some layers.
     """
     writes: Sequence[str] = ((), ("mutation",), ("mutation", "scratch"), ("mutation", "views"))[choose(4)]
     program = draw_program(
