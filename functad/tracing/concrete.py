@@ -25,7 +25,7 @@ work for the cycle collector.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from math import inf
 from typing import Any, ClassVar
 
@@ -33,12 +33,12 @@ import numpy as np
 
 from functad.errors import ConversionError, UnsupportedError
 from functad.expressions.observers import OBSERVERS, watch_of
+from functad.expressions.records import inputs_of, results_of
 from functad.expressions.spec import PLAIN, PYTHON_SCALARS, dtype_of, is_float_array, is_inexact, shape_of
 from functad.places import here, user_place
 from functad.primitives.entry import Primitive, UnknownRule
 from functad.primitives.indexing.write import ADD_TO, is_alone, put
 from functad.primitives.plan import Plan
-from functad.tracing.conversions import depends_on_inputs
 from functad.tracing.foreign import computed
 from functad.tracing.ownership import copy_if_shared, hold_params, hold_residuals
 from functad.tracing.trace import ONLOOKER, Recorded, Recorder, alike, bare, dispatch, resolve
@@ -52,6 +52,9 @@ _FLOAT64 = np.dtype(np.float64)
 
 class ConcreteRecorder(Recorder):
     """A trace on values: it computes an operation one level lower, and records it if a derivative flows through it."""
+
+    watched: Collection[int] = ()
+    """The slots that count as inputs too: those that a tape watches."""
 
     record_of: ClassVar[Callable[..., tuple[Any, ...]]]
     """Returns the record of a call."""
@@ -196,8 +199,20 @@ class ConcreteRecorder(Recorder):
         return self.append(None, value)
 
     def is_constant(self, tensor: Recorded) -> bool:
-        """Return `True` if a Tensor depends on no input."""
-        return not depends_on_inputs(tensor)
+        """Return `True` if a Tensor depends on no input and on no watched Tensor."""
+        seen, waiting = set(), [tensor.slot]
+        while waiting:
+            slot = waiting.pop()
+            if slot < self.inputs or slot in self.watched:
+                return False
+            last = slot
+            while last < len(self.records) and self.records[last] is None:  # the last of several results holds the record
+                last += 1
+            if last == len(self.records) or last in seen or slot not in results_of(self.records[last], last):
+                continue  # a buffer
+            seen.add(last)
+            waiting.extend(inputs_of(self.records[last]))
+        return True
 
 
 def forward_fits(primitive: Primitive, values: Sequence[Any], active: tuple[int, ...], out: Any) -> Any:

@@ -39,7 +39,7 @@ from functad.primitives.indexing.read import GATHER, GETITEM, AtPlaces, taken_ap
 from functad.primitives.indexing.write import ADD_TO, WRITE, Path, part
 from functad.primitives.operands import as_operand, innermost, is_number, numpy_values, read
 from functad.primitives.ufunc_methods import METHODS
-from functad.tracing.conversions import updating
+from functad.tracing.conversions import asker
 from functad.tracing.foreign import check_shape
 from functad.tracing.ownership import hold, map_arrays
 from functad.tracing.trace import Recorded, Recorder, dispatch, escaped, recorded_now, resolve
@@ -249,7 +249,7 @@ def _check(tensor: Any, root: Any, v: Any) -> None:
     if locked or (type(inner) is _ndarray and not inner.flags.writeable):
         raise AssignmentError(f"assignment destination is read-only, at {here()}. Write into a copy: t = t.copy()")
     if type(inner) is not _ndarray and is_number(inner):
-        if not updating():
+        if not asker().endswith("array_api_extra._lib._at"):  # `xpx.at(t, mask).set(v)` writes to numbers
             raise TypeError(f"'{type_of(inner).__name__}' object does not support item assignment")
         adopt(root, clone(root)[None].reshape(()))  # a writeable array of shape ()
     elif not issubclass(type(inner), (_ndarray, ArraySpec)):

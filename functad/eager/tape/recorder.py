@@ -36,7 +36,6 @@ from functad.primitives.entry import Primitive
 from functad.primitives.operands import read
 from functad.process import renewed
 from functad.tracing.concrete import IDLE, ForwardRecorder, ReverseRecorder, idle, process_constants, tensor_of
-from functad.tracing.conversions import depends_on_inputs
 from functad.tracing.ownership import copy_if_shared, lend, map_arrays
 from functad.tracing.tensor import Tensor
 from functad.tracing.trace import LIVE, OPEN, TAPING, Recorded, Recorder, bare, recorded_now, resolve, value_of
@@ -145,10 +144,6 @@ class EagerRecorder(ReverseRecorder):
         if self.listing:
             self.listed.keep(root)
         return super().write(primitive, root, v, params)
-
-    def is_constant(self, tensor: Recorded) -> bool:
-        """Return `True` if a Tensor depends on no watched Tensor."""
-        return not depends_on_inputs(tensor, self.watched)
 
     def clear(self) -> None:
         """Drop the records and all data about them; no tape needs them any more."""
