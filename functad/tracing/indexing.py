@@ -369,17 +369,9 @@ def _check_dtype(name: str, out: Any, result: Any) -> None:
         _WRITE_ONE[name](np.zeros(1, dtype_of(result)), np.zeros((), dtype_of(out)))
 
 
-def _take_one(value: Any, out: Any) -> None:
-    np.take(value, 0, out=out)
-
-
-def _argmax_of_one(value: Any, out: Any) -> None:
-    np.argmax(value, out=out)
-
-
 _WRITE_ONE: dict[str, Callable[[Any, Any], object]] = {
-    **dict.fromkeys(("argmax", "argmin", "nanargmax", "nanargmin"), _argmax_of_one),
-    **dict.fromkeys(("take", "compress"), _take_one),
+    **dict.fromkeys(("argmax", "argmin", "nanargmax", "nanargmin"), lambda value, out: np.argmax(value, out=out)),
+    **dict.fromkeys(("take", "compress"), lambda value, out: np.take(value, 0, out=out)),
     "dot": lambda value, out: np.dot(value, value, out=out),
 }
 _SCANS = frozenset({"accumulate", "cumprod", "cumsum", "nancumprod", "nancumsum"})
@@ -463,10 +455,9 @@ def overwrite(tensor: Any, result: Any, casting: Any = "same_kind") -> Any:
     return tensor
 
 
-def _is_number(tensor: Any) -> bool:
-    """Return `True` if a Tensor holds a scalar, which is immutable."""
-    inner = innermost(tensor)
-    return not (inner.shape or inner.zero_d) if isinstance(inner, ArraySpec) else not issubclass(type(inner), _ndarray)
+def _is_immutable(tensor: Any) -> bool:
+    """Return `True` if the value of a Tensor is a scalar or an array of another library, which may be immutable."""
+    return is_number(tensor) or not issubclass(type(innermost(tensor)), (_ndarray, ArraySpec))
 
 
 def _in_place(symbol: str) -> Callable[[Any, Any], Any]:
@@ -474,7 +465,7 @@ def _in_place(symbol: str) -> Callable[[Any, Any], Any]:
 
     def method(self: Any, other: Any) -> Any:
         result = getattr(self, name)(other)
-        if result is NotImplemented or self.recorder.reassigns or _is_number(self):
+        if result is NotImplemented or self.recorder.reassigns or _is_immutable(self):
             return result
         return overwrite(self, result)
 
@@ -489,20 +480,6 @@ class Writing:
 
     def __setitem__(self, index: Any, value: Any) -> None:
         write(self, index, value)
-
-    __iadd__ = _in_place("add")
-    __isub__ = _in_place("sub")
-    __imul__ = _in_place("mul")
-    __itruediv__ = _in_place("truediv")
-    __ifloordiv__ = _in_place("floordiv")
-    __imod__ = _in_place("mod")
-    __ipow__ = _in_place("pow")
-    __imatmul__ = _in_place("matmul")
-    __iand__ = _in_place("and")
-    __ior__ = _in_place("or")
-    __ixor__ = _in_place("xor")
-    __ilshift__ = _in_place("lshift")
-    __irshift__ = _in_place("rshift")
 
     def fill(self, value: Any) -> None:
         """Set all elements to a value; do nothing for a number, as in NumPy."""
@@ -520,3 +497,9 @@ class Writing:
     def put(self, indices: Any, values: Any, mode: Any = "raise") -> None:
         """As `np.put`."""
         np.put(self, indices, values, mode)  # type: ignore[arg-type]
+
+
+for _symbol in (
+    "add", "and", "floordiv", "lshift", "matmul", "mod", "mul", "or", "pow", "rshift", "sub", "truediv", "xor",
+):  # fmt: skip
+    setattr(Writing, f"__i{_symbol}__", _in_place(_symbol))
