@@ -125,18 +125,11 @@ class Reading:
 
 def _elements(t: Any, code: CodeType, instruction: int) -> Iterator[Any]:
     """Yield `t[0], t[1], ...`, recorded at the given line."""
-    shape, dtype = t.shape, t.dtype
-    for i in range(shape[0]):
-        recorder = t.recorder
-        if not recorder.fast:
-            yield GETITEM(t, index=i)
-            continue
-        value = t.below
-        out = value[i]
-        tensor = recorder.append((_PLAN, t.slot, (i, shape, dtype), None), out, code, instruction, type(t))
-        if type(out) is not _float64 and shares(out, value):
-            note_view(t, tensor, GETITEM, {"index": i})
-        yield tensor
+    for i in range(t.shape[0]):
+        element = t[i]
+        if isinstance(element, Recorded):
+            element.code, element.instruction = code, instruction
+        yield element
 
 
 def write(tensor: Any, index: Any, v: Any, *, adds: bool = False) -> None:

@@ -164,8 +164,7 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
                 ):
                     fits = None
                 else:
-                    fits_of = recorder.fits_for if contracts else recorder.fits_beside
-                    fits = fits_of(primitive, (value, other), (0, 1), out)
+                    fits = recorder.fits_for(primitive, (value, other), (0, 1), out)
                 record = (both, (x.slot, y.slot), save_both and save_both((value, other), out, None), fits)
             elif kind is _ndarray or kind is _float64:
                 out = compute(y, value) if flipped else compute(value, y)
@@ -175,9 +174,8 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
                     or value.dtype is not y.dtype
                     or (value.ndim > 2 or y.ndim > 2 if contracts else value.shape != y.shape)
                 ):
-                    fits_of = recorder.fits_for if contracts else recorder.fits_beside
                     try:
-                        fits = fits_of(primitive, (y, value) if flipped else (value, y), (position,), out)
+                        fits = recorder.fits_for(primitive, (y, value) if flipped else (value, y), (position,), out)
                     except ConversionError:  # the result holds Python objects
                         if not recorder.is_constant(x):
                             raise

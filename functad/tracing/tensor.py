@@ -339,7 +339,7 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
         """
         self.renew()
         value = self.recorder.value_outside(self)
-        return value._plain("numpy()") if isinstance(value, Tensor) else np.copy(value)[()]
+        return np.copy(value._plain("numpy()") if isinstance(value, Tensor) else value)[()]
 
     def __float__(self) -> float:
         if conversions.formatting() and self.recorder.has_values:
