@@ -139,7 +139,7 @@ def write(tensor: Any, index: Any, v: Any, *, adds: bool = False) -> None:
         ConversionError: the Tensor holds integers, so that a derivative would be lost.
         ValueError: the Tensor is a read-only view, or `v` does not fit.
     """
-    tensor.renew()
+    tensor.current()
     written = not adds and isinstance(v, Recorded) and _is_part(v, tensor, index)
     v = v if written else _operand(v)
     if isinstance(index, Recorded):
@@ -191,7 +191,7 @@ def _write_through(root: Any, path: Path, index: Any, v: Any, adds: bool) -> Non
 
 def put_through(target: Any, path: Path, index: Any, v: Any, adds: bool) -> None:
     """Write into a Tensor at an index of one of its views, without the checks of `write`."""
-    target.renew()
+    target.current()
     root, own = origin_of(target)
     _write_through(root, (*own, *path), index, v, adds)
 
@@ -205,13 +205,13 @@ def _fits_each(tensor: Any, mask: Any, v: Any) -> bool:
 def _operand(v: Any) -> Any:
     v = as_operand(read(v))
     if isinstance(v, Recorded):
-        v.renew()  # type: ignore[attr-defined]
+        v.current()  # type: ignore[attr-defined]
         if v.recorder.inactive:
             recorded_now([v])
         return v
     if type(v) not in PLAIN:
         v = numpy_values(v, "assignment")
-    return v if isinstance(v, (np.generic, int, float, complex)) else np.array(v)  # the user cannot overwrite the copy
+    return v if issubclass(type(v), (np.generic, int, float, complex)) else np.array(v)  # the user cannot overwrite the copy
 
 
 def _place_at(root: Any, path: Path, template: Any, arrays: Sequence[Any], v: Any, adds: bool) -> None:
@@ -236,7 +236,7 @@ def _unlock(root: Any) -> None:
 
 
 def _check(tensor: Any, root: Any, v: Any) -> None:
-    tensor.renew()
+    tensor.current()
     inner = innermost(tensor)
     locked = any(not step.writeable for step in origin_of(tensor)[1])
     if locked or (type(inner) is _ndarray and not inner.flags.writeable):
@@ -281,7 +281,7 @@ def _promote(root: Any, recorder: Recorder) -> None:
 
 def buffer_after(model: Any, value: Any) -> Any:
     """Return the result of `np.zeros_like(model)` or a similar function as a buffer with the memory order of `model`."""
-    model.renew()
+    model.current()
     unknown = value.ndim > 1 and isinstance(innermost(model), ArraySpec) and not in_c_order(model)
     if unknown and model.recorder.has_values:
         return buffer_like(model, buffer_after(model.below, value))
@@ -295,7 +295,7 @@ def buffer_after(model: Any, value: Any) -> Any:
 
 def buffer_like(tensor: Any, value: Any) -> Any:
     """Return a constant as a Tensor of the trace of `tensor`; integers and booleans unchanged."""
-    tensor.renew()
+    tensor.current()
     if value.dtype.kind not in "fc" or tensor.recorder.closed or (tensor.recorder.inactive and not recorded_now([tensor])):
         return value
     return tensor.recorder.buffer(value)

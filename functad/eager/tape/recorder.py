@@ -226,7 +226,7 @@ class EagerRecorder(ReverseRecorder):
         while self.stale and self in ACTIVE.get():
             view = self.stale.popitem()[1]()
             if view is not None:
-                view.renew()
+                view.current()
         others = [other for other in self.tapes if other is not tape]
         self._choose_way(others)
         if not others:
@@ -262,7 +262,7 @@ class EagerRecorder(ReverseRecorder):
     def slot_of(self, tensor: Any) -> int | None:
         """Return the slot of a Tensor in the list, or `None` if the list does not hold the Tensor."""
         while isinstance(tensor, Recorded):
-            tensor.renew()  # type: ignore[attr-defined]
+            tensor.current()  # type: ignore[attr-defined]
             if tensor.recorder is self:
                 return tensor.slot
             entry = self.aliases.get(id(tensor))
@@ -346,7 +346,7 @@ def watch_given(tensor: Any, recorder: EagerRecorder) -> int:
 
 
 def _watch(tensor: Any, recorder: EagerRecorder) -> None:
-    tensor.renew()
+    tensor.current()
     home = tensor.recorder
     if home is recorder:
         return
