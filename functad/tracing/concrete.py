@@ -56,7 +56,7 @@ class ConcreteRecorder(Recorder):
     watched: Collection[int] = ()
     """The slots that count as inputs too: those that a tape watches."""
 
-    plan_of: ClassVar[Callable[[Primitive, tuple[int, ...]], Plan]]
+    plan_of: ClassVar[Callable[..., Plan]]
     """Returns the plan of a primitive for the differentiated positions."""
 
     fits_for: ClassVar[Callable[..., Any]]
@@ -275,12 +275,8 @@ class ForwardRecorder(ConcreteRecorder):
     """A trace for forward mode: the forward pass pushes tangents through its records."""
 
     pushes = True
+    plan_of = staticmethod(lambda primitive, active: primitive.forward_plan(active) or primitive.reverse_plan(active))
     fits_for = staticmethod(forward_fits)
-
-    @staticmethod
-    def plan_of(primitive: Primitive, active: tuple[int, ...]) -> Plan:  # type: ignore[override]
-        """Return the forward plan; without one, the rules of the reverse plan are transposed."""
-        return primitive.forward_plan(active) or primitive.reverse_plan(active)
 
 
 def _written(primitive: Primitive, root: Any, v: Any, path: Any, index: Any) -> Any:

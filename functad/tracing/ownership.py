@@ -39,7 +39,7 @@ from functad.primitives.elementwise.conversion import copy_alike
 from functad.primitives.indexing.write import is_alone
 from functad.process import context_variable, setting
 from functad.tracing.trace import Recorded, Recorder
-from functad.tracing.views import clone, origin_of, shares_memory
+from functad.tracing.views import clone, origin_of, shares, shares_memory
 
 _ndarray = np.ndarray
 _getframe = sys._getframe
@@ -215,10 +215,8 @@ def unrecorded(recorder: Recorder, leaves: Iterable[Any]) -> list[Any]:
 
 def copy_if_shared(out: Any, operands: Sequence[Any]) -> Any:
     """Return the result of an operation, copied if it shares memory with a plain operand."""
-    if type(out) is _ndarray:
-        for a in operands:
-            if type(a) is _ndarray and (out is a or (out.base is not None and (out.base is a or out.base is a.base))):
-                return out.copy("K")
+    if type(out) is _ndarray and any(type(a) is _ndarray and shares(out, a) for a in operands):
+        return out.copy("K")
     return out
 
 
