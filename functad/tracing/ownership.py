@@ -139,11 +139,6 @@ def lend(leaf: Any) -> Any:
     return clone(leaf) if isinstance(leaf, Recorded) else leaf
 
 
-def lend_results(leaves: Sequence[Any]) -> list[Any]:
-    """Return copies of the results of a trace that outlives the function; the copies are writable."""
-    return own_results([lend(leaf) for leaf in leaves])
-
-
 def take_back(leaf: Any, lent: dict[int, tuple[Any, Any]]) -> Any:
     """Return the original in place of its copy from `lend_read_only`, unless a rule has written to the copy.
 
@@ -190,7 +185,7 @@ def own_state(leaves: list[Any]) -> list[Any]:
     return leaves
 
 
-def own_results(leaves: Sequence[Any], foreign: Sequence[Any] = ()) -> list[Any]:
+def own_results(leaves: Iterable[Any], foreign: Sequence[Any] = ()) -> list[Any]:
     """Return the leaves of a result, and copy each leaf that shares memory with another leaf or with `foreign`.
 
     Args:
