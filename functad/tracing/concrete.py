@@ -267,7 +267,7 @@ class ReverseRecorder(ConcreteRecorder):
     """A trace for reverse mode: the backward pass pulls cotangents back through its records."""
 
     pulls = True
-    plan_of = staticmethod(Primitive.reverse_plan)
+    plan_of = staticmethod(lambda primitive, active: primitive.reverse_plan(active))
     fits_for = staticmethod(reverse_fits)
 
 
