@@ -212,7 +212,7 @@ def as_strided(x: Any, shape: Any = None, strides: Any = None, *args: Any, **kwa
     """Call `np.lib.stride_tricks.as_strided`; for a Tensor, return a copy of the elements at the strided positions."""
     if not is_traced(x):
         return _as_strided(x, shape, strides, *args, **kwargs)
-    x.renew()
+    x.current()
     root = x.origin[0] if hasattr(x, "origin") else x
     memory, value = (np.asarray(concrete(of, "as_strided")) for of in (root, x))
     gaps = not memory.flags.forc or not (root is x or np.may_share_memory(memory, value))

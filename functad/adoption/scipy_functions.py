@@ -178,7 +178,7 @@ def _with_plain_constants(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tupl
 
 def constant_value(a: Any) -> Any:
     """Return the plain value of a Tensor that depends on no input of any trace; any other Tensor unchanged."""
-    a.renew()
+    a.current()
     value = resolve(a)
     while is_traced(value):
         if not value.recorder.is_constant(value):

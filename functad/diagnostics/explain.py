@@ -160,7 +160,7 @@ class Followed(Tensor):
     @property
     def alive(self) -> bool:
         """Whether the value would be a Tensor under `grad`."""
-        self.renew()
+        self.current()
         return bool(self.recorder.steps[self.slot].active)  # type: ignore[attr-defined]
 
     def _note(self, wanted: str, *, refused: bool = False) -> None:

@@ -218,10 +218,6 @@ class BatchRecorder(Recorder):
         tensor.code, tensor.instruction = self.place or user_place()
         return tensor
 
-    def described(self, owner: str) -> str:
-        """Return a sentence about the Tensors of the trace, for displays."""
-        return f"Of {owner}: one of {self.size} examples."
-
     def concrete_value(self, tensor: Recorded, wanted: str) -> Any:
         """Return the truth value for a test in SciPy's code if it is the same for all examples; raise otherwise.
 

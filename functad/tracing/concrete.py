@@ -25,19 +25,18 @@ work for the cycle collector.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from math import inf
 from typing import Any, ClassVar
 
 import numpy as np
 
 from functad.errors import ConversionError, UnsupportedError
-from functad.expressions.records import OBSERVERS, watch_of
+from functad.expressions.records import OBSERVERS, inputs_of, results_of, watch_of
 from functad.expressions.spec import PLAIN, PYTHON_SCALARS, dtype_of, is_float_array, is_inexact, shape_of
 from functad.places import here, user_place
 from functad.primitives.entry import Plan, Primitive, UnknownRule
 from functad.primitives.indexing.write import ADD_TO, is_alone, put
-from functad.tracing.conversions import depends_on_inputs
 from functad.tracing.foreign import computed
 from functad.tracing.ownership import copy_if_shared, hold_params, hold_residuals
 from functad.tracing.trace import ONLOOKER, Recorded, Recorder, alike, bare, dispatch, resolve
@@ -52,14 +51,14 @@ _FLOAT64 = np.dtype(np.float64)
 class ConcreteRecorder(Recorder):
     """A trace on values: it computes an operation one level lower, and records it if a derivative flows through it."""
 
-    record_of: ClassVar[Callable[..., tuple[Any, ...]]]
-    """Returns the record of a call."""
+    watched: Collection[int] = ()
+    """The slots that count as inputs too: those that a tape watches."""
+
+    plan_of: ClassVar[Callable[..., Plan]]
+    """Returns the plan of a primitive for the differentiated positions."""
 
     fits_for: ClassVar[Callable[..., Any]]
-    """Returns the fits of a record for a fast path, from the primitive, values, active positions and result."""
-
-    fits_beside: ClassVar[Callable[..., Any]]
-    """`fits_for` for an elementwise primitive."""
+    """Returns the fits of a record from the primitive, the values, the differentiated positions and the result."""
 
     def __init__(self, transform: str, function: object) -> None:
         Recorder.__init__(self, transform, function)
@@ -152,7 +151,7 @@ class ConcreteRecorder(Recorder):
             out: the result, one level lower.
         """
         try:
-            record = self.record_of(self, primitive, arrays, values, active, params, out)
+            record = self._record_of(primitive, arrays, values, active, params, out)
         except ConversionError:  # the result holds Python objects; the inputs may be buffers without a written Tensor
             if any(not self.is_constant(arrays[i]) for i in active):
                 raise
@@ -165,8 +164,23 @@ class ConcreteRecorder(Recorder):
             if not active:
                 return self.underived(primitive, arrays, params, out)
             arrays = tuple([values[i] if i in known else a for i, a in enumerate(arrays)])
-            record = self.record_of(self, primitive, arrays, values, active, params, out)
+            record = self._record_of(primitive, arrays, values, active, params, out)
         return (self.append_results if primitive.multiple else self.append)(record, out, *user_place())
+
+    def _record_of(
+        self,
+        primitive: Primitive,
+        arrays: tuple[Any, ...],
+        values: Sequence[Any],
+        active: tuple[int, ...],
+        params: dict[str, Any],
+        out: Any,
+    ) -> tuple[Any, ...]:
+        slots = arrays[active[0]].slot if len(active) == 1 else tuple([arrays[i].slot for i in active])
+        plan = self.plan_of(primitive, active)
+        values, params = hold_residuals(arrays, values, params, plan, self)
+        fits = self.fits_for(primitive, values, active, out)
+        return plan, slots, plan.save(values, out, params), fits
 
     def _constants_without_rule(self, primitive: Primitive, arrays: Sequence[Any], active: tuple[int, ...]) -> set[int]:
         """Return the active positions without a VJP rule whose Tensors are constants (buffers)."""
@@ -195,37 +209,36 @@ class ConcreteRecorder(Recorder):
         return self.append(None, value)
 
     def is_constant(self, tensor: Recorded) -> bool:
-        """Return `True` if a Tensor depends on no input."""
-        return not depends_on_inputs(tensor)
+        """Return `True` if a Tensor depends on no input and on no watched Tensor."""
+        seen, waiting = set(), [tensor.slot]
+        while waiting:
+            slot = waiting.pop()
+            if slot < self.inputs or slot in self.watched:
+                return False
+            last = slot
+            while last < len(self.records) and self.records[last] is None:  # the last of several results holds the record
+                last += 1
+            if last == len(self.records) or last in seen or slot not in results_of(self.records[last], last):
+                continue  # a buffer
+            seen.add(last)
+            waiting.extend(inputs_of(self.records[last]))
+        return True
 
 
 def forward_fits(primitive: Primitive, values: Sequence[Any], active: tuple[int, ...], out: Any) -> Any:
     """Return the shape and dtype of the tangent of the result; `(None, fits)` for several results."""
-    if primitive.multiple:
-        return None, tuple([(shape_of(value), dtype_of(value)) for value in out])
-    return shape_of(out), dtype_of(out)
+    return (None, _fits_of_each(out)) if primitive.multiple else (shape_of(out), dtype_of(out))
 
 
-def reverse_fits_beside(primitive: Primitive, values: Sequence[Any], active: tuple[int, ...], out: Any) -> Any:
-    """Return the result of `reverse_fits` for an elementwise primitive, in 40 % of the time if all dtypes are equal."""
-    first = values[active[0]]
-    if type(out) not in PYTHON_SCALARS and type(first) not in PYTHON_SCALARS and (dtype := out.dtype) is first.dtype:
-        whole, shape = out.shape, first.shape
-        spec = None if shape == whole else (shape, dtype)
-        if len(active) == 1:
-            return spec
-        second = values[active[1]]
-        if type(second) not in PYTHON_SCALARS and second.dtype is dtype:
-            shape = second.shape
-            other = None if shape == whole else (shape, dtype)
-            return None if spec is other else (spec, other)
-    return reverse_fits(primitive, values, active, out)
+def _fits_of_each(results: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple([(shape_of(value), dtype_of(value)) for value in results])
 
 
 def reverse_fits(primitive: Primitive, values: Sequence[Any], active: tuple[int, ...], out: Any) -> Any:
     """Return the shape and dtype to which the cotangent of each active input must be brought, or `None`.
 
-    `None` means no conversion. In a spec, the shape is `None` if broadcasting does not change the shape of the input.
+    `None` means no conversion. In a spec, the shape is `None` if broadcasting does not change the shape of the input. For
+    several results, the specs of the results follow.
     """
     dtype = None if primitive.multiple else dtype_of(out)
     if dtype is not _FLOAT64 and dtype is not None and dtype.kind == "O":
@@ -235,80 +248,33 @@ def reverse_fits(primitive: Primitive, values: Sequence[Any], active: tuple[int,
             f"products with a sparse matrix are A @ t and t @ A."
         )
     broadcasts = primitive.broadcasts and len(values) > 1
-    if not broadcasts and len(active) == 1:
-        own = dtype_of(values[active[0]])
-        return None if own is dtype else (None, own)
-    if not broadcasts and not primitive.multiple:
-        for i in active:
-            if dtype_of(values[i]) is not dtype:
-                break
-        else:
-            return None
     whole = shape_of(out) if broadcasts and primitive.kind == "elementwise" else None
-    result = []
+    fits = []
     for i in active:
         value = values[i]
         kind = type(value)
         shape, own = ((), PYTHON_SCALARS[kind]) if kind in PYTHON_SCALARS else (value.shape, value.dtype)
         if not broadcasts or shape == whole:
             shape = None
-        result.append(None if shape is None and own is dtype else (shape, own))
-    if not any(result):
-        return None
-    return result[0] if len(result) == 1 else tuple(result)
-
-
-def reverse_record(
-    recorder: Recorder,
-    primitive: Primitive,
-    arrays: tuple[Any, ...],
-    values: Sequence[Any],
-    active: tuple[int, ...],
-    params: dict[str, Any],
-    out: Any,
-) -> tuple[Any, ...]:
-    """Return the record of a call for reverse mode. Arguments: as for `ConcreteRecorder.record`."""
-    slots = arrays[active[0]].slot if len(active) == 1 else tuple([arrays[i].slot for i in active])
-    plan = primitive.reverse_plans.get(active) or primitive.reverse_plan(active)
-    values, params = hold_residuals(arrays, values, params, plan, recorder)
-    fits = reverse_fits(primitive, values, active, out)
-    residuals = plan.save(values, out, params)
-    if primitive.multiple:
-        fits = fits, tuple([(shape_of(value), dtype_of(value)) for value in out])
-    return plan, slots, residuals, fits
-
-
-def forward_record(
-    recorder: Any,
-    primitive: Primitive,
-    arrays: tuple[Any, ...],
-    values: Sequence[Any],
-    active: tuple[int, ...],
-    params: dict[str, Any],
-    out: Any,
-) -> tuple[Any, ...]:
-    """Return the record of a call for forward mode. Arguments: as for `ConcreteRecorder.record`."""
-    slots = arrays[active[0]].slot if len(active) == 1 else tuple([arrays[i].slot for i in active])
-    plan = primitive.forward_plan(active) or primitive.reverse_plan(active)
-    values, params = hold_residuals(arrays, values, params, plan, recorder)
-    return plan, slots, plan.save(values, out, params), forward_fits(primitive, values, active, out)
+        fits.append(None if shape is None and own is dtype else (shape, own))
+    found = None if not any(fits) else fits[0] if len(fits) == 1 else tuple(fits)
+    return (found, _fits_of_each(out)) if primitive.multiple else found
 
 
 class ReverseRecorder(ConcreteRecorder):
     """A trace for reverse mode: the backward pass pulls cotangents back through its records."""
 
     pulls = True
-    record_of = staticmethod(reverse_record)
+    plan_of = staticmethod(lambda primitive, active: primitive.reverse_plan(active))
     fits_for = staticmethod(reverse_fits)
-    fits_beside = staticmethod(reverse_fits_beside)
 
 
 class ForwardRecorder(ConcreteRecorder):
     """A trace for forward mode: the forward pass pushes tangents through its records."""
 
     pushes = True
-    record_of = staticmethod(forward_record)
-    fits_for = fits_beside = staticmethod(forward_fits)
+    plan_of = staticmethod(lambda primitive, active: primitive.forward_plan(active) or primitive.reverse_plan(active))
+    fits_for = staticmethod(forward_fits)
 
 
 def _written(primitive: Primitive, root: Any, v: Any, path: Any, index: Any) -> Any:
@@ -350,10 +316,6 @@ class IdleRecorder(Recorder):
     def resolve(self, tensor: Recorded) -> Any:
         """Return the value of the Tensor."""
         return tensor.below
-
-    def value_outside(self, tensor: Recorded) -> Any:
-        """Return the resolved value of the Tensor."""
-        return resolve(tensor)
 
     def keeps(self, tensor: Recorded) -> bool:
         """Return `True`: constants must not be written to."""

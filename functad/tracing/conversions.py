@@ -6,17 +6,17 @@ A message shows the running expression of the user's code. The function that the
 from __future__ import annotations
 
 import ast
+import itertools
 import math
 import os.path
 import sys
-from collections.abc import Collection
+from collections.abc import Iterator
 from types import CodeType, FrameType
 from typing import Any
 
 import numpy as np
 
 from functad.errors import AbstractValueError, ConversionError, FunctadError, UnsupportedError
-from functad.expressions.records import inputs_of, results_of
 from functad.places import WRITE_INTO, adoption_cure, assigning, here, instruction_of, line_of, running, user_frame
 from functad.primitives.entry import ENTRIES
 from functad.primitives.operands import MASKED, NO_ARRAY, OWN_RULES
@@ -35,6 +35,10 @@ _COUNT = "A length is an integer and has no derivative: use int(functad.stop_gra
 _TEXT = "Use functad.stop_gradient(t), which is a plain array, to write it down."
 _NUMBER = "Use the Tensor itself, np functions instead of math ones, or functad.stop_gradient(t)."
 _RANDOM = "Draw standard numbers and transform them: mean + scale * rng.normal(size=n). "
+_ANY = (
+    "Use np.stack([t0, t1]) instead of np.array([t0, t1]), A @ t instead of A.dot(t), t itself instead of np.asarray(t), and "
+    "functad.stop_gradient(t) where a constant is meant."
+)
 
 _INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "int_", "intp", "uint")
 _NOT_CURED_BY_ADOPTION = (*_INTEGERS, "fromfunction", "range", "dump", "dumps", "fmean", "[]", "operator")
@@ -69,14 +73,15 @@ CURES = {
     "c_": "Use np.stack(columns, axis=1).",
     "item": "Use the Tensor itself, t[i], or functad.stop_gradient(t).",
     "tolist": "Use list(t) for a list of Tensors, or functad.stop_gradient(t).tolist().",
-    "dumps": _TEXT,
-    "dump": _TEXT,
+    **dict.fromkeys(("dump", "dumps"), _TEXT),
     "fmean": "Use np.mean.",
     "fsum": "Use np.sum.",
     "dist": "Use np.linalg.norm(x - y).",
-    "ceil": "Use np.ceil(t), whose derivative is zero, or int(functad.stop_gradient(t)) for a number.",
-    "floor": "Use np.floor(t), whose derivative is zero, or int(functad.stop_gradient(t)) for a number.",
-    "trunc": "Use np.trunc(t), whose derivative is zero, or int(functad.stop_gradient(t)) for a number.",
+    **{
+        name: f"Use np.{name}(t), whose derivative is zero, or int(functad.stop_gradient(t)) for a number."
+        for name in ("ceil", "floor", "trunc")
+    },
+    "[]": _INDEX,
 }
 """Fixes by the last part of the name of the called function."""
 
@@ -99,12 +104,31 @@ _BY_KIND = {
     "as_integer_ratio()": _NUMBER,
 }
 
+_RESULT = "Use the Tensor itself, which functions of NumPy take, or convert the result of the call."
+_CHOICE = "Choose between values with np.where(condition, a, b), or between computations with functad.cond."
+_CHOICE_IN_BATCH = (
+    "Choose between values with np.where, or between computations with functad.cond or functad.while_loop; lengths must be "
+    "the same for all examples."
+)
+_REPETITION = "Repeat with functad.while_loop(condition, step, start)."
 _LENGTHS = (
     "Take lengths from shapes, leave an index as it is, without int(), or pass the number as a Python constant "
     "(functools.partial, or static_argnames of jit)."
 )
 _STATIC = " Or pass the argument that decides as a constant: functad.jit(f, static_argnames=...)."
 _CONCRETE = " Or trace with concrete values (grad, vjp, jvp)."
+_BATCHED = {
+    "np.linalg.eig": "Use a.astype(complex), whose eigenvalues are complex whatever the values are, or np.linalg.eigvalsh.",
+    "np.polymul": "Use np.convolve(a, b), which keeps leading zeros.",
+}
+
+_BY_CALL = frozenset({
+    "array", "asarray", "full", "full_like", "dot", "fsum", "fmean", "lists", "operator", "broadcast",
+    "reduce", "accumulate", "reduceat",
+})  # fmt: skip
+"""Calls with one fix for all conversions."""
+
+_ARRAY = "Conversion to an array"
 
 
 def asked(wanted: str) -> str:
@@ -128,57 +152,32 @@ def abstract_cure(wanted: str, *, mask: bool, transform: str) -> str:
     """
     if cure := _cure_of_the_line(wanted, mask=mask):
         return cure
-    if wanted.removesuffix("()") in ("index", "int", "Use as an integer"):
+    kind = wanted.removesuffix("()")
+    if kind in ("index", "int", "Use as an integer"):
         return _LENGTHS
-    more = _STATIC if transform == "jit" else _CONCRETE
-    if mask or wanted.removesuffix("()") == "bool":
-        return f"{_repetition() or _CHOICE}{more}"
-    return f"Use the Tensor itself, which functions of NumPy take, or convert the result of the call.{more}"
+    choice = _REPETITION if _statement() == "while" else _CHOICE
+    cure = choice if mask or kind == "bool" else _RESULT
+    return cure + (_STATIC if transform == "jit" else _CONCRETE)
 
 
-_CHOICE = "Choose between values with np.where(condition, a, b), or between computations with functad.cond."
-
-
-def _repetition() -> str:
-    """Return the fix for the condition of a `while` statement; empty if the user's line is another statement."""
+def _statement() -> str:
+    """Return the first word of the user's line."""
     import linecache  # noqa: PLC0415 - only an error needs it
 
     frame = user_frame(sys._getframe(1))
     line = "" if frame is None else linecache.getline(frame.f_code.co_filename, frame.f_lineno, frame.f_globals)
-    return "Repeat with functad.while_loop(condition, step, start)." if line.split(None, 1)[:1] == ["while"] else ""
-
-
-_BATCHED = {
-    "np.linalg.eig": "Use a.astype(complex), whose eigenvalues are complex whatever the values are, or np.linalg.eigvalsh.",
-    "np.polymul": "Use np.convolve(a, b), which keeps leading zeros.",
-}
+    return (line.split(None, 1) or [""])[0]
 
 
 def batch_cure(wanted: str, *, mask: bool) -> str:
     """Return the fix for code that needs one value where each example of a batch has its own; `mask` as in `abstract_cure`."""
-    if wanted in _BATCHED:
-        return _BATCHED[wanted]
     if wanted.startswith("np."):
-        return (
+        return _BATCHED.get(wanted) or (
             f"The shape or dtype of what {wanted} gives depends on values, and may differ between examples: take these one by "
             f"one, np.stack([f(v) for v in examples]), instead of vmap."
         )
     cure = _cure_of_the_line(wanted, mask=mask)
-    if cure:
-        return cure
-    if wanted == "Conversion to an array" and not mask:
-        return "Use the Tensor itself, which functions of NumPy take, or convert the result of the call."
-    return (
-        "Choose between values with np.where, or between computations with functad.cond or functad.while_loop; lengths must be "
-        "the same for all examples."
-    )
-
-
-_BY_CALL = frozenset({
-    "array", "asarray", "full", "full_like", "dot", "fsum", "fmean", "lists", "operator", "broadcast",
-    "reduce", "accumulate", "reduceat",
-})  # fmt: skip
-"""Calls with one fix for all conversions."""
+    return cure or (_RESULT if wanted == _ARRAY and not mask else _CHOICE_IN_BATCH)
 
 
 def _cure_of_the_line(wanted: str, *, mask: bool) -> str:
@@ -187,13 +186,11 @@ def _cure_of_the_line(wanted: str, *, mask: bool) -> str:
         return f"{WRITE_INTO}."
     snippet = " ".join(running().split())
     called = _called(snippet)[0]
-    if called == "operator" and not wanted.endswith("array"):
-        called = ""
     if called == "[]" and wanted.startswith(("index", "Use as")) and ":" in snippet:
         return "A length must be known: functad.numpy.array(a)[t + np.arange(n)] reads n places from t on."
     if called in ("[]", "take") and not mask:
         return "Read from an array that takes Tensors as places: functad.numpy.array(a)[t]."
-    if called in _BY_CALL:
+    if called in _BY_CALL and (called != "operator" or wanted.endswith("array")):
         return CURES[called]
     from functad.primitives.linalg.routines import lapack_cure  # noqa: PLC0415 - only for errors
 
@@ -201,7 +198,7 @@ def _cure_of_the_line(wanted: str, *, mask: bool) -> str:
         return lapack
     if wanted == "float()" and called != "float" and hasattr(math, called):
         return "Use functions of np in place of those of math."
-    return "Draw the result of the call, which is a plain array." if _asks_for("matplotlib.") else ""
+    return "Draw the result of the call, which is a plain array." if asks_for("matplotlib.") else ""
 
 
 def refusal(wanted: str) -> ConversionError:
@@ -211,45 +208,18 @@ def refusal(wanted: str) -> ConversionError:
         wanted: the conversion: `float()`, `Conversion to an array`.
     """
     from functad.primitives.linalg.routines import lapack_cure  # noqa: PLC0415 - only for errors
-    from functad.primitives.scipy_special.python_functions import cure as python_functions_cure  # noqa: PLC0415 - only here
 
     snippet = " ".join(running().split())
     called, is_random = _called(snippet)
-    if called == "operator" and (wanted != "Conversion to an array" or _asks_from("numpy.ma.")):
+    if called == "operator" and (wanted != _ARRAY or asker().startswith("numpy.ma.")):
         called = ""
-    lapack = lapack_cure(called)
     if assigning():
-        of_table = _asks_from(("pandas.", "polars."))
+        of_table = asker().startswith(("pandas.", "polars."))
         wanted, cure = "Assignment into a plain array", TABLES if of_table else _ASSIGN + adoption_cure()
-    elif wanted == "Conversion to an array" and _asks_from("scipy.sparse"):
-        from functad.primitives.linalg.sparse_products import CURE as PRODUCTS  # noqa: PLC0415 - only here
-
-        cure = PRODUCTS
-    elif wanted == "Conversion to an array" and (formula := python_functions_cure()):
-        cure = formula
-    elif wanted == "Conversion to an array" and _asks_from(("pandas.", "polars.")):
-        cure = TABLES
-    elif wanted == "Conversion to an array" and _asks_from("astropy.units"):
-        cure = OWN_RULES
-    elif wanted in ("Conversion to an array", "float()", "int()") and _asks_for("matplotlib."):
-        cure = DRAWING
-    elif called in CURES:
-        cure = CURES[called]
-    elif lapack:
-        cure = lapack
-    elif called == "[]":
-        cure = _INDEX
-    elif wanted == "Conversion to an array" and _asks_from("numpy.ma."):
-        cure = MASKED
-    elif is_random:
-        cure = _RANDOM + "Or use functad.stop_gradient(t)."
     else:
-        cure = _BY_KIND.get(wanted) or (
-            "Use np.stack([t0, t1]) instead of np.array([t0, t1]), A @ t instead of A.dot(t), t itself instead of "
-            "np.asarray(t), and functad.stop_gradient(t) where a constant is meant."
-        )
-    array = wanted == "Conversion to an array" and called not in _NOT_CURED_BY_ADOPTION and not is_random
-    array = array and cure not in (MASKED, TABLES, OWN_RULES, DRAWING, lapack)
+        cure = _cure_of(wanted, called, is_random=is_random)
+    array = wanted == _ARRAY and called not in _NOT_CURED_BY_ADOPTION and not is_random
+    array = array and cure not in (MASKED, TABLES, OWN_RULES, DRAWING, lapack_cure(called))
     number = wanted in ("float()", "complex()", "int()") and (
         called in ("float", "complex", "int", "fromiter") or (hasattr(math, called) and not snippet.startswith("cmath."))
     )
@@ -258,9 +228,33 @@ def refusal(wanted: str) -> ConversionError:
         cure += "" if "functad.scipy" in cure and "functad.scipy" in more else more
     if wanted == "JSON":
         wanted, cure = "Object of type Tensor is not JSON serializable: text", _BY_KIND[wanted]
-    return ConversionError(
-        f"{wanted} of a Tensor that is being differentiated, {snippet_shown()}at {here()}, would lose its derivative. {cure}"
+    return _lost(f"{wanted} of a Tensor that is being differentiated, {snippet_shown()}at {here()}", cure)
+
+
+def _cure_of(wanted: str, called: str, *, is_random: bool) -> str:
+    """Return the fix for a conversion in a call of the function `called`."""
+    from functad.primitives.linalg.routines import lapack_cure  # noqa: PLC0415 - only for errors
+    from functad.primitives.linalg.sparse_products import CURE as PRODUCTS  # noqa: PLC0415 - only an error needs it
+    from functad.primitives.scipy_special.python_functions import cure as of_python_functions  # noqa: PLC0415 - likewise
+
+    array = wanted == _ARRAY
+    module = asker() if array else ""
+    packages = {"scipy.sparse": PRODUCTS, "pandas.": TABLES, "polars.": TABLES, "astropy.units": OWN_RULES}
+    return (
+        next((cure for package, cure in packages.items() if module.startswith(package)), None)
+        or (of_python_functions() if array else None)
+        or (DRAWING if wanted in (_ARRAY, "float()", "int()") and asks_for("matplotlib.") else None)
+        or CURES.get(called)
+        or lapack_cure(called)
+        or (MASKED if module.startswith("numpy.ma.") else None)
+        or (f"{_RANDOM}Or use functad.stop_gradient(t)." if is_random else None)
+        or _BY_KIND.get(wanted, _ANY)
     )
+
+
+def _lost(lost: str, cure: str) -> ConversionError:
+    """Return the error for a conversion that would lose a derivative."""
+    return ConversionError(f"{lost}, would lose its derivative. {cure}")
 
 
 _ON_THE_LEFT = "That library refuses what it does not know on the right: make the constant a Tensor, functad.constant(X) @ t."
@@ -289,41 +283,17 @@ _IN_COMPILED_CODE = {
 """Known error messages of compiled code that received a `Tensor`, with the name of the operation and the fix."""
 
 
-def refusal_in_compiled_code(error: TypeError) -> FunctadError | None:
-    """Return functad's error for a `TypeError` of compiled code that received a `Tensor`.
-
-    Args:
-        error: the error of the compiled code.
-
-    Returns:
-        The error, or `None` if the message is not known.
-    """
-    text = str(error)
-    for said, (wanted, cure) in _IN_COMPILED_CODE.items():
-        if said in text:
-            return ConversionError(
-                f"{wanted} of a Tensor that is being differentiated, at {_place_of(error)}, would lose its derivative. {cure}"
-            )
-    text, _, shown = text.partition(", got 'Tensor(")
-    if not shown or not text.startswith("expected a sequence of integers"):
-        return None
-    place = _place_of(error)
-    shown = shown.removesuffix("'").removesuffix(")")
-    if shown.endswith("]"):  # a spec, in an abstract trace
-        return AbstractValueError(f"The length of an array is a Tensor of which only {shown} is known, at {place}. {_LENGTHS}")
-    return ConversionError(f"The length of an array is a Tensor, {shown}, at {place}. {_COUNT}")
-
-
 def refusal_behind(error: BaseException) -> BaseException | None:
     """Return the error about a Tensor, or the interrupt, that an error of NumPy or compiled code hides; otherwise `None`.
 
     NumPy's dispatcher calls `isinstance` on a Tensor, which runs Python code, and ignores exceptions. If an interrupt arrives
     there, the next call of a C function raises `SystemError` with the interrupt as its cause.
     """
-    if isinstance(error, SystemError) and error.__cause__ is not None and not isinstance(error.__cause__, Exception):
-        return error.__cause__
-    if isinstance(error, ValueError) and isinstance(error.__cause__, (AbstractValueError, ConversionError)):
-        return error.__cause__
+    cause = error.__cause__
+    if isinstance(error, SystemError) and cause is not None and not isinstance(cause, Exception):
+        return cause
+    if isinstance(error, ValueError) and isinstance(cause, (AbstractValueError, ConversionError)):
+        return cause
     if isinstance(error, ValueError) and NO_ARRAY in str(error):
         return ConversionError(
             f"The method __array__ of an object returned a Tensor that is being differentiated, or another object that is no "
@@ -331,11 +301,24 @@ def refusal_behind(error: BaseException) -> BaseException | None:
             f"functions there take Tensors: @functad.adopt above the function, or functad.adopt(its module)."
         )
     if _is_of_text(error):
-        return ConversionError(
-            f"Python code that was made of the text of a Tensor, at {_place_of(error)}, would lose its derivative. Use list(t) "
-            f"for a list of Tensors, or t.copy() for a copy."
-        )
-    return refusal_in_compiled_code(error) if isinstance(error, TypeError) else None
+        cure = "Use list(t) for a list of Tensors, or t.copy() for a copy."
+        return _lost(f"Python code that was made of the text of a Tensor, at {_place_of(error)}", cure)
+    return _refusal_in_compiled_code(error) if isinstance(error, TypeError) else None
+
+
+def _refusal_in_compiled_code(error: TypeError) -> FunctadError | None:
+    """Return functad's error for a `TypeError` of compiled code that received a `Tensor`; `None` if its text is not known."""
+    text, place = str(error), _place_of(error)
+    for said, (wanted, cure) in _IN_COMPILED_CODE.items():
+        if said in text:
+            return _lost(f"{wanted} of a Tensor that is being differentiated, at {place}", cure)
+    text, _, shown = text.partition(", got 'Tensor(")
+    if not shown or not text.startswith("expected a sequence of integers"):
+        return None
+    shown = shown.removesuffix("'").removesuffix(")")
+    if shown.endswith("]"):  # a spec, in an abstract trace
+        return AbstractValueError(f"The length of an array is a Tensor of which only {shown} is known, at {place}. {_LENGTHS}")
+    return ConversionError(f"The length of an array is a Tensor, {shown}, at {place}. {_COUNT}")
 
 
 def _is_of_text(error: BaseException) -> bool:
@@ -362,30 +345,6 @@ def _place_of(error: BaseException) -> str:
     return place
 
 
-def depends_on_inputs(tensor: Any, watched: Collection[int] = ()) -> bool:
-    """Return `True` if a Tensor of a concrete trace depends on an input.
-
-    Args:
-        tensor: the Tensor.
-        watched: slots that count as inputs too, such as the slots that a tape watches.
-    """
-    recorder = tensor.recorder
-    records, inputs = recorder.records, recorder.inputs
-    seen, waiting = set(), [tensor.slot]
-    while waiting:
-        slot = waiting.pop()
-        if slot < inputs or slot in watched:
-            return True
-        last = slot
-        while last < len(records) and records[last] is None:  # the last of several results holds the record
-            last += 1
-        if last == len(records) or last in seen or slot not in results_of(records[last], last):
-            continue  # a buffer
-        seen.add(last)
-        waiting.extend(inputs_of(records[last]))
-    return False
-
-
 def unhashable() -> UnsupportedError:
     """Return the error for the hash of a Tensor, such as in a set or a dictionary."""
     from functad.primitives.scipy_special.python_functions import cure  # noqa: PLC0415 - only here
@@ -406,7 +365,7 @@ def _called(snippet: str) -> tuple[str, bool]:
     if isinstance(node, ast.BinOp) and not isinstance(node.op, ast.Mod):
         return "operator", False
     if isinstance(node, ast.Subscript):
-        name = node.value.attr if isinstance(node.value, ast.Attribute) else ""
+        name = getattr(node.value, "attr", "")  # np.r_[t, 0.0]
         return (name if name in CURES else "[]"), False
     if not isinstance(node, ast.Call):
         return "", False
@@ -423,61 +382,46 @@ def _called(snippet: str) -> tuple[str, bool]:
 
 def formatting() -> bool:
     """Return `True` if the `%` operator of a format string, as in `"%.3f" % t`, converts the Tensor to a number."""
-    name, argument = instruction_of(_caller())
-    return name == "BINARY_OP" and argument in _REMAINDERS
+    name, argument = instruction_of(next(_callers(), None))
+    return name == "BINARY_OP" and argument in (6, 19)  # `%` and `%=`
 
 
-def testing() -> bool:
-    """Return `True` if a function of `numpy.testing` converts the Tensor: it only compares values, so no derivative is lost."""
-    frame, last = _caller(), user_frame(_caller())
-    while frame is not None and frame is not last:
-        if frame.f_globals.get("__name__", "").startswith("numpy.testing"):
-            return True
-        frame = frame.f_back
-    return False
+def asker() -> str:
+    """Return the name of the module of the innermost frame outside functad."""
+    return next(map(_module_of, _callers()), "")
 
 
-def _asks_from(package: str | tuple[str, ...]) -> bool:
-    """Return `True` if the innermost frame outside functad belongs to one of the given packages."""
-    frame = _caller()
-    return frame is not None and frame.f_globals.get("__name__", "").startswith(package)
-
-
-def _asks_for(package: str) -> bool:
+def asks_for(package: str) -> bool:
     """Return `True` if a frame between functad and the user's code belongs to a package."""
-    frame, user = _caller(), user_frame(_caller())
-    while frame is not None and frame is not user:
-        if frame.f_globals.get("__name__", "").startswith(package):
-            return True
-        frame = frame.f_back
-    return False
-
-
-def updating() -> bool:
-    """Return `True` if array-api-extra calls, for `xpx.at(t, mask).set(v)`: it writes to numbers that are not NumPy's."""
-    frame = _caller()
-    return frame is not None and frame.f_globals.get("__name__", "").endswith("array_api_extra._lib._at")
+    frame = next(_callers(), None)
+    user = user_frame(frame)
+    between = itertools.takewhile(lambda each: each is not user, _callers())
+    return any(_module_of(each).startswith(package) for each in between)
 
 
 def multiplying_sparse() -> bool:
     """Return `True` if a sparse matrix of SciPy tries to convert a Tensor operand for `A @ t`."""
-    frame, inside = _caller(), False
-    while frame is not None and frame.f_globals.get("__name__", "").startswith("scipy.sparse"):
-        if frame.f_code.co_name != "_matmul_dispatch":
-            return inside and frame.f_code.co_name == "__matmul__"
-        frame, inside = frame.f_back, True
-    return False
+    names = [frame.f_code.co_name for frame in itertools.takewhile(_is_of_sparse, _callers())]
+    others = [name for name in names if name != "_matmul_dispatch"]
+    return names[:1] == ["_matmul_dispatch"] and others[:1] == ["__matmul__"]
 
 
-_REMAINDERS = (6, 19)  # `%` and `%=` among the arguments of BINARY_OP
+def _is_of_sparse(frame: FrameType) -> bool:
+    return _module_of(frame).startswith("scipy.sparse")
 
 
-def _caller() -> FrameType | None:
-    """Return the innermost frame outside functad."""
+def _module_of(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", ""))
+
+
+def _callers() -> Iterator[FrameType]:
+    """Yield the frames around functad's innermost frames, from the inside out."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_globals.get("__name__", "").startswith("functad."):
+    while frame is not None and _module_of(frame).startswith("functad."):
         frame = frame.f_back
-    return frame
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
 
 
 def instead_of(function: Any) -> str:

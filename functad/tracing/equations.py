@@ -149,10 +149,6 @@ class AbstractRecorder(EquationRecorder):
         """Record a copy of a constant, as a buffer for writes of Tensors."""
         return self.process(COPY, (value,), {})
 
-    def described(self, owner: str) -> str:
-        """Return a sentence about the Tensors of the trace, for displays."""
-        return f"Of {owner}: without a value, only dtype and shape are known."
-
     def concrete_value(self, tensor: Recorded, wanted: str) -> Any:
         """Raise `AbstractValueError`: there are no values."""
         cure = abstract_cure(wanted, mask=dtype_of(tensor).kind == "b", transform=self.transform)

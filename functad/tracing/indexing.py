@@ -39,7 +39,7 @@ from functad.primitives.indexing.read import GATHER, GETITEM, AtPlaces, taken_ap
 from functad.primitives.indexing.write import ADD_TO, WRITE, Path, part
 from functad.primitives.operands import as_operand, innermost, is_number, numpy_values, read
 from functad.primitives.ufunc_methods import METHODS
-from functad.tracing.conversions import updating
+from functad.tracing.conversions import asker
 from functad.tracing.foreign import check_shape
 from functad.tracing.ownership import hold, map_arrays
 from functad.tracing.trace import Recorded, Recorder, dispatch, escaped, recorded_now, resolve
@@ -125,18 +125,11 @@ class Reading:
 
 def _elements(t: Any, code: CodeType, instruction: int) -> Iterator[Any]:
     """Yield `t[0], t[1], ...`, recorded at the given line."""
-    shape, dtype = t.shape, t.dtype
-    for i in range(shape[0]):
-        recorder = t.recorder
-        if not recorder.fast:
-            yield GETITEM(t, index=i)
-            continue
-        value = t.below
-        out = value[i]
-        tensor = recorder.append((_PLAN, t.slot, (i, shape, dtype), None), out, code, instruction, type(t))
-        if type(out) is not _float64 and shares(out, value):
-            note_view(t, tensor, GETITEM, {"index": i})
-        yield tensor
+    for i in range(t.shape[0]):
+        element = t[i]
+        if isinstance(element, Recorded):
+            element.code, element.instruction = code, instruction
+        yield element
 
 
 def write(tensor: Any, index: Any, v: Any, *, adds: bool = False) -> None:
@@ -146,7 +139,7 @@ def write(tensor: Any, index: Any, v: Any, *, adds: bool = False) -> None:
         ConversionError: the Tensor holds integers, so that a derivative would be lost.
         ValueError: the Tensor is a read-only view, or `v` does not fit.
     """
-    tensor.renew()
+    tensor.current()
     written = not adds and isinstance(v, Recorded) and _is_part(v, tensor, index)
     v = v if written else _operand(v)
     if isinstance(index, Recorded):
@@ -198,7 +191,7 @@ def _write_through(root: Any, path: Path, index: Any, v: Any, adds: bool) -> Non
 
 def put_through(target: Any, path: Path, index: Any, v: Any, adds: bool) -> None:
     """Write into a Tensor at an index of one of its views, without the checks of `write`."""
-    target.renew()
+    target.current()
     root, own = origin_of(target)
     _write_through(root, (*own, *path), index, v, adds)
 
@@ -212,13 +205,13 @@ def _fits_each(tensor: Any, mask: Any, v: Any) -> bool:
 def _operand(v: Any) -> Any:
     v = as_operand(read(v))
     if isinstance(v, Recorded):
-        v.renew()  # type: ignore[attr-defined]
+        v.current()  # type: ignore[attr-defined]
         if v.recorder.inactive:
             recorded_now([v])
         return v
     if type(v) not in PLAIN:
         v = numpy_values(v, "assignment")
-    return v if isinstance(v, (np.generic, int, float, complex)) else np.array(v)  # the user cannot overwrite the copy
+    return v if issubclass(type(v), (np.generic, int, float, complex)) else np.array(v)  # the user cannot overwrite the copy
 
 
 def _place_at(root: Any, path: Path, template: Any, arrays: Sequence[Any], v: Any, adds: bool) -> None:
@@ -243,13 +236,13 @@ def _unlock(root: Any) -> None:
 
 
 def _check(tensor: Any, root: Any, v: Any) -> None:
-    tensor.renew()
+    tensor.current()
     inner = innermost(tensor)
     locked = any(not step.writeable for step in origin_of(tensor)[1])
     if locked or (type(inner) is _ndarray and not inner.flags.writeable):
         raise AssignmentError(f"assignment destination is read-only, at {here()}. Write into a copy: t = t.copy()")
     if type(inner) is not _ndarray and is_number(inner):
-        if not updating():
+        if not asker().endswith("array_api_extra._lib._at"):  # `xpx.at(t, mask).set(v)` writes to numbers
             raise TypeError(f"'{type_of(inner).__name__}' object does not support item assignment")
         adopt(root, clone(root)[None].reshape(()))  # a writeable array of shape ()
     elif not issubclass(type(inner), (_ndarray, ArraySpec)):
@@ -288,7 +281,7 @@ def _promote(root: Any, recorder: Recorder) -> None:
 
 def buffer_after(model: Any, value: Any) -> Any:
     """Return the result of `np.zeros_like(model)` or a similar function as a buffer with the memory order of `model`."""
-    model.renew()
+    model.current()
     unknown = value.ndim > 1 and isinstance(innermost(model), ArraySpec) and not in_c_order(model)
     if unknown and model.recorder.has_values:
         return buffer_like(model, buffer_after(model.below, value))
@@ -302,7 +295,7 @@ def buffer_after(model: Any, value: Any) -> Any:
 
 def buffer_like(tensor: Any, value: Any) -> Any:
     """Return a constant as a Tensor of the trace of `tensor`; integers and booleans unchanged."""
-    tensor.renew()
+    tensor.current()
     if value.dtype.kind not in "fc" or tensor.recorder.closed or (tensor.recorder.inactive and not recorded_now([tensor])):
         return value
     return tensor.recorder.buffer(value)
@@ -369,17 +362,9 @@ def _check_dtype(name: str, out: Any, result: Any) -> None:
         _WRITE_ONE[name](np.zeros(1, dtype_of(result)), np.zeros((), dtype_of(out)))
 
 
-def _take_one(value: Any, out: Any) -> None:
-    np.take(value, 0, out=out)
-
-
-def _argmax_of_one(value: Any, out: Any) -> None:
-    np.argmax(value, out=out)
-
-
 _WRITE_ONE: dict[str, Callable[[Any, Any], object]] = {
-    **dict.fromkeys(("argmax", "argmin", "nanargmax", "nanargmin"), _argmax_of_one),
-    **dict.fromkeys(("take", "compress"), _take_one),
+    **dict.fromkeys(("argmax", "argmin", "nanargmax", "nanargmin"), lambda value, out: np.argmax(value, out=out)),
+    **dict.fromkeys(("take", "compress"), lambda value, out: np.take(value, 0, out=out)),
     "dot": lambda value, out: np.dot(value, value, out=out),
 }
 _SCANS = frozenset({"accumulate", "cumprod", "cumsum", "nancumprod", "nancumsum"})
@@ -463,10 +448,9 @@ def overwrite(tensor: Any, result: Any, casting: Any = "same_kind") -> Any:
     return tensor
 
 
-def _is_number(tensor: Any) -> bool:
-    """Return `True` if a Tensor holds a scalar, which is immutable."""
-    inner = innermost(tensor)
-    return not (inner.shape or inner.zero_d) if isinstance(inner, ArraySpec) else not issubclass(type(inner), _ndarray)
+def _is_immutable(tensor: Any) -> bool:
+    """Return `True` if the value of a Tensor is a scalar or an array of another library, which may be immutable."""
+    return is_number(tensor) or not issubclass(type(innermost(tensor)), (_ndarray, ArraySpec))
 
 
 def _in_place(symbol: str) -> Callable[[Any, Any], Any]:
@@ -474,7 +458,7 @@ def _in_place(symbol: str) -> Callable[[Any, Any], Any]:
 
     def method(self: Any, other: Any) -> Any:
         result = getattr(self, name)(other)
-        if result is NotImplemented or self.recorder.reassigns or _is_number(self):
+        if result is NotImplemented or self.recorder.reassigns or _is_immutable(self):
             return result
         return overwrite(self, result)
 
@@ -489,20 +473,6 @@ class Writing:
 
     def __setitem__(self, index: Any, value: Any) -> None:
         write(self, index, value)
-
-    __iadd__ = _in_place("add")
-    __isub__ = _in_place("sub")
-    __imul__ = _in_place("mul")
-    __itruediv__ = _in_place("truediv")
-    __ifloordiv__ = _in_place("floordiv")
-    __imod__ = _in_place("mod")
-    __ipow__ = _in_place("pow")
-    __imatmul__ = _in_place("matmul")
-    __iand__ = _in_place("and")
-    __ior__ = _in_place("or")
-    __ixor__ = _in_place("xor")
-    __ilshift__ = _in_place("lshift")
-    __irshift__ = _in_place("rshift")
 
     def fill(self, value: Any) -> None:
         """Set all elements to a value; do nothing for a number, as in NumPy."""
@@ -520,3 +490,9 @@ class Writing:
     def put(self, indices: Any, values: Any, mode: Any = "raise") -> None:
         """As `np.put`."""
         np.put(self, indices, values, mode)  # type: ignore[arg-type]
+
+
+for _symbol in (
+    "add", "and", "floordiv", "lshift", "matmul", "mod", "mul", "or", "pow", "rshift", "sub", "truediv", "xor",
+):  # fmt: skip
+    setattr(Writing, f"__i{_symbol}__", _in_place(_symbol))

@@ -17,24 +17,13 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from functad.errors import AbstractValueError, ConversionError, NoBufferError, UnsupportedError
+from functad.errors import AbstractValueError, ConversionError, FunctadError, NoBufferError, UnsupportedError
 from functad.expressions.spec import ArraySpec
 from functad.places import here
 from functad.primitives import vocabulary
+from functad.primitives.arranging import reshape as reshaping
 from functad.primitives.arranging.reshape import (
-    RESHAPE,
-    TRANSPOSE,
     as_shape,
-    complete_shape,
-    in_c_order,
-    in_fortran_order,
-    is_fortran,
-    matrix_transpose,
-    ravel,
-    reshape,
-    squeeze,
-    swapaxes,
-    transpose,
 )
 from functad.primitives.elementwise.conversion import COPY, astype
 from functad.primitives.entry import ENTRIES
@@ -77,17 +66,26 @@ def _method(function: Any) -> Method:
     return method
 
 
-def _in_place(name: str, instead: str) -> Method:
-    """Return a method that raises `UnsupportedError` and names an expression that returns a new Tensor."""
+def _refused(name: str, error: type[FunctadError], text: str) -> Method:
+    """Return a method that raises an error; `{name}` and `{place}` in the text are its name and the user's line."""
 
     def method(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
-        raise UnsupportedError(
-            f"The method {name} writes into an array, at {here()}, and a Tensor cannot be written to. Use {instead}."
-        )
+        raise error(text.format(name=name, place=here()))
 
     method.__name__ = name
-    method.__doc__ = f"Refuse: use `{instead}`."
+    method.__doc__ = "Refuse: the derivative would be lost."
     return method
+
+
+_IN_PLACE = "The method {name} writes into an array, at {place}, and a Tensor cannot be written to. Use "
+_BYTES = (
+    "{name}() of a Tensor that is being differentiated, at {place}, would lose its derivative. "
+    "Use functad.stop_gradient(t) for the value, and {name}() of that."
+)
+_BUFFER = (
+    "the attribute {name} of a Tensor that is being differentiated, at {place}, would give its memory away, and the derivative "
+    "would be lost. Use functad.stop_gradient(t).{name}"
+)
 
 
 class ArrayMethods:
@@ -99,14 +97,13 @@ class ArrayMethods:
     def T(self: Any) -> Any:  # noqa: N802  # NumPy's name
         """The transpose: all axes in reverse order."""
         ndim = len(self.shape)
-        if ndim == 2:
-            return dispatch(TRANSPOSE, (self,), {"axes": (1, 0)})
-        return self if ndim < 2 else dispatch(TRANSPOSE, (self,), {"axes": tuple(range(ndim - 1, -1, -1))})
+        axes = (1, 0) if ndim == 2 else tuple(range(ndim - 1, -1, -1))
+        return self if ndim < 2 else dispatch(reshaping.TRANSPOSE, (self,), {"axes": axes})
 
     @property
     def mT(self: Any) -> Any:  # noqa: N802
         """The transpose of the matrices in the last two axes."""
-        return self.T if len(self.shape) == 2 else matrix_transpose(self)
+        return self.T if len(self.shape) == 2 else reshaping.matrix_transpose(self)
 
     @property
     def real(self) -> Any:
@@ -132,9 +129,9 @@ class ArrayMethods:
     def flat(self: Any) -> Any:
         """All elements in C order, on one axis. Reading gives copies; writing changes this Tensor."""
         params = {"shape": (self.size,)}
-        out = dispatch(RESHAPE, (self,), params)
+        out = dispatch(reshaping.RESHAPE, (self,), params)
         root, path = origin_of(self)
-        add_view(root, (*path, Step(RESHAPE, params, copied=True)), out)
+        add_view(root, (*path, Step(reshaping.RESHAPE, params, copied=True)), out)
         return out
 
     @flat.setter
@@ -145,28 +142,16 @@ class ArrayMethods:
         """As `np.reshape`; the shape may be given as one tuple or as several integers."""
         wanted = as_shape(shape[0] if len(shape) == 1 else shape)
         if order == "C" and copy is None:
-            return dispatch(RESHAPE, (self,), {"shape": complete_shape(self.shape, wanted)})
-        return reshape(self, wanted, order, copy=copy)
-
-    def ravel(self, order: str | None = "C") -> Any:
-        """As `np.ravel`."""
-        return ravel(self, order)
+            return dispatch(reshaping.RESHAPE, (self,), {"shape": reshaping.complete_shape(self.shape, wanted)})
+        return reshaping.reshape(self, wanted, order, copy=copy)
 
     def flatten(self, order: str | None = "C") -> Any:
         """As `np.ravel`, always a copy."""
-        return COPY(ravel(self, order))
+        return COPY(reshaping.ravel(self, order))
 
     def transpose(self, *axes: Any) -> Any:
         """As `np.transpose`; the axes may be given as one tuple or as several integers."""
-        return transpose(self, axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None)
-
-    def swapaxes(self, axis1: int, axis2: int) -> Any:
-        """As `np.swapaxes`."""
-        return swapaxes(self, axis1, axis2)
-
-    def squeeze(self, axis: Any = None) -> Any:
-        """As `np.squeeze`."""
-        return squeeze(self, axis)
+        return reshaping.transpose(self, axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None)
 
     def astype(self, dtype: Any, order: str = "K", casting: Any = "unsafe", subok: bool = True, copy: bool = True) -> Any:
         """Return the Tensor in another dtype; a constant if the dtype is integer or boolean."""
@@ -175,7 +160,7 @@ class ArrayMethods:
             return out
         if copy or out is not self:
             return COPY(out, order=order)
-        return in_fortran_order(self) if is_fortran(self, order) else in_c_order(self)
+        return reshaping.in_fortran_order(self) if reshaping.is_fortran(self, order) else reshaping.in_c_order(self)
 
     def copy(self, order: str = "C") -> Any:
         """As `np.copy`, by default in C order."""
@@ -198,24 +183,11 @@ class ArrayMethods:
     max = over_axes.MAX.front
     min = over_axes.MIN.front
     var = statistics.var
-    std = _method(np.std)
     cumsum = scans.cumsum
     cumprod = scans.cumprod
-    any = _method(np.any)
-    all = _method(np.all)
-    argmax = _method(np.argmax)
-    argmin = _method(np.argmin)
-    argsort = _method(np.argsort)
-    argpartition = _method(np.argpartition)
-    nonzero = _method(np.nonzero)
-    searchsorted = _method(np.searchsorted)
-    repeat = _method(np.repeat)
-    take = _method(np.take)
-    dot = _method(np.dot)
-    trace = _method(np.trace)
-    diagonal = _method(np.diagonal)
-    round = _method(np.round)
-    choose = _method(np.choose)
+    ravel = reshaping.ravel.front
+    swapaxes = reshaping.swapaxes.front
+    squeeze = reshaping.squeeze.front
 
     def conj(self: Any) -> Any:
         """As `np.conj`; a real Tensor is returned itself."""
@@ -227,36 +199,20 @@ class ArrayMethods:
         """As `np.compress`."""
         return _called(np.compress, condition, self, axis, out)
 
-    resize = _in_place("resize", "np.pad(t.ravel(), (0, n)).reshape(shape), which adds n zeros (np.resize repeats)")
-    setfield = _in_place("setfield", "np.where(mask, new, t)")
-    byteswap = _in_place("byteswap", "functad.stop_gradient(t).byteswap()")
+    resize = _refused(
+        "resize",
+        UnsupportedError,
+        f"{_IN_PLACE}np.pad(t.ravel(), (0, n)).reshape(shape), which adds n zeros (np.resize repeats).",
+    )
+    setfield = _refused("setfield", UnsupportedError, f"{_IN_PLACE}np.where(mask, new, t).")
+    byteswap = _refused("byteswap", UnsupportedError, f"{_IN_PLACE}functad.stop_gradient(t).byteswap().")
 
 
-def _kept(name: str) -> Callable[..., Any]:
-    """Return a method that raises `ConversionError` instead of writing a Tensor as bytes."""
-
-    def method(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
-        raise ConversionError(
-            f"{name}() of a Tensor that is being differentiated, at {here()}, would lose its derivative. "
-            f"Use functad.stop_gradient(t) for the value, and {name}() of that."
-        )
-
-    method.__name__ = name
-    method.__doc__ = "Refuse: bytes have no derivative."
-    return method
-
-
-def _buffer(name: str) -> property:
-    """Return a property that raises `NoBufferError` instead of exposing the memory of a Tensor."""
-
-    def attribute(self: Any) -> NoReturn:
-        raise NoBufferError(
-            f"the attribute {name} of a Tensor that is being differentiated, at {here()}, would give its memory away, and "
-            f"the derivative would be lost. Use functad.stop_gradient(t).{name}"
-        )
-
-    attribute.__doc__ = "Refuse: memory has no derivative."
-    return property(attribute)
+for _name in (
+    "all", "any", "argmax", "argmin", "argpartition", "argsort", "choose", "diagonal", "dot", "nonzero", "repeat", "round",
+    "searchsorted", "std", "take", "trace",
+):  # fmt: skip
+    setattr(ArrayMethods, _name, _method(getattr(np, _name)))
 
 
 class _NotAssignedError(UnsupportedError, AttributeError):
@@ -348,22 +304,16 @@ class ArrayMemory:
             return
         raise UnsupportedError(f"setflags() of a Tensor, at {here()}: a Tensor has no flags of its own. Leave the call out.")
 
-    data = _buffer("data")
-    ctypes = _buffer("ctypes")
-    tobytes = _kept("tobytes")
-    tofile = _kept("tofile")
-    dump = _kept("dump")
-    dumps = _kept("dumps")
-    __dlpack__ = _kept("__dlpack__")
+    data = property(_refused("data", NoBufferError, _BUFFER))
+    ctypes = property(_refused("ctypes", NoBufferError, _BUFFER))
+    tobytes = _refused("tobytes", ConversionError, _BYTES)
+    tofile = _refused("tofile", ConversionError, _BYTES)
+    dump = _refused("dump", ConversionError, _BYTES)
+    dumps = _refused("dumps", ConversionError, _BYTES)
+    __dlpack__ = _refused("__dlpack__", ConversionError, _BYTES)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)
-
-    def __reduce__(self) -> NoReturn:
-        raise ConversionError(
-            f"a Tensor that is being differentiated cannot be pickled, at {here()}: its derivative would be lost. "
-            f"Pickle functad.stop_gradient(t), or what the transform returns."
-        )
 
     def __dask_tokenize__(self) -> NoReturn:
         raise refusal_in_graph(f"at {here()}")

@@ -25,7 +25,7 @@ from functad.errors import ConversionError, UnsupportedError
 from functad.places import here, user_place
 from functad.primitives.arranging.join import CONCATENATE, STACK
 from functad.primitives.elementwise import elementary, selection
-from functad.primitives.entry import Plan, Primitive
+from functad.primitives.entry import Primitive
 from functad.primitives.linalg import products as contractions
 from functad.primitives.operands import as_operand, converted, goes_first, is_number, refuse_foreign, strong
 from functad.primitives.reductions.over_axes import MAX, MEAN, MIN, SUM
@@ -125,7 +125,7 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
         reads_nothing = not plan.names
         holds_other = 1 - position in plan.holds
         flipped = position == 1
-        save = _saver(plan, primitive.names[position], flipped)
+        save = plan.save
         powers = primitive is elementary.POWER and not flipped
 
         def method(x: Any, y: Any, modulus: Any = None, *, depth: int = 1) -> Any:
@@ -145,7 +145,9 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
                     known = _CONSTANTS.get(y)
                     y = _constant_array(y) if known is None else known
                 out = compute(y, value) if flipped else compute(value, y)
-                residuals = y if reads_other else None if reads_nothing else save(value, y, out)
+                residuals = (
+                    y if reads_other else None if reads_nothing else save((y, value) if flipped else (value, y), out, None)
+                )
                 record = (plan, x.slot, residuals, None)
             elif y is x and square is not None:  # one product in the backward pass instead of the sum of two
                 out = compute(value, value)
@@ -162,8 +164,7 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
                 ):
                     fits = None
                 else:
-                    fits_of = recorder.fits_for if contracts else recorder.fits_beside
-                    fits = fits_of(primitive, (value, other), (0, 1), out)
+                    fits = recorder.fits_for(primitive, (value, other), (0, 1), out)
                 record = (both, (x.slot, y.slot), save_both and save_both((value, other), out, None), fits)
             elif kind is _ndarray or kind is _float64:
                 out = compute(y, value) if flipped else compute(value, y)
@@ -173,16 +174,17 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
                     or value.dtype is not y.dtype
                     or (value.ndim > 2 or y.ndim > 2 if contracts else value.shape != y.shape)
                 ):
-                    fits_of = recorder.fits_for if contracts else recorder.fits_beside
                     try:
-                        fits = fits_of(primitive, (y, value) if flipped else (value, y), (position,), out)
+                        fits = recorder.fits_for(primitive, (y, value) if flipped else (value, y), (position,), out)
                     except ConversionError:  # the result holds Python objects
                         if not recorder.is_constant(x):
                             raise
                         return out
                 if holds_other and kind is _ndarray:
                     y = y.copy() if y.nbytes <= COPY_LIMIT else hold(y, recorder)
-                residuals = y if reads_other else None if reads_nothing else save(value, y, out)
+                residuals = (
+                    y if reads_other else None if reads_nothing else save((y, value) if flipped else (value, y), out, None)
+                )
                 record = (plan, x.slot, residuals, fits)
             else:
                 return _slow(primitive, y, x) if flipped else _slow(primitive, x, y)
@@ -194,24 +196,6 @@ def binary(primitive: Primitive, *, convert: bool = True) -> tuple[Method, Metho
     pair = one_way(0), one_way(1)
     BINARY[primitive.function] = pair
     return pair
-
-
-def _saver(plan: Plan, name: str, flipped: bool) -> Callable[[Any, Any, Any], Any]:
-    """Return `save(value, other, out)`, which returns the residuals of an operation on a Tensor and a constant.
-
-    Args:
-        plan: the plan.
-        name: the name of the Tensor argument.
-        flipped: the Tensor is the second operand.
-    """
-    save = plan.save
-    if plan.names == (name,):
-        return lambda value, other, out: value
-    if plan.names == ("out",):
-        return lambda value, other, out: out
-    if flipped:
-        return lambda value, other, out: save((other, value), out, None)
-    return lambda value, other, out: save((value, other), out, None)
 
 
 def unary(primitive: Primitive) -> Method:
@@ -227,12 +211,7 @@ def unary(primitive: Primitive) -> Method:
             return dispatch(primitive, (x,), {}) if made is None else made
         value = x.below
         out = compute(value)
-        if reads_input:
-            residuals = value
-        elif reads_out:
-            residuals = out
-        else:
-            residuals = save((value,), out, None)
+        residuals = value if reads_input else out if reads_out else save((value,), out, None)
         fits = None
         kind, cls = type(out), type(x)
         if kind is not type(value) or ((kind is _ndarray or kind is cls) and out.dtype is not value.dtype):

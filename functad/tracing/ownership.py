@@ -31,16 +31,15 @@ from types import CodeType
 from typing import Any
 
 import numpy as np
-from numpy.lib.array_utils import byte_bounds
 
-from functad.expressions.expressions import own_arrays, root_of
+from functad.expressions.expressions import own_arrays, roots_of
 from functad.expressions.spec import PLAIN
 from functad.places import user_frame
 from functad.primitives.elementwise.conversion import copy_alike
 from functad.primitives.indexing.write import is_alone
 from functad.process import context_variable, setting
 from functad.tracing.trace import Recorded, Recorder
-from functad.tracing.views import clone, origin_of
+from functad.tracing.views import clone, origin_of, shares, shares_memory
 
 _ndarray = np.ndarray
 _getframe = sys._getframe
@@ -97,24 +96,22 @@ def hold_residuals(
     """
     if plan.params:
         params = hold_params(params, plan.params, recorder)
-    if not plan.holds:
-        return values, params
-    result = list(values)
-    for i, a in enumerate(arrays):
-        if i in plan.holds and issubclass(type(a), _ndarray):
-            result[i] = hold(a, recorder)
-    return result, params
+    if plan.holds:
+        values = [
+            hold(a, recorder) if i in plan.holds and issubclass(type(a), _ndarray) else value
+            for i, (a, value) in enumerate(zip(arrays, values, strict=True))
+        ]
+    return values, params
 
 
 def hold_params(params: dict[str, Any], names: Sequence[str], recorder: Any) -> dict[str, Any]:
     """Return `params` with `hold` applied to the arrays in the named parameters; the name `params` selects all."""
-    for name in tuple(params) if "params" in names else names:
-        value = params[name]
-        if type(value) not in _SCALARS:
-            kept = map_arrays(lambda a: hold(a, recorder), value)
-            if kept is not value:
-                params = {**params, name: kept}
-    return params
+    held = {
+        name: map_arrays(lambda a: hold(a, recorder), params[name])
+        for name in (params if "params" in names else names)
+        if type(params[name]) not in _SCALARS
+    }
+    return params | held if held else params
 
 
 _SCALARS = frozenset({int, bool, float, str, type(None), slice})
@@ -140,11 +137,6 @@ def lend(leaf: Any) -> Any:
     if issubclass(type(leaf), _ndarray):
         return copy_alike(leaf)
     return clone(leaf) if isinstance(leaf, Recorded) else leaf
-
-
-def lend_results(leaves: Sequence[Any]) -> list[Any]:
-    """Return copies of the results of a trace that outlives the function; the copies are writable."""
-    return own_results([lend(leaf) for leaf in leaves])
 
 
 def take_back(leaf: Any, lent: dict[int, tuple[Any, Any]]) -> Any:
@@ -188,32 +180,19 @@ def own_state(leaves: list[Any]) -> list[Any]:
         if issubclass(kind, _ndarray):
             if leaves[i].base is not None or not leaves[i].flags.writeable or not is_alone(leaves, i):
                 leaves[i] = leaves[i].copy("K")
-        elif kind not in PLAIN and isinstance(leaves[i], Recorded) and (_is_viewed(leaves[i]) or not is_alone(leaves, i)):
+        elif kind not in PLAIN and isinstance(leaves[i], Recorded) and (shares_memory(leaves[i]) or not is_alone(leaves, i)):
             leaves[i] = clone(leaves[i])
     return leaves
 
 
-def _is_viewed(tensor: Any) -> bool:
-    """Return `True` if a Tensor is a view, or another Tensor is a view of it."""
-    if getattr(tensor, "origin", None) is not None:
-        return True
-    memory = getattr(tensor, "memory", None)
-    return memory is not None and any(view() is not None for view in memory.views)
-
-
-def own_results(leaves: Sequence[Any], foreign: Sequence[Any] = ()) -> list[Any]:
+def own_results(leaves: Iterable[Any], foreign: Sequence[Any] = ()) -> list[Any]:
     """Return the leaves of a result, and copy each leaf that shares memory with another leaf or with `foreign`.
 
     Args:
         leaves: arrays, numbers and Tensors of outer traces.
         foreign: arrays and Tensors of the caller.
     """
-    known: set[int] = set()
-    for value in foreign:
-        if issubclass(type(value), _ndarray):
-            known.add(id(value if value.base is None else root_of(value)))
-        elif isinstance(value, Recorded):
-            known.add(id(origin_of(value)[0]))
+    known = roots_of(foreign) | {id(origin_of(value)[0]) for value in foreign if isinstance(value, Recorded)}
     result = own_arrays(leaves, known)
     for i, leaf in enumerate(result):
         if isinstance(leaf, Recorded):
@@ -231,10 +210,8 @@ def unrecorded(recorder: Recorder, leaves: Iterable[Any]) -> list[Any]:
 
 def copy_if_shared(out: Any, operands: Sequence[Any]) -> Any:
     """Return the result of an operation, copied if it shares memory with a plain operand."""
-    if type(out) is _ndarray:
-        for a in operands:
-            if type(a) is _ndarray and (out is a or (out.base is not None and (out.base is a or out.base is a.base))):
-                return out.copy("K")
+    if type(out) is _ndarray and any(type(a) is _ndarray and shares(out, a) for a in operands):
+        return out.copy("K")
     return out
 
 
@@ -279,26 +256,12 @@ def _checksum(a: Any) -> tuple[bytes, bytes]:
     Not detected: a change that preserves the sum of each column of each block. An exchange of two words of one block, at a
     distance of a multiple of 509, is such a change. A change that is undone before the function returns is not detected either.
 
-    The checksum of 1 MB takes 0.04 ms, which is the time to read it.
+    The checksum of 1 MB takes 0.04 ms, which is the time to read it. `zlib.crc32` and `zlib.adler32` take 0.2 ms.
     """
-    memory = _memory(a)
+    memory = a.view(_ndarray).ravel("K")  # a copy only if there are gaps or negative strides
     width = _WIDTHS[any(n % _WIDTHS[0] == 0 for n in a.shape)]
     words = _ndarray((memory.nbytes // (8 * _ROWS * width), _ROWS, width), _WORD, memory)
-    rest = _ndarray((memory.nbytes - words.nbytes,), _BYTE, memory, words.nbytes)
-    return _add_reduce(words, 1).tobytes(), rest.tobytes()
-
-
-def _memory(a: Any) -> Any:
-    """Return the elements of an array as a C-contiguous array: a view if its memory has no gaps, otherwise a copy."""
-    a = a if type(a) is _ndarray else a.view(_ndarray)
-    flags = a.flags
-    if flags.forc:
-        return a if flags.c_contiguous else a.T
-    low, high = byte_bounds(a)
-    if high - low > a.nbytes:
-        return np.ascontiguousarray(a)
-    first = a[tuple([slice(-1, None) if stride < 0 else slice(1) for stride in a.strides])].reshape(1).view(np.uint8)
-    return np.lib.stride_tricks.as_strided(first, (high - low,), (1,), writeable=False)
+    return _add_reduce(words, 1).tobytes(), memory.view(_BYTE)[words.nbytes :].tobytes()
 
 
 @contextmanager

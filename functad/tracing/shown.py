@@ -74,4 +74,9 @@ def trace_text(recorder: Recorder) -> str:
     owner = f"{recorder.transform} of {name_of(recorder.function)}" if recorder.function is not None else recorder.transform
     if recorder.closed:
         return f"Of {owner}, which has ended: it is of no more use."
-    return recorder.described(owner)
+    size = getattr(recorder, "size", None)
+    if size is not None:
+        return f"Of {owner}: one of {size} examples."
+    if not recorder.has_values:
+        return f"Of {owner}: without a value, only dtype and shape are known."
+    return f"Followed by {owner}."

@@ -161,7 +161,7 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
             if ufunc in UNARY:
                 return UNARY[ufunc](self, 2)
             if len(inputs) == 1:
-                return _first_call(ufunc, self)
+                return _call_unary(ufunc, self)
         first = self
         if type(self.below) not in _STRONG and getattr(self.below, "weak", True) and all(map(is_weak, inputs)):
             if any(type(value) is int and value not in _INT64 for value in inputs):
@@ -172,7 +172,7 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
             # Python's operators would return a Python number.
             inputs = tuple([np.complex128(value) if type(value) is complex else value for value in inputs])
         if not kwargs and method == "__call__":
-            short = BINARY.get(ufunc) or _short_way(ufunc)
+            short = BINARY.get(ufunc) or _binary_path(ufunc)
             if short is not None:
                 x, y = inputs
                 out = short[0](x, y, depth=2) if x is first else short[1](y, x, depth=2)
@@ -217,17 +217,12 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
             values = {key: concrete(value, entry.name) for key, value in kwargs.items()}
             return function(*[concrete(arg, entry.name) for arg in args], **values)  # no derivative is lost
         if kwargs and isinstance(entry, Primitive) and getattr(entry.front, "__func__", None) is Primitive.__call__:
-            args, kwargs = in_places(entry, args, kwargs)
+            args, kwargs = _in_places(entry, args, kwargs)
         try:
             out = entry.front(*args, **kwargs)
         except TensorGivenError:
             return into(function, *by_name(entry.front, args, kwargs))
         return buffer_like(self, out) if entry.creates and type(out) is np.ndarray else out
-
-    def renew(self) -> None:
-        """Read the Tensor again if it is a stale view."""
-        if self.below is None:
-            refresh(self)
 
     def current(self) -> Any:
         """Return the value one level lower; a stale view is refreshed first."""
@@ -243,8 +238,7 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
     @property
     def shape(self) -> tuple[int, ...]:
         """Lengths of the axes."""
-        value = self.below
-        if value is None:
+        if (value := self.below) is None:
             value = self.current()
         return () if type(value) in PYTHON_SCALARS else value.shape
 
@@ -255,8 +249,7 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
     @property
     def dtype(self) -> np.dtype[Any]:
         """Type of the elements."""
-        value = self.below
-        if value is None:
+        if (value := self.below) is None:
             value = self.current()
         kind = type(value)
         return PYTHON_SCALARS[kind] if kind in PYTHON_SCALARS else value.dtype
@@ -312,7 +305,7 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
 
     def _concrete(self, wanted: str) -> Any:
         """Return the value if it is known and the trace is open."""
-        self.renew()
+        self.current()
         if self.recorder.closed:
             raise escaped(self, wanted)
         value = resolve(self)
@@ -322,7 +315,7 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
 
     def _plain(self, wanted: str) -> Any:
         """Return the plain value of a constant; raise `ConversionError` if a derivative would be lost."""
-        self.renew()
+        self.current()
         value = resolve(self)
         if not isinstance(value, Tensor):
             return value
@@ -337,9 +330,9 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
         Raises:
             ConversionError: the Tensor belongs to a transform such as `grad`, and its derivative would be lost.
         """
-        self.renew()
+        self.current()
         value = self.recorder.value_outside(self)
-        return value._plain("numpy()") if isinstance(value, Tensor) else np.copy(value)[()]
+        return np.copy(value._plain("numpy()") if isinstance(value, Tensor) else value)[()]
 
     def __float__(self) -> float:
         if conversions.formatting() and self.recorder.has_values:
@@ -407,7 +400,7 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         if conversions.is_asked_first(sys._getframe(1)):
             raise conversions.AskedError
-        if conversions.testing():
+        if conversions.asks_for("numpy.testing"):
             return np.asarray(self._concrete("array"), dtype)
         if conversions.multiplying_sparse() and isinstance(resolve(self), Tensor):
             return np.empty((), object)  # SciPy then leaves the product to the other operand
@@ -431,16 +424,11 @@ _PLAIN = frozenset({Tensor, np.ndarray, np.float64, float, int, bool, str, type(
 
 def _converted_inside(function: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
     """Return the arguments of a NumPy function with foreign arrays and lists of Tensors converted."""
-    for arg in args:
-        if type(arg) not in _PLAIN:
-            name = shown_name(function)
-            args = tuple([_converted(function, i, converted_inside(value, name)) for i, value in enumerate(args)])
-            break
-    for value in kwargs.values():
-        if type(value) not in _PLAIN:
-            name = shown_name(function)
-            return args, {key: _converted(function, key, converted_inside(value, name)) for key, value in kwargs.items()}
-    return args, kwargs
+    if _PLAIN.issuperset(map(type, args)) and _PLAIN.issuperset(map(type, kwargs.values())):
+        return args, kwargs
+    name = shown_name(function)
+    args = tuple([_converted(function, i, converted_inside(value, name)) for i, value in enumerate(args)])
+    return args, {key: _converted(function, key, converted_inside(value, name)) for key, value in kwargs.items()}
 
 
 def _converted(function: Any, parameter: int | str, value: Any) -> Any:
@@ -456,13 +444,10 @@ def _converted(function: Any, parameter: int | str, value: Any) -> Any:
     return as_operand(value)
 
 
-def in_places(primitive: Primitive, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _in_places(primitive: Primitive, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the arguments of a primitive with array keywords moved to their positions."""
-    arrays = _array_names(primitive)
-    if kwargs.keys().isdisjoint(arrays):
-        return args, kwargs
     left = dict(kwargs)
-    for name in arrays[len(args) :]:
+    for name in _array_names(primitive)[len(args) :]:
         if name not in left:
             break
         args = (*args, left.pop(name))
@@ -484,15 +469,15 @@ def idle_tensor(value: Any) -> Tensor:
     return idle(Tensor, np.copy(value)[()])  # type: ignore[no-any-return]
 
 
-def _first_call(ufunc: np.ufunc, x: Tensor) -> Any:
-    """Call a ufunc of one argument for the first time, and add its fast path if it is elementwise."""
+def _call_unary(ufunc: np.ufunc, x: Tensor) -> Any:
+    """Call a ufunc of one argument that has no fast path, and add the fast path if the ufunc is elementwise."""
     entry = _entry_of(ufunc)
     if not isinstance(entry, Primitive) or entry.kind != "elementwise" or not entry.differentiable(0):
         return entry.front(x if getattr(entry, "compute", ufunc) is ufunc else strong(x))
     return entry.front(x) if entry.reverse_plan((0,)).push is None else unary(entry)(x, 3)
 
 
-def _short_way(ufunc: np.ufunc) -> Any:
+def _binary_path(ufunc: np.ufunc) -> Any:
     """Add and return the fast path of a ufunc of two arguments; `None` if it cannot have one."""
     entry = ENTRIES.get(ufunc)
     if not isinstance(entry, Primitive) or entry.kind != "elementwise" or len(entry.names) != 2 or entry.partial:

@@ -212,10 +212,6 @@ class Recorder:
         """Return `True` if a Tensor depends on no input: its conversion to a plain value loses no derivative."""
         return False
 
-    def described(self, owner: str) -> str:
-        """Return a sentence about the Tensors of the trace, for displays."""
-        return f"Followed by {owner}."
-
     def concrete_value(self, tensor: Recorded, wanted: str) -> Any:
         """Return the value of a Tensor for the conversion `wanted`.
 

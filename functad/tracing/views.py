@@ -173,11 +173,20 @@ def doubt(view: Any) -> None:
         view = view.below
 
 
+def sharing(root: Any) -> list[Any]:
+    """Return the Tensors that are, or may be, views of a root."""
+    memory: Memory | None = getattr(root, "memory", None)
+    return [] if memory is None else [view for weak in memory.views if (view := weak()) is not None]
+
+
 def may_be_view(root: Any) -> bool:
     """Return `True` if a root may share its memory with another root."""
-    memory: Memory | None = getattr(root, "memory", None)
-    others = () if memory is None else [weak() for weak in memory.views]
-    return any(other is not None and getattr(other, "origin", None) is None for other in others)
+    return any(getattr(other, "origin", None) is None for other in sharing(root))
+
+
+def shares_memory(tensor: Any) -> bool:
+    """Return `True` if a Tensor is a view, or another Tensor is or may be a view of it."""
+    return getattr(tensor, "origin", None) is not None or bool(sharing(tensor))
 
 
 def note_read_only(base: Any, view: Any, entry: Any, params: dict[str, Any]) -> None:

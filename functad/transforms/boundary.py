@@ -179,7 +179,7 @@ def _settled(out: Any) -> Any:
     if type(out) in PLAIN:
         return out
     if isinstance(out, Tensor):
-        out.renew()
+        out.current()
         out = value_of(out)
         check_graph(out)
         return out

@@ -12,7 +12,7 @@ from functad.errors import NonScalarError, UnsupportedError
 from functad.expressions.spec import shape_and_dtype, spec_of
 from functad.places import here, name_of
 from functad.tracing.concrete import ReverseRecorder
-from functad.tracing.ownership import lend_results
+from functad.tracing.ownership import lend, own_results
 from functad.tracing.trace import Recorded, Recorder, unwrap
 from functad.transforms.boundary import (
     OBJECTS,
@@ -244,11 +244,11 @@ def lasting_pullback(transform: str, f: Callable[..., Any], primals: tuple[Any, 
     inputs = wrap_inputs(recorder, selection, primals, {})
     out, aux = split_aux(traced(recorder, f, inputs.args, {}), has_aux, selection)
     pull = Pullback(recorder, inputs, out, selection)
-    found = pull, pull.structure.unflatten(lend_results(pull.values))
+    found = pull, pull.structure.unflatten(own_results(map(lend, pull.values)))
     if not has_aux:
         return found
     leaves, structure = flatten(unwrap(aux, recorder))
-    return *found, structure.unflatten(lend_results(leaves))
+    return *found, structure.unflatten(own_results(map(lend, leaves)))
 
 
 class OfTrace:

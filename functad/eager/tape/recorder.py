@@ -36,7 +36,6 @@ from functad.primitives.entry import Primitive
 from functad.primitives.operands import read
 from functad.process import renewed
 from functad.tracing.concrete import IDLE, ForwardRecorder, ReverseRecorder, idle, process_constants, tensor_of
-from functad.tracing.conversions import depends_on_inputs
 from functad.tracing.ownership import copy_if_shared, lend, map_arrays
 from functad.tracing.tensor import Tensor
 from functad.tracing.trace import LIVE, OPEN, TAPING, Recorded, Recorder, bare, recorded_now, resolve, value_of
@@ -146,10 +145,6 @@ class EagerRecorder(ReverseRecorder):
             self.listed.keep(root)
         return super().write(primitive, root, v, params)
 
-    def is_constant(self, tensor: Recorded) -> bool:
-        """Return `True` if a Tensor depends on no watched Tensor."""
-        return not depends_on_inputs(tensor, self.watched)
-
     def clear(self) -> None:
         """Drop the records and all data about them; no tape needs them any more."""
         for kept in (self.records, self.variables, self.aliases, self.left, self.listed):
@@ -231,7 +226,7 @@ class EagerRecorder(ReverseRecorder):
         while self.stale and self in ACTIVE.get():
             view = self.stale.popitem()[1]()
             if view is not None:
-                view.renew()
+                view.current()
         others = [other for other in self.tapes if other is not tape]
         self._choose_way(others)
         if not others:
@@ -267,7 +262,7 @@ class EagerRecorder(ReverseRecorder):
     def slot_of(self, tensor: Any) -> int | None:
         """Return the slot of a Tensor in the list, or `None` if the list does not hold the Tensor."""
         while isinstance(tensor, Recorded):
-            tensor.renew()  # type: ignore[attr-defined]
+            tensor.current()  # type: ignore[attr-defined]
             if tensor.recorder is self:
                 return tensor.slot
             entry = self.aliases.get(id(tensor))
@@ -351,7 +346,7 @@ def watch_given(tensor: Any, recorder: EagerRecorder) -> int:
 
 
 def _watch(tensor: Any, recorder: EagerRecorder) -> None:
-    tensor.renew()
+    tensor.current()
     home = tensor.recorder
     if home is recorder:
         return
