@@ -35,8 +35,8 @@ from functad.primitives.plan import GATHER, WRITE
 from functad.tracing.concrete import idle, tensor_of
 from functad.tracing.foreign import check_graph
 from functad.tracing.tensor import Tensor
-from functad.tracing.trace import Recorded, Recorder, alike, bare, resolve
-from functad.transforms.cotangents import RowSum, Scattered, chunks, identity_rows, in_batch, joined, size_of, widest
+from functad.tracing.trace import Recorded, Recorder, alike, bare
+from functad.transforms.cotangents import RowSum, Scattered, of_identity, size_of, widest
 from functad.transforms.linear import Pushforward
 from functad.transforms.reverse import pull_back
 from functad.transforms.row_slices import RowSlices
@@ -128,33 +128,20 @@ def check_option(name: str, given: Any, allowed: Sequence[Any], advice: str) -> 
 
 
 def zero_wanted(option: Any) -> bool:
-    """Return `True` if `unconnected_gradients` asks for zeros.
-
-    Raises:
-        ValueError: the option is unknown.
-    """
+    """Return `True` if `unconnected_gradients` asks for zeros; an unknown option raises `ValueError`."""
     text = getattr(option, "value", option)
-    if text not in ("none", "zero"):
-        raise ValueError(f"unconnected_gradients is {option!r}, at {here()}: it must be 'none' or 'zero'.")
+    check_option("unconnected_gradients", text, ("none", "zero"), "it must be 'none' or 'zero'")
     return bool(text == "zero")
 
 
 def checked_conj(option: Any) -> bool:
-    """Return the option `conj` as a `bool`.
-
-    Raises:
-        ValueError: the option is neither True nor False.
-    """
+    """Return the option `conj` as a `bool`; another value raises `ValueError`."""
     check_option("conj", option, (True, False), "it must be True, for TensorFlow's gradients, or False, for those of grad")
     return bool(option)
 
 
 def check_iterations(number: Any, vectorized: Any) -> None:
-    """Check `parallel_iterations` and `experimental_use_pfor`, which functad ignores.
-
-    Raises:
-        ValueError: the first is not a positive number, or the second is not True or False.
-    """
+    """Raise `ValueError` if TensorFlow would not accept `parallel_iterations` or `experimental_use_pfor`; functad ignores both."""
     if type(number) is not int or number < 1:
         check_option("parallel_iterations", number, (None,), "it has no meaning here; leave it out")
     check_option("experimental_use_pfor", vectorized, (True, False), "it has no meaning here; leave it out")
@@ -347,18 +334,13 @@ class JacobianRequest(Request):
         elif size > 2 * sum(map(size_of, sources)) and self._transposable():
             found = self._columns()
         else:
-            found = self._rows(lambda part: identity_rows(target, part), size)
+            found = self._passes(target, self._pull)
         return self.structure.unflatten(
             [self._shaped(g, (*shape_of(target), *shape_of(s)), s) for g, s in zip(found, sources, strict=True)]
         )
 
     def check_batch(self) -> None:
-        """Check that target and source are two Tensors with equally many rows.
-
-        Raises:
-            SourceError: there is more than one source.
-            ValueError: the shapes do not fit.
-        """
+        """Raise an error if target and source are not two Tensors with equally many rows."""
         if self.structure.kind is not None:
             raise SourceError(f"batch_jacobian() needs one Tensor as its source, at {here()}.")
         given, wanted = shape_of(self.target), shape_of(self.sources[0])
@@ -372,64 +354,50 @@ class JacobianRequest(Request):
         """Return the Jacobian of each target row; with `check`, check that the rows are independent."""
         target, (source,) = self.target, self.sources
         given = shape_of(target)
-        size = math.prod(given[1:])
-
-        def ones_for(part: slice) -> Any:
-            """Return seeds that are 1 at the same element of every target row, 0 elsewhere."""
-            seeds = np.zeros((part.stop - part.start, given[0], size), dtype_of(target))
-            seeds[np.arange(len(seeds)), :, np.arange(part.start, part.stop)] = 1
-            return seeds.reshape((-1, *given))
-
         found = None
         if not math.prod(given):
             self.zero = True
-        elif (rows := self._rows(ones_for, size)[0]) is not None:
-            found = np.moveaxis(rows, 0, 1)
-            if check:
-                self._compare(size)
+        else:  # the same seed for every row
+            row = ArraySpec(given[1:], dtype_of(target))
+            (rows,) = self._passes(row, lambda seed: self._pull(np.broadcast_to(seed, given)))
+            if rows is not None:
+                found = np.moveaxis(rows, 0, 1)
+                if check:
+                    self._compare(size_of(row))
         return self._shaped(found, (*given, *shape_of(source)[1:]), source)
 
     def leaves(self, seeds: Sequence[Any]) -> list[Any]:
         """Return the cotangents of the sources for a seed of the target; `None` without a path."""
         return gradients_of(self.tape, self.targets, seeds, self.sources, conj=self.conj)
 
+    def _pull(self, seed: Any) -> list[Any]:
+        return self.leaves([seed])
+
     @cached_property
     def _width(self) -> int:
         """The size of the largest value of a backward pass."""
         return widest(self.tape.recorder, self.target, *self.sources)
 
-    def _parts(self, count: int) -> Iterable[slice]:
-        """Return the chunks of `count` seeds; `debug_nans` finds the origin of a NaN for one cotangent at a time."""
-        return chunks(count, self.chunk_size if self.tape.recorder.monitor is None else 1, self._width)
-
-    def _rows(self, seeds_at: Callable[[slice], Any], count: int) -> list[Any]:
-        """Return, for each source, the cotangents for all seeds: `(count, *source.shape)`; `None` without a path."""
-        blocks = [block for part in self._parts(count) for block in self._pulled(seeds_at(part))]
-        return [_joined([(n, found[i]) for n, found in blocks], source) for i, source in enumerate(self.sources)]
-
-    def _pulled(self, seeds: Any) -> list[tuple[int, list[Any]]]:
-        """Return blocks of cotangents, each with its number of seeds.
+    def _passes(self, value: Any, walk: Callable[[Any], list[Any]]) -> list[Any]:
+        """Return the results of a pass for each row of the identity matrix over the elements of `value`.
 
         A gradient function of the user may need the value of its cotangent, which a batch cannot give. Then each seed gets
-        its own backward pass and block.
+        its own pass. Under `debug_nans` too: it finds the origin of a NaN for one cotangent at a time.
         """
-
-        def walk(seed: Any) -> list[Any]:
-            return self.leaves([seed])
-
+        recorder, rows = self.tape.recorder, size_of(value)
         try:
-            return [(len(seeds), in_batch(self.transform, self.tape, seeds, walk))]
+            return of_identity(self, value, walk, self.chunk_size if recorder.monitor is None else 1, self._width)
         except AbstractValueError:
-            if not self.tape.recorder.fallible or len(seeds) == 1:
+            if not recorder.fallible or rows == 1:
                 raise
-            rows = [(1, in_batch(self.transform, self.tape, seeds[i : i + 1], walk)) for i in range(len(seeds))]
+            found = of_identity(self, value, walk, 1, self._width)
             warn(
                 LoopWarning(
-                    f"{self.transform} walks once for each of {len(seeds)} rows, at {here()}: a gradient function on the way "
+                    f"{self.transform} walks once for each of {rows} rows, at {here()}: a gradient function on the way "
                     f"asks for the value of its cotangent. Write it with NumPy functions, np.where in place of `if`."
                 )
             )
-            return rows
+            return found
 
     def _transposable(self) -> bool:
         """Return `True` if `_columns` is possible: all values are real, and no rule or watch needs single cotangents."""
@@ -441,28 +409,18 @@ class JacobianRequest(Request):
         push = Pushforward(self)  # type: ignore[arg-type] # it needs only the attributes of the class
         result = []
         for i, source in enumerate(self.sources):
-
-            def walk(t: Any, i: int = i) -> list[Any]:
-                return push.leaves([t if j == i else None for j in range(len(self.sources))])
-
-            blocks = []
-            for part in self._parts(size_of(source)):
-                (tangents,) = in_batch(self.transform, self.tape, identity_rows(source, part), walk)
-                blocks.append((part.stop - part.start, tangents))
-            columns = _joined(blocks, self.target)
+            others = [None] * i, [None] * (len(self.sources) - i - 1)
+            walk = lambda t, others=others: push.leaves([*others[0], t, *others[1]])  # noqa: E731
+            (columns,) = self._passes(source, walk) or [None]
             if columns is None and push.found[i] is not None:  # a rule returned a constant
                 columns = np.zeros((size_of(source), *shape_of(self.target)), dtype_of(source))
             result.append(None if columns is None else np.moveaxis(columns, 0, -1))
         return result
 
     def _compare(self, size: int) -> None:
-        """Check that each target row, with `size` elements, depends on its own source row only.
-
-        Raises:
-            ValueError: a row depends on other rows.
-        """
+        """Raise `ValueError` if a target row, with `size` elements, depends on a source row other than its own."""
         target, (source,) = self.target, self.sources
-        (found,) = self._rows(lambda part: identity_rows(target, part), size_of(target))
+        (found,) = self._passes(target, self._pull)
         own = np.arange(size_of(target)) // size
         reached = _not_zero(found, 1 + len(shape_of(source)))
         reached[np.arange(len(own)), own] = False
@@ -477,14 +435,6 @@ class JacobianRequest(Request):
         if found is not None and shape_of(found) != shape:
             found = found.reshape(shape)
         return finished(found, ArraySpec(shape, dtype_of(source)), self.zero)
-
-
-def _joined(blocks: Sequence[tuple[int, Any]], source: Any) -> Any:
-    """Return the rows of several blocks as one array, with zeros for blocks without a path; `None` if no block has one."""
-    if all(rows is None for _, rows in blocks):
-        return None
-    shape, dtype = shape_of(source), dtype_of(source)
-    return joined([np.zeros((n, *shape), dtype) if rows is None else resolve(rows) for n, rows in blocks])
 
 
 def _not_zero(found: Any, ndim: int) -> Any:
