@@ -44,7 +44,7 @@ class ForwardAccumulator:
         array([1.    , 1.0806])
     """
 
-    lists = False
+    listed = None
 
     def __init__(self, primals: Any, tangents: Any) -> None:
         pairs, structure = requests.leaves_of(primals, "primals")

@@ -152,9 +152,8 @@ def holdings(tape: Any) -> list[Holding]:
         if record is None:
             continue
         name = record[0].primitive.name
-        entry = tape.recorder.listed.get(index)
-        equation = entry[0] if type(entry) is tuple else None
-        place = equation.place if equation is not None and tape.lists else None
+        equation = None if tape.listed is None else tape.listed.equation_at(index)
+        place = None if equation is None else equation.place
         key = name if place is None else place.where
         if key not in found:
             found[key] = Holding(key, "" if place is None else place.text)

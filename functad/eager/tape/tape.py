@@ -14,7 +14,7 @@ from weakref import ref
 
 from functad.eager.models.variable import ACTIVE, Stamp, Variable
 from functad.eager.tape import request as requests
-from functad.eager.tape.recorder import EagerRecorder, listed_between, shared_recorder, watch_given
+from functad.eager.tape.recorder import EagerRecorder, TapeEquations, shared_recorder, watch_given
 from functad.eager.tape.request import JacobianRequest, Request, UnconnectedGradients, cotangents_at, raised
 from functad.errors import InputError, SourceError, TapeError, TapeStateError
 from functad.expressions.expressions import Expressions
@@ -58,6 +58,9 @@ class GradientTape:
     recorder: EagerRecorder | None = None
     """The recorder that holds the list; `None` before the first `with` block and after the tape is spent."""
 
+    listed: TapeEquations | None = None
+    """The equations of the tape, with `lists=True`."""
+
     _state = "not entered"  # then "recording", "stopped" by `stop_recording`, "left" after the block, or "spent"
 
     def __init__(self, persistent: bool = False, watch_accessed_variables: bool = True, *, lists: bool = False) -> None:
@@ -77,6 +80,12 @@ class GradientTape:
 
     # Life cycle
 
+    def _open(self) -> None:
+        """Join or make a list of records, without watched values."""
+        self._clear()
+        self.recorder = shared_recorder("a GradientTape")
+        self.listed = TapeEquations(self.recorder) if self.lists else None
+
     @property
     def recording(self) -> bool:
         """Whether the tape records now."""
@@ -86,8 +95,7 @@ class GradientTape:
         if self.recording:
             raise TapeStateError(f"the tape is recording already, at {here()}: open another GradientTape inside it.")
         if self.recorder is None:
-            self._clear()
-            self.recorder = shared_recorder("a GradientTape")
+            self._open()
         self._start()
         self._errors = float_errors(get_state())
         enter_float_errors(self._errors)
@@ -134,7 +142,7 @@ class GradientTape:
 
     def _release(self) -> None:
         """Drop the records that no other tape needs."""
-        recorder, self.recorder = self.recorder, None
+        recorder, self.recorder, self.listed = self.recorder, None, None
         if recorder is None:
             return
         recorder.leave(self)
@@ -219,8 +227,7 @@ class GradientTape:
             raise TapeStateError(f"reset() of a tape that is not recording, at {here()}: call it inside `with tape:`.")
         self._stop()
         self._release()
-        self._clear()
-        self.recorder = shared_recorder("a GradientTape")
+        self._open()
         self._start()
 
     def wants(self, variable: Variable) -> bool:
@@ -491,11 +498,11 @@ class GradientTape:
                 f"expressions() at {here()}: a tape keeps only the values for derivatives, and no list of operations. Open it "
                 f"as GradientTape(lists=True)."
             )
-        if self.recorder is None:
+        if self.listed is None:
             raise TapeError(f"expressions() at {here()}: {self._absent()}.")
         requests.leaves_of(target, "target")
         requests.leaves_of(sources, "sources")
-        return listed_between(self, target, sources)
+        return self.listed.between(self, target, sources)
 
     def explain(self, target: Any, source: Any) -> str:
         """Return the reason and the fix for a gradient that is `None`, or state that a recorded path exists.
