@@ -24,7 +24,7 @@ from weakref import ref
 
 import numpy as np
 
-from functad.eager.models.variable import ACTIVE, Stamp, Variable, refuse_array_api, refuse_foreign_rules
+from functad.eager.models.variable import ACTIVE, Stamp, Variable, refuse_foreign
 from functad.errors import SourceError
 from functad.expressions.expressions import Constant, Expressions
 from functad.expressions.observers import Observer, Place, checker, watch_of
@@ -389,8 +389,7 @@ def constant(value: Any, dtype: Any = None, shape: Any = None) -> Tensor:
         array([2., 4.])
     """
     own: Any = value_of(value)
-    refuse_foreign_rules(own, "constant()")
-    refuse_array_api(own, "constant()")
+    refuse_foreign(own, "constant()")
     if isinstance(own, Tensor):
         out: Any = own.astype(dtype) if dtype is not None else own
         if shape is not None:
