@@ -86,8 +86,8 @@ def _not_followed(tape: Any, source: Any) -> str:
             return "nothing that the tape still holds uses the Variable: the results that did are gone."
         return "the Variable was not read while the tape recorded."
     value = all_examples(read(source))
-    for weak in tape._watched:
-        if (tensor := weak()) is not None and np.array_equal(np.asarray(all_examples(tensor)), value):
+    for tensor in _watched_tensors(tape):
+        if np.array_equal(np.asarray(all_examples(tensor)), value):
             return (
                 "the tape watches another Tensor of equal value. A tape compares Tensors by identity: ask for the gradient by "
                 "the watched object itself."
@@ -98,11 +98,16 @@ def _not_followed(tape: Any, source: Any) -> str:
     )
 
 
+def _watched_tensors(tape: Any) -> list[Any]:
+    """Return the watched Tensors that are still alive."""
+    watched = [weak() for weak in tape._watched.values()]
+    return [tensor for tensor in watched if isinstance(tensor, Recorded)]
+
+
 def _late(tape: Any, source: Any, own: Sequence[int]) -> str:
     """Return a sentence if the source was watched after the first record, so that earlier uses may be lost; else `""`."""
     before = sum(record is not None and tape.recorded(i) for i, record in enumerate(tape.recorder.records[: min(own)]))
-    watched = id(source) in tape._explicit or any(weak() is source for weak in tape._watched)
-    if not before or not watched:
+    if not before or not tape.watches(source):
         return ""
     return (
         f" The source was watched after {before} operation{'s' * (before > 1)} had been recorded: what was computed from it "
@@ -182,7 +187,7 @@ def _arrays_in(residuals: Any) -> list[Any]:
 def _watched(tape: Any) -> str:
     """Return a sentence that lists the watched Variables and Tensors."""
     variables = [f"{variable.name} {variable.shape}" for variable in tape.watched_variables()]
-    values = [known(tensor)[1] for weak in tape._watched if (tensor := weak()) is not None]
+    values = [known(tensor)[1] for tensor in _watched_tensors(tape)]
     tensors = [f"a Tensor {getattr(value, 'shape', ())}" for value in values]
     found = [*variables, *tensors]
     return "It watches " + (", ".join([*found[:6], *[f"and {len(found) - 6} more"] * (len(found) > 6)]) or "nothing") + "."

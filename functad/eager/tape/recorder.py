@@ -19,13 +19,13 @@ import sys
 from collections.abc import Sequence
 from math import inf
 from threading import Lock
-from typing import Any
+from typing import Any, Self
 from weakref import ref
 
 import numpy as np
 
 from functad.eager.models.variable import ACTIVE, Stamp, Variable, refuse_foreign
-from functad.errors import SourceError
+from functad.errors import SourceError, TapeStateError
 from functad.expressions.expressions import Constant, Expressions
 from functad.expressions.observers import Observer, Place, checker, watch_of
 from functad.expressions.spec import ArraySpec, is_float_array, spec_of
@@ -36,8 +36,10 @@ from functad.primitives.entry import Primitive
 from functad.primitives.operands import read
 from functad.process import renewed
 from functad.tracing.concrete import IDLE, ForwardRecorder, ReverseRecorder, idle, process_constants, tensor_of
-from functad.tracing.conversions import depends_on_inputs
+from functad.tracing.conversions import depends_on_inputs, refusal_behind
 from functad.tracing.equations import EquationRecorder
+from functad.tracing.float_errors import enter_float_errors, float_errors, get_state, leave_float_errors
+from functad.tracing.foreign import InGraphError
 from functad.tracing.ownership import copy_if_shared, lend
 from functad.tracing.tensor import Tensor
 from functad.tracing.trace import LIVE, OPEN, TAPING, Recorded, Recorder, bare, recorded_now, resolve, value_of
@@ -261,6 +263,100 @@ class AccumulatorRecorder(ForwardRecorder, EagerRecorder):
     """The list of records of a forward accumulator."""
 
     pulls = False
+
+
+class Recording:
+    """The life cycle of a tape or a forward accumulator, a context that may be entered several times.
+
+    Attributes:
+        recorder: the recorder with the list; `None` before the first `with` block and after the tape is spent.
+        listed: the equations, of a tape with `lists=True`.
+        name: the noun for messages.
+    """
+
+    recorder: Any = None
+    listed: TapeEquations | None = None
+    name = _again = ""
+    _errors: Any = None
+    _state = "not entered"  # then "recording", "stopped" by `stop_recording`, "left" after the block, or "spent"
+    _stretches: list[list[int]]  # the parts of the list that were recorded, as first slot and end; the end is -1 while open
+
+    @property
+    def recording(self) -> bool:
+        """Whether operations are recorded now."""
+        return self._state == "recording"
+
+    def __enter__(self) -> Self:
+        if self.recording:
+            raise TapeStateError(f"the {self.name} is recording already, at {here()}: {self._again}.")
+        if self.recorder is None:
+            self._open()
+        self._start()
+        self._errors = float_errors(get_state())
+        enter_float_errors(self._errors)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        try:
+            leave_float_errors(self._errors)
+            self._stop()
+        finally:
+            leave_float_errors(self._errors)
+            self._errors = None
+            self._stop()  # an interrupt may have skipped the first call
+        self._left()
+        if isinstance(exception[1], InGraphError):
+            raise exception[1].error.with_traceback(exception[1].__traceback__) from None
+        if isinstance(exception[1], Exception) and (refused := refusal_behind(exception[1])) is not None:
+            raise refused from None
+
+    def __del__(self) -> None:
+        leave_float_errors(self._errors)  # not `None` if an interrupt came before `__exit__`
+        if self.recorder is not None:
+            self._stop()
+            self._release()
+
+    def _open(self) -> None:
+        """Set a recorder."""
+        raise NotImplementedError
+
+    def _left(self) -> None:
+        """Called at the end of the context."""
+
+    def _start(self) -> None:
+        """Start to record, in a new stretch of the list."""
+        self._stretches.append([len(self.recorder.records), -1])
+        self._state = "recording"
+        try:
+            self.recorder.start(self)
+        except BaseException:  # an interrupt
+            self._stop()
+            raise
+
+    def _stop(self, state: str = "left") -> None:
+        """Stop recording, and end the open stretch."""
+        if self.recorder is not None:
+            if self.recording:
+                self.recorder.stop(self)
+                self._stretches[-1][1] = len(self.recorder.records)
+            self._state = state  # last, so that `_stop` can run again after an interrupt
+
+    def _release(self) -> None:
+        """Drop the records that no other tape needs."""
+        recorder, self.recorder, self.listed = self.recorder, None, None
+        if recorder is None:
+            return
+        recorder.leave(self)
+        others = recorder.members
+        if not others:
+            recorder.clear()
+            return
+        for other in others:
+            other._mark()
+        for start, stop in self._stretches:
+            for index in range(start, stop):
+                if recorder.records[index] is not None and not any(other._owns(index) for other in others):
+                    recorder.records[index] = None
 
 
 def shared_recorder(transform: str) -> EagerRecorder:

@@ -24,7 +24,7 @@ import numpy as np
 from functad.eager import containers
 from functad.eager.models.variable import TensorLike, refuse_foreign_rules
 from functad.eager.tape.recorder import refuse_within
-from functad.errors import AbstractValueError, InputError, LoopWarning, NoPathError, SourceError, StructureError
+from functad.errors import AbstractValueError, InputError, LoopWarning, SourceError, StructureError
 from functad.expressions.observers import checker
 from functad.expressions.records import inputs_of, results_of
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, dtype_of, shape_of
@@ -82,9 +82,10 @@ def leaves_of(tree: Any, what: str, *, plain: bool = False) -> tuple[list[tuple[
     leaves, structure = flatten_as_inserted(tree)
     _refuse_none(structure, what)
     pairs = list(zip(leaves, structure.paths(what), strict=True))
+    kinds = "biufc" if plain else "biu" if what in _RESULTS else ""
     for leaf, path in pairs:
-        allowed = _is_plain(leaf, "biufc" if plain else "biu") if plain or what in _RESULTS else False
-        if not isinstance(leaf, (Recorded, TensorLike)) and not allowed:
+        is_array = issubclass(type(leaf), (np.ndarray, np.generic)) and leaf.dtype.kind in kinds
+        if not is_array and not isinstance(leaf, (Recorded, TensorLike)):
             raise SourceError(f"{path} is a {type(leaf).__name__}, at {here()}: {_cure(leaf, what)}")
     return pairs, structure
 
@@ -104,11 +105,6 @@ def _cure(leaf: Any, what: str) -> str:
     )
 
 
-def _is_plain(leaf: Any, kinds: str) -> bool:
-    """Return `True` if a leaf is a plain array of the given dtype kinds, as from a comparison or a cast to integers."""
-    return issubclass(type(leaf), (np.ndarray, np.generic)) and leaf.dtype.kind in kinds
-
-
 def _refuse_none(structure: Structure, path: str) -> None:
     if structure.kind is type(None):
         raise SourceError(f"there is None in {path}, at {here()}: a Tensor or Variable is needed there.")
@@ -118,11 +114,7 @@ def _refuse_none(structure: Structure, path: str) -> None:
 
 
 def check_option(name: str, given: Any, allowed: Sequence[Any], advice: str) -> None:
-    """Check an option of a request.
-
-    Raises:
-        ValueError: `given` is not among the allowed values.
-    """
+    """Raise `ValueError` if an option of a request is not among the allowed values."""
     if given not in allowed:
         raise ValueError(f"{name} is {given!r}, at {here()}: {advice}.")
 
@@ -193,11 +185,7 @@ def _seed(seed: Any, target: Any, path: str) -> Any:
 
 
 def as_numbers(given: Any, what: str) -> Any:
-    """Return a seed or tangent as a Tensor, an array or a Python number.
-
-    Raises:
-        TypeError: `given` holds no numbers.
-    """
+    """Return a seed or tangent as a Tensor, an array or a Python number; raise `TypeError` if it holds no numbers."""
     value = read(given)
     if isinstance(value, Recorded) or type(value) in PYTHON_SCALARS:
         return value
@@ -206,44 +194,6 @@ def as_numbers(given: Any, what: str) -> Any:
     if array.dtype.kind not in "biufc":
         raise InputError(f"{what} is a {type(value).__name__} of {array.dtype}, at {here()}: give numbers.")
     return array[()]
-
-
-class Request:
-    """The checked arguments of a request for derivatives, and the backward passes that answer it.
-
-    A wrong argument raises before the tape is spent.
-
-    Attributes:
-        tape: the tape.
-        targets: the targets, each with its expression for messages.
-        target_structure: the structure of the targets.
-        sources: the sources.
-        paths: their expressions.
-        structure: the structure of the sources.
-        zero: return zeros for a source without a path.
-        conj: return conjugates, as TensorFlow does.
-    """
-
-    def __init__(self, tape: Any, target: Any, sources: Any, unconnected: Any, conj: Any) -> None:
-        self.tape = tape
-        self.zero, self.conj = zero_wanted(unconnected), checked_conj(conj)
-        self.targets, self.target_structure = leaves_of(target, "target")
-        pairs, self.structure = leaves_of(sources, "sources")
-        self.sources = [source for source, _ in pairs]
-        self.paths = [path for _, path in pairs]
-
-    def gradient(self, seeds: Sequence[Any], *, sparse: bool, missing: str | None) -> Any:
-        """Return the gradients, in the structure of the sources.
-
-        Raises:
-            NoPathError: a source has no path, and `missing` is `"raise"`.
-        """
-        found = gradients_of(self.tape, self.targets, seeds, self.sources, conj=self.conj, sparse=sparse)
-        for g, source, path in zip(found, self.sources, self.paths, strict=True):
-            if g is None and missing == "raise":
-                reason = self.tape.explain([target for target, _ in self.targets], source)
-                raise NoPathError(f"there is no gradient by {path}, at {here()}: {reason}")
-        return self.structure.unflatten([finished(g, s, self.zero) for g, s in zip(found, self.sources, strict=True)])
 
 
 def gradients_of(
@@ -306,24 +256,32 @@ def finished(g: Any, source: Any, zero: bool) -> Any:
     return idle(Tensor, g.copy()[()] if type(g) is np.ndarray and (g.base is not None or not g.flags.writeable) else g)
 
 
-class JacobianRequest(Request):
-    """A request for a Jacobian: a backward pass for many seeds of one target.
+class JacobianRequest:
+    """The checked arguments of a request for a Jacobian, and the backward passes for many seeds of one target.
+
+    A wrong argument raises before the tape is spent.
 
     Attributes:
         transform, function, values: the method, the tape and the target, as in a `Pullback`.
         chunk_size: the largest number of seeds in one backward pass.
+        structure: the structure of the sources.
+        zero: return zeros for a source without a path.
+        conj: return conjugates, as TensorFlow does.
     """
 
     def __init__(
         self, tape: Any, method: str, target: Any, sources: Any, unconnected: Any, conj: Any, chunk_size: int | None
     ) -> None:
-        super().__init__(tape, target, sources, unconnected, conj)
+        self.zero, self.conj = zero_wanted(unconnected), checked_conj(conj)
+        self.targets, structure = leaves_of(target, "target")
+        pairs, self.structure = leaves_of(sources, "sources")
         if not isinstance(chunk_size, (int, np.integer)) or chunk_size < 1:
             check_option("chunk_size", chunk_size, (None,), "it must be at least 1, or None")
-        if self.target_structure.kind is not None:
+        if structure.kind is not None:
             raise SourceError(f"{method} needs one Tensor as its target, not a {type(target).__name__}, at {here()}.")
         self.transform, self.function, self.values = method, tape, [target]
-        self.target, self.chunk_size = target, chunk_size
+        self.tape, self.target, self.chunk_size = tape, target, chunk_size
+        self.sources = [source for source, _ in pairs]
 
     def jacobian(self) -> Any:
         """Return the Jacobians, in the structure of the sources."""
@@ -494,8 +452,7 @@ def cotangents_at(
 def _those_at(cotangents: list[Any], inputs: set[int], start: int) -> dict[int, Any]:
     """Return the cotangents of inputs from slot `start` on; the pass left them in place."""
     held = {slot: cotangents[slot] for slot in inputs if start <= slot < len(cotangents)}
-    found = {slot: g.total() if type(g) in (Scattered, RowSum) else g for slot, g in held.items()}
-    return {slot: g for slot, g in found.items() if g is not None}
+    return {s: total for s, g in held.items() if (total := g.total() if type(g) in (Scattered, RowSum) else g) is not None}
 
 
 def _is_input(records: Sequence[Any], slot: int) -> bool:
@@ -518,23 +475,18 @@ def raised(recorder: Recorder, index: int, record: Any) -> Any:
         return record
     by_position = dict(zip(plan.active, inputs_of(record), strict=True))
 
-    def out_raised(value: Any) -> Any:
-        if not plan.primitive.multiple:
-            return bare(Tensor, recorder, value, index)
-        slots = results_of(record, index)
-        return alike(value, [bare(Tensor, recorder, part, slot) for slot, part in zip(slots, value, strict=True)])
-
-    def arrays_raised(values: Any, start: int) -> Any:
-        slots = [by_position.get(start + i) for i in range(len(values))]
-        return tuple([v if s is None else bare(Tensor, recorder, v, s) for s, v in zip(slots, values, strict=True)])
+    def tensor(value: Any, slot: int | None) -> Any:
+        return value if slot is None else bare(Tensor, recorder, value, slot)
 
     def one(name: str, value: Any) -> Any:
         if name == "out":
-            return out_raised(value)
+            if not plan.primitive.multiple:
+                return tensor(value, index)
+            return alike(value, list(map(tensor, value, results_of(record, index))))
         if name in ("arrays", "rest"):
-            return arrays_raised(value, int(name == "rest"))
-        slot = by_position.get(plan.primitive.names.index(name)) if name in plan.primitive.names else None
-        return value if slot is None else bare(Tensor, recorder, value, slot)
+            return tuple([tensor(v, by_position.get(i)) for i, v in enumerate(value, int(name == "rest"))])
+        names = plan.primitive.names
+        return tensor(value, by_position.get(names.index(name)) if name in names else None)
 
     if len(plan.names) == 1:
         return plan, slots, one(plan.names[0], residuals), fits
