@@ -106,89 +106,6 @@ def meshgrid(*args: Any, indexing: str = "xy", name: str | None = None) -> list[
     return list(np.meshgrid(*operands(*args), indexing=indexing))  # type: ignore[call-overload]
 
 
-class _State:
-    """The generator for functions without their own seed."""
-
-    generator = np.random.default_rng()
-
-
-GLOBAL.append(lambda: _State.generator)
-
-
-def generator_for(seed: int | None) -> np.random.Generator:
-    """Return the common generator, or a new one for a given seed."""
-    return _State.generator if seed is None else np.random.default_rng(seed)
-
-
-@named("random.set_seed set_random_seed")
-def set_seed(seed: int) -> None:
-    """Restart the common generator from a seed."""
-    _State.generator = np.random.default_rng(seed)
-
-
-def _scaled(z: Any, mean: Any, stddev: Any, dtype: Any) -> Any:
-    kind = numpy_dtype(dtype)
-    return z.astype(kind) * as_tensor(stddev, kind) + as_tensor(mean, kind)
-
-
-def _normal(rng: np.random.Generator, shape: Any, mean: Any, stddev: Any, dtype: Any) -> Any:
-    return _scaled(rng.standard_normal(shape_from(shape)), mean, stddev, dtype)
-
-
-def _uniform(rng: np.random.Generator, shape: Any, minval: Any, maxval: Any, dtype: Any) -> Any:
-    kind = numpy_dtype(dtype)
-    if kind.kind in "iu":
-        if maxval is None:
-            raise ValueError(f"uniform random integers need maxval, at {here()}.")
-        return rng.integers(static(minval), static(maxval), shape_from(shape)).astype(kind)
-    low, high = as_tensor(minval, kind), as_tensor(1 if maxval is None else maxval, kind)
-    below_one = np.nextafter(kind.type(1), kind.type(0))  # a cast of a double rounds up to 1
-    return low + (high - low) * np.minimum(rng.random(shape_from(shape)).astype(kind), below_one)
-
-
-@operation("random.normal random_normal")
-def normal(
-    shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = np.float32, seed: int | None = None, name: str | None = None
-) -> Any:
-    """Return normally distributed numbers, differentiable with respect to `mean` and `stddev`."""
-    return _normal(generator_for(seed), shape, mean, stddev, dtype)
-
-
-@operation("random.uniform random_uniform")
-def uniform(
-    shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any = np.float32, seed: int | None = None, name: str | None = None
-) -> Any:
-    """Return uniform numbers, by default from 0 to 1; the upper end is excluded."""
-    return _uniform(generator_for(seed), shape, minval, maxval, dtype)
-
-
-@operation("random.truncated_normal")
-def truncated_normal(
-    shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = np.float32, seed: int | None = None, name: str | None = None
-) -> Any:
-    """Return normally distributed numbers; numbers beyond two standard deviations are drawn again."""
-    rng = generator_for(seed)
-    z = rng.standard_normal(shape_from(shape))
-    while np.any(far := np.abs(z) > 2):
-        z = np.where(far, rng.standard_normal(z.shape), z)
-    return _scaled(z, mean, stddev, dtype)
-
-
-@operation("random.shuffle")
-def shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Any:
-    """Return the slices along the first axis in random order."""
-    x = as_tensor(value)
-    return x[generator_for(seed).permutation(len(x))]
-
-
-@operation("nn.dropout")
-def dropout(x: Any, rate: Any, noise_shape: Any = None, seed: int | None = None, name: str | None = None) -> Any:
-    """Return a Tensor with a random part of its elements zero and the others scaled to preserve the mean."""
-    x = as_tensor(x)
-    kept = generator_for(seed).random(tuple(x.shape) if noise_shape is None else shape_from(noise_shape)) >= float(rate)
-    return x * (kept / (1 - float(rate))).astype(x.dtype)
-
-
 @named("random.Generator")
 class Generator:
     """An independent generator of random numbers.
@@ -214,12 +131,53 @@ class Generator:
         return cls(np.random.default_rng())
 
     def normal(self, shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = np.float32, name: str | None = None) -> Any:
-        """Return normally distributed numbers."""
-        return tensor_of(_normal(self._rng, shape, mean, stddev, dtype))
+        """Return normally distributed numbers, differentiable with respect to `mean` and `stddev`."""
+        return _scaled(self._rng.standard_normal(shape_from(shape)), mean, stddev, dtype)
+
+    def truncated_normal(
+        self, shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = np.float32, name: str | None = None
+    ) -> Any:
+        """Return normally distributed numbers; numbers beyond two standard deviations are drawn again."""
+        z = self._rng.standard_normal(shape_from(shape))
+        while np.any(far := np.abs(z) > 2):
+            z = np.where(far, self._rng.standard_normal(z.shape), z)
+        return _scaled(z, mean, stddev, dtype)
 
     def uniform(self, shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any = np.float32, name: str | None = None) -> Any:
-        """Return uniform numbers."""
-        return tensor_of(_uniform(self._rng, shape, minval, maxval, dtype))
+        """Return uniform numbers, by default from 0 to 1; the upper end is excluded."""
+        kind = numpy_dtype(dtype)
+        if kind.kind in "iu":
+            if maxval is None:
+                raise ValueError(f"uniform random integers need maxval, at {here()}.")
+            return tensor_of(self._rng.integers(static(minval), static(maxval), shape_from(shape)).astype(kind))
+        low, high = as_tensor(minval, kind), as_tensor(1 if maxval is None else maxval, kind)
+        below_one = np.nextafter(kind.type(1), kind.type(0))  # a cast of a double rounds up to 1
+        return tensor_of(low + (high - low) * np.minimum(self._rng.random(shape_from(shape)).astype(kind), below_one))
+
+
+def _scaled(z: Any, mean: Any, stddev: Any, dtype: Any) -> Any:
+    kind = numpy_dtype(dtype)
+    return tensor_of(z.astype(kind) * as_tensor(stddev, kind) + as_tensor(mean, kind))
+
+
+class _State:
+    """The generator for functions without their own seed."""
+
+    generator = np.random.default_rng()
+
+
+GLOBAL.append(lambda: _State.generator)
+
+
+def generator_for(seed: int | None) -> np.random.Generator:
+    """Return the common generator, or a new one for a given seed."""
+    return _State.generator if seed is None else np.random.default_rng(seed)
+
+
+@named("random.set_seed set_random_seed")
+def set_seed(seed: int) -> None:
+    """Restart the common generator from a seed."""
+    _State.generator = np.random.default_rng(seed)
 
 
 @named("random.get_global_generator")
@@ -227,6 +185,37 @@ def get_global_generator() -> Generator:
     """Return the generator for functions without their own seed."""
     return Generator(_State.generator)
 
+
+def _dropped(x: Any, rate: Any, shape: Any, seed: int | None) -> Any:
+    """Return a Tensor with a random part of its elements zero and the others scaled to preserve the mean."""
+    kept = generator_for(seed).random(tuple(x.shape) if shape is None else shape_from(shape)) >= float(rate)
+    return x * (kept / (1 - float(rate))).astype(x.dtype)
+
+
+enter_calls(
+    {
+        "nn.dropout": (
+            _dropped,
+            lambda x, rate, noise_shape=None, seed=None, name=None: (as_tensor(x), rate, noise_shape, seed),
+        ),
+        "random.normal random_normal": (
+            lambda seed, *arguments: Generator(generator_for(seed)).normal(*arguments),
+            lambda shape, mean=0.0, stddev=1.0, dtype=np.float32, seed=None, name=None: (seed, shape, mean, stddev, dtype),
+        ),
+        "random.shuffle": (
+            lambda x, seed: x[generator_for(seed).permutation(len(x))],
+            lambda value, seed=None, name=None: (as_tensor(value), seed),
+        ),
+        "random.truncated_normal": (
+            lambda seed, *arguments: Generator(generator_for(seed)).truncated_normal(*arguments),
+            lambda shape, mean=0.0, stddev=1.0, dtype=np.float32, seed=None, name=None: (seed, shape, mean, stddev, dtype),
+        ),
+        "random.uniform random_uniform": (
+            lambda seed, *arguments: Generator(generator_for(seed)).uniform(*arguments),
+            lambda shape, minval=0, maxval=None, dtype=np.float32, seed=None, name=None: (seed, shape, minval, maxval, dtype),
+        ),
+    }
+)
 
 Initializer = Callable[..., Any]
 NAMES: dict[str, Callable[..., Initializer]] = {}
@@ -264,7 +253,7 @@ def constant_initializer(value: Any = 0.0) -> Initializer:
 @_entered("RandomNormal")
 def random_normal(mean: float = 0.0, stddev: float = 0.05, seed: int | None = None) -> Initializer:
     """Return an initializer of normally distributed numbers."""
-    return lambda shape, dtype=np.float32: normal(shape, mean, stddev, dtype, seed)
+    return lambda shape, dtype=np.float32: TABLE["random.normal"](shape, mean, stddev, dtype, seed)
 
 
 @_entered("GlorotUniform")
@@ -275,7 +264,7 @@ def glorot_uniform(seed: int | None = None) -> Initializer:
         lengths = shape_from(shape)
         inputs, outputs = (lengths[-2] if len(lengths) > 1 else lengths[-1]), lengths[-1]
         limit = math.sqrt(6 / (inputs + outputs))
-        return uniform(shape, -limit, limit, dtype, seed)
+        return TABLE["random.uniform"](shape, -limit, limit, dtype, seed)
 
     return initialize
 

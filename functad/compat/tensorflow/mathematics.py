@@ -89,24 +89,17 @@ enter_calls(
             lambda *tensors: functools.reduce(operator.add, tensors),
             lambda inputs, name=None: operands(*inputs),
         ),
+        "complex dtypes.complex": (
+            lambda real, imag: real + imag * np.result_type(dtype_of(real), np.complex64).type(1j),
+            lambda real, imag, name=None: operands(real, imag),
+        ),
+        "math.divide_no_nan": (
+            lambda x, y: np.where(y == 0, np.zeros_like(y), x / np.where(y == 0, as_tensor(1, dtype_of(y)), y)),
+            lambda x, y, name=None: operands(x, y),
+        ),
         "stop_gradient": (functad.stop_gradient, lambda input, name=None: (as_tensor(input),)),
     }
 )
-
-
-@operation("math.divide_no_nan")
-def divide_no_nan(x: Any, y: Any, name: str | None = None) -> Any:
-    """Return quotients, with 0 at zero denominators."""
-    x, y = operands(x, y)
-    safe = np.where(y == 0, as_tensor(1, dtype_of(y)), y)
-    return np.where(y == 0, np.zeros_like(safe), x / safe)
-
-
-@operation("complex dtypes.complex")
-def complex_(real: Any, imag: Any, name: str | None = None) -> Any:
-    """Return complex numbers from their real and imaginary parts; float32 gives complex64."""
-    real, imag = operands(real, imag)
-    return real + imag * np.result_type(dtype_of(real), np.complex64).type(1j)
 
 
 @operation("where")
@@ -157,6 +150,11 @@ for _paths, _function in REDUCTIONS.items():
     named(_paths)(_reduction(_function, _paths))
 
 
+def plain_of(x: Any) -> Any:
+    """Return a Tensor without derivatives, to find positions."""
+    return functad.stop_gradient(as_tensor(x))
+
+
 def log_sum_exp(x: Any, axis: Any, keepdims: bool) -> Any:
     """Return `log(sum(exp(x)))`, shifted by the largest element, which counts as constant."""
     largest = functad.stop_gradient(np.max(x, axis=axis, keepdims=True))
@@ -165,63 +163,63 @@ def log_sum_exp(x: Any, axis: Any, keepdims: bool) -> Any:
     return out if keepdims else np.squeeze(out, axis)
 
 
-@operation("reduce_logsumexp math.reduce_logsumexp")
-def reduce_logsumexp(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
-    """Return `log(sum(exp(x)))` along the given axes, without overflow."""
-    return log_sum_exp(as_tensor(input_tensor), axes_of(axis), keepdims)
+def _position(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda x, axis, dtype: function(x, axis=axes_of(axis) or 0).astype(numpy_dtype(dtype))
 
 
-@operation("argmax math.argmax")
-def argmax(input: Any, axis: Any = None, output_type: Any = np.int64, name: str | None = None) -> Any:
-    """Return the positions of the largest elements along an axis (default: the first)."""
-    return np.argmax(plain_of(input), axis=axes_of(axis) or 0).astype(numpy_dtype(output_type))
+def _scan(function: Callable[..., Any], first: int) -> Callable[..., Any]:
+    """Return a cumulative function; `exclusive` omits the element itself, `reverse` starts at the end."""
+
+    def scan(x: Any, axis: int, exclusive: bool, reverse: bool) -> Any:
+        x = np.moveaxis(as_tensor(x), axis, 0)
+        own = dtype_of(x)
+        x = x[::-1] if reverse else x
+        if exclusive:
+            x = np.concatenate([np.full((1, *tuple(x.shape)[1:]), first, own), x[:-1]])
+        out = function(x, axis=0)
+        out = out.astype(own) if dtype_of(out) != own else out
+        return np.moveaxis(out[::-1] if reverse else out, 0, axis)
+
+    return scan
 
 
-@operation("argmin math.argmin")
-def argmin(input: Any, axis: Any = None, output_type: Any = np.int64, name: str | None = None) -> Any:
-    """Return the positions of the smallest elements along an axis (default: the first)."""
-    return np.argmin(plain_of(input), axis=axes_of(axis) or 0).astype(numpy_dtype(output_type))
-
-
-def plain_of(x: Any) -> Any:
-    """Return a Tensor without derivatives, to find positions."""
-    return functad.stop_gradient(as_tensor(x))
-
-
-@operation("math.count_nonzero")
-def count_nonzero(input: Any, axis: Any = None, keepdims: bool = False, dtype: Any = np.int64, name: str | None = None) -> Any:
-    """Return the number of nonzero elements along the given axes."""
-    return np.count_nonzero(plain_of(input), axis=axes_of(axis), keepdims=keepdims).astype(numpy_dtype(dtype))
-
-
-def _scan(function: Callable[..., Any], x: Any, axis: int, exclusive: bool, reverse: bool, first: Any) -> Any:
-    x = np.moveaxis(as_tensor(x), axis, 0)
-    own = dtype_of(x)
-    x = x[::-1] if reverse else x
-    if exclusive:
-        x = np.concatenate([np.full((1, *tuple(x.shape)[1:]), first, own), x[:-1]])
-    out = function(x, axis=0)
-    out = out.astype(own) if dtype_of(out) != own else out
-    return np.moveaxis(out[::-1] if reverse else out, 0, axis)
-
-
-@operation("cumsum math.cumsum")
-def cumsum(x: Any, axis: int = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None) -> Any:
-    """Return cumulative sums; `exclusive` omits the element itself, `reverse` starts at the end."""
-    return _scan(np.cumsum, x, axis, exclusive, reverse, 0)
-
-
-@operation("math.cumprod")
-def cumprod(x: Any, axis: int = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None) -> Any:
-    """Return cumulative products; `exclusive` omits the element itself, `reverse` starts at the end."""
-    return _scan(np.cumprod, x, axis, exclusive, reverse, 1)
-
-
-@operation("sort")
-def sort(values: Any, axis: int = -1, direction: str = "ASCENDING", name: str | None = None) -> Any:
-    """Return the elements sorted along an axis."""
-    out = np.sort(as_tensor(values), axis=axis)
-    return np.flip(out, axis) if direction == "DESCENDING" else out
+enter_calls(
+    {
+        paths: (function, lambda input, axis=None, output_type=np.int64, name=None: (plain_of(input), axis, output_type))
+        for paths, function in {
+            "argmax math.argmax": _position(np.argmax),
+            "argmin math.argmin": _position(np.argmin),
+        }.items()
+    }
+)
+enter_calls(
+    {
+        paths: (function, lambda x, axis=0, exclusive=False, reverse=False, name=None: (x, axis, exclusive, reverse))
+        for paths, function in {"cumsum math.cumsum": _scan(np.cumsum, 0), "math.cumprod": _scan(np.cumprod, 1)}.items()
+    }
+)
+enter_calls(
+    {
+        "math.count_nonzero": (
+            lambda x, axis, keepdims, dtype: np.count_nonzero(x, axis, keepdims=keepdims).astype(dtype),
+            lambda input, axis=None, keepdims=False, dtype=np.int64, name=None: (
+                *(plain_of(input), axes_of(axis), keepdims, numpy_dtype(dtype)),
+            ),
+        ),
+        "math.l2_normalize linalg.l2_normalize nn.l2_normalize": (
+            lambda x, axis, least: x / np.sqrt(np.maximum(np.sum(np.square(np.abs(x)), axis, keepdims=True), least)),
+            lambda x, axis=None, epsilon=1e-12, name=None: (as_tensor(x), axes_of(axis), epsilon),
+        ),
+        "reduce_logsumexp math.reduce_logsumexp": (
+            log_sum_exp,
+            lambda input_tensor, axis=None, keepdims=False, name=None: (as_tensor(input_tensor), axes_of(axis), keepdims),
+        ),
+        "sort": (
+            lambda x, axis, direction: np.flip(np.sort(x, axis), axis) if direction == "DESCENDING" else np.sort(x, axis),
+            lambda values, axis=-1, direction="ASCENDING", name=None: (as_tensor(values), axis, direction),
+        ),
+    }
+)
 
 
 @operation("argsort")
@@ -252,6 +250,11 @@ def _turned(x: Any, transpose: bool, adjoint: bool) -> Any:
     return np.conj(x.mT) if adjoint else x.mT if transpose else x
 
 
+def _first_turned(a: Any, b: Any, transpose: bool, adjoint: bool) -> tuple[Any, Any]:
+    a, b = operands(a, b)
+    return _turned(a, transpose, adjoint), b
+
+
 @operation("matmul linalg.matmul")
 def matmul(
     a: Any,
@@ -265,13 +268,6 @@ def matmul(
     """Return matrix products; each operand may be transposed or conjugated first."""
     a, b = operands(a, b)
     return np.matmul(_turned(a, transpose_a, adjoint_a), _turned(b, transpose_b, adjoint_b))
-
-
-@operation("linalg.matvec")
-def matvec(a: Any, b: Any, transpose_a: bool = False, adjoint_a: bool = False, name: str | None = None) -> Any:
-    """Return products of matrices with vectors."""
-    a, b = operands(a, b)
-    return np.squeeze(np.matmul(_turned(a, transpose_a, adjoint_a), np.expand_dims(b, -1)), -1)
 
 
 OF_ONE: dict[str, Any] = {
@@ -293,23 +289,21 @@ enter_calls(
             lambda x, full: tuple(np.linalg.qr(x, mode="complete" if full else "reduced")),
             lambda input, full_matrices=False, name=None: (as_tensor(input), full_matrices),
         ),
+        "linalg.diag": (
+            lambda d: np.expand_dims(d, -1) * np.eye(shape_of(d)[-1], dtype=d.dtype),
+            lambda diagonal, name=None: (as_tensor(diagonal),),
+        ),
+        "linalg.matvec": (
+            lambda a, b: np.squeeze(np.matmul(a, np.expand_dims(b, -1)), -1),
+            lambda a, b, transpose_a=False, adjoint_a=False, name=None: _first_turned(a, b, transpose_a, adjoint_a),
+        ),
+        "linalg.solve": (
+            np.linalg.solve,
+            lambda matrix, rhs, adjoint=False, name=None: _first_turned(matrix, rhs, False, adjoint),
+        ),
         "tensordot linalg.tensordot": (np.tensordot, lambda a, b, axes, name=None: (*operands(a, b), static(axes).tolist())),
     }
 )
-
-
-@operation("linalg.solve")
-def solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str | None = None) -> Any:
-    """Return the solutions of linear systems; the right-hand side is a matrix."""
-    a, b = operands(matrix, rhs)
-    return np.linalg.solve(_turned(a, False, adjoint), b)
-
-
-@operation("linalg.diag")
-def diag(diagonal: Any, name: str | None = None) -> Any:
-    """Return matrices with a given diagonal."""
-    d = as_tensor(diagonal)
-    return np.expand_dims(d, -1) * np.eye(shape_of(d)[-1], dtype=d.dtype)
 
 
 @operation("linalg.band_part")
@@ -363,10 +357,3 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = No
     """Return a Tensor scaled so that its norm is at most `clip_norm`."""
     x, limit = operands(t, clip_norm)
     return x * (limit / np.maximum(norm(x, axis=axes, keepdims=True), limit))
-
-
-@operation("math.l2_normalize linalg.l2_normalize nn.l2_normalize")
-def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | None = None) -> Any:
-    """Return a Tensor divided by its norm along the given axes."""
-    x = as_tensor(x)
-    return x / np.sqrt(np.maximum(np.sum(np.square(np.abs(x)), axis=axes_of(axis), keepdims=True), epsilon))

@@ -95,30 +95,6 @@ class Variable(functad.Variable):
         """Subtract from the value."""
         return super().assign_sub(_plain(delta), read_value=read_value)
 
-    def scatter_update(self, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None) -> Variable:
-        """Replace rows."""
-        return self._scatter(sparse_delta, lambda old, index, new: old.__setitem__(index, new))
-
-    def scatter_add(self, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None) -> Variable:
-        """Add to rows; repeated rows add up."""
-        return self._scatter(sparse_delta, np.add.at)
-
-    def scatter_sub(self, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None) -> Variable:
-        """Subtract from rows."""
-        return self._scatter(sparse_delta, np.subtract.at)
-
-    def scatter_nd_update(self, indices: Any, updates: Any, name: str | None = None) -> Variable:
-        """Replace the elements or slices at the positions along the last axis of `indices`."""
-        return self._scatter(_by_position(indices, updates), lambda old, index, new: old.__setitem__(index, new))
-
-    def scatter_nd_add(self, indices: Any, updates: Any, name: str | None = None) -> Variable:
-        """Add to the elements or slices at the positions along the last axis of `indices`."""
-        return self._scatter(_by_position(indices, updates), np.add.at)
-
-    def scatter_nd_sub(self, indices: Any, updates: Any, name: str | None = None) -> Variable:
-        """Subtract from the elements or slices at the positions along the last axis of `indices`."""
-        return self._scatter(_by_position(indices, updates), np.subtract.at)
-
     def __reduce__(self) -> Any:
         return Variable, (self.copied(), self._trainable), {"name": self.name, "constraint": self.constraint}
 
@@ -130,9 +106,28 @@ class Variable(functad.Variable):
         return self
 
 
-def _by_position(indices: Any, updates: Any) -> IndexedSlices:
-    index = np.asarray(as_tensor(indices).numpy())
-    return IndexedSlices(updates, tuple(np.moveaxis(index, -1, 0)))
+def _scattering(change: Callable[[Any, Any, Any], Any], doc: str) -> tuple[Callable[..., Variable], Callable[..., Variable]]:
+    """Return a method that changes rows, and one that changes the elements or slices at given positions."""
+
+    def by_row(self: Variable, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None) -> Variable:
+        return self._scatter(sparse_delta, change)
+
+    def by_position(self: Variable, indices: Any, updates: Any, name: str | None = None) -> Variable:
+        index = np.asarray(as_tensor(indices).numpy())
+        return self._scatter(IndexedSlices(updates, tuple(np.moveaxis(index, -1, 0))), change)
+
+    by_row.__doc__ = f"{doc} rows."
+    by_position.__doc__ = f"{doc} the elements or slices at the positions along the last axis of `indices`."
+    return by_row, by_position
+
+
+for _name, _change, _doc in (
+    ("update", lambda old, index, new: old.__setitem__(index, new), "Replace"),
+    ("add", np.add.at, "Add to"),
+    ("sub", np.subtract.at, "Subtract from"),
+):
+    for _prefix, _method in zip(("scatter", "scatter_nd"), _scattering(_change, _doc), strict=True):
+        setattr(Variable, f"{_prefix}_{_name}", _method)
 
 
 def _plain(value: Any) -> Any:
