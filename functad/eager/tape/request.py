@@ -133,7 +133,7 @@ def checked_conj(option: Any) -> bool:
 
 
 def check_iterations(number: Any, vectorized: Any) -> None:
-    """Raise `ValueError` if TensorFlow would not accept `parallel_iterations` or `experimental_use_pfor`; functad ignores both."""
+    """Raise `ValueError` for a value of these options of TensorFlow that means nothing; functad ignores other values."""
     if type(number) is not int or number < 1:
         check_option("parallel_iterations", number, (None,), "it has no meaning here; leave it out")
     check_option("experimental_use_pfor", vectorized, (True, False), "it has no meaning here; leave it out")

@@ -164,6 +164,11 @@ class GradientTape(Recording):
         weak = self._watched.get(id(value))
         return weak is not None and weak() is value
 
+    def _watched_tensors(self) -> list[Any]:
+        """Return the watched Tensors that are still alive."""
+        watched = [weak() for weak in self._watched.values()]
+        return [value for value in watched if value is not None and not issubclass(type(value), Variable)]
+
     def wants(self, variable: Variable) -> bool:
         """Return `True` if the tape follows a Variable, and note the read."""
         if (self._watch_accessed and variable.trainable) or self.watches(variable):
@@ -210,7 +215,7 @@ class GradientTape(Recording):
 
     def stats(self) -> dict[str, int]:
         """Return the number of records of the tape, and the bytes of the arrays that the records keep alive."""
-        from functad.eager.tape.diagnostics import holdings  # noqa: PLC0415 - only displays need it
+        from functad.eager.models.shown import holdings  # noqa: PLC0415 - only displays need it
 
         rows = holdings(self)
         return {"records": sum(row.records for row in rows), "bytes": sum(row.bytes for row in rows)}
@@ -465,11 +470,11 @@ class GradientTape(Recording):
         return f"GradientTape({self._state}, {'persistent, ' if self._persistent else ''}{self.stats()['records']} records)"
 
     def __str__(self) -> str:
-        from functad.eager.tape.diagnostics import tape_text  # noqa: PLC0415 - only displays need it
+        from functad.eager.models.shown import tape_text  # noqa: PLC0415 - only displays need it
 
         return tape_text(self, repr(self))
 
     def _repr_html_(self) -> str:
-        from functad.eager.tape.diagnostics import tape_markup  # noqa: PLC0415 - as above
+        from functad.eager.models.shown import tape_markup  # noqa: PLC0415 - as above
 
         return tape_markup(self, self._state, self._persistent)
