@@ -28,7 +28,7 @@ from functad.eager.gradient_functions import (
     vjp_function,
     with_seed,
 )
-from functad.eager.models.variable import TensorLike
+from functad.eager.variable import TensorLike
 from functad.places import here
 from functad.primitives.operands import read
 from functad.tracing.trace import Recorded

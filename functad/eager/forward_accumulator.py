@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from functad.eager import containers
-from functad.eager.models.variable import Stamp, Variable
 from functad.eager.tape.recorder import AccumulatorRecorder, Recording, refuse_within, watch_given
 from functad.eager.tape.request import UnconnectedGradients, as_numbers, finished, leaves_of, zero_wanted
+from functad.eager.variable import Stamp, Variable
 from functad.errors import StructureError
 from functad.expressions.observers import copied
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of

@@ -10,10 +10,10 @@ from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar, c
 import numpy as np
 
 from functad.eager import containers
-from functad.eager.models.variable import TensorLike, Variable
 from functad.eager.tape.recorder import constant
 from functad.eager.tape.request import checked_conj
 from functad.eager.tape.tape import GradientTape
+from functad.eager.variable import TensorLike, Variable
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of
 from functad.places import here, name_of
 from functad.primitives.elementwise.conversion import COPY

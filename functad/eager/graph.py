@@ -7,7 +7,6 @@ from contextlib import AbstractContextManager
 from typing import Any, Self
 
 from functad.eager import containers
-from functad.eager.models.variable import ACTIVE, Variable
 from functad.eager.tape.recorder import EagerRecorder, has_value, refuse_within, shared_recorder, watch_tensor
 from functad.eager.tape.request import (
     UnconnectedGradients,
@@ -20,6 +19,7 @@ from functad.eager.tape.request import (
     zero_wanted,
 )
 from functad.eager.tape.tape import GradientTape
+from functad.eager.variable import ACTIVE, Variable
 from functad.errors import SourceError, TapeError
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of
 from functad.places import here, name_of

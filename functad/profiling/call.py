@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functad.compilation.jit import Jitted
-from functad.eager.models.variable import MAKER, Given, Variable, reading, standing_in
+from functad.eager.variable import MAKER, Given, Variable, reading, standing_in
 from functad.errors import InputError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, is_array_or_number
 from functad.places import name_of

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functad.compilation.jit import jit
-from functad.eager.models.variable import standing_in
+from functad.eager.variable import standing_in
 from functad.errors import FunctadError
 from functad.expressions.observers import Observer, Place, observing
 from functad.expressions.records import inputs_of

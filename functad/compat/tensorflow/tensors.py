@@ -14,7 +14,7 @@ import numpy as np
 import functad
 from functad.compat.tensorflow.names import enter, named
 from functad.eager.containers import mapped
-from functad.eager.models.variable import TensorLike
+from functad.eager.variable import TensorLike
 from functad.expressions.spec import dtype_of
 from functad.places import here
 from functad.primitives.elementwise.conversion import COPY

@@ -10,7 +10,7 @@ import numpy as np
 import functad
 from functad.compat.tensorflow.names import named
 from functad.compat.tensorflow.tensors import IndexedSlices, Tensor, TensorShape, as_tensor, numpy_dtype, tensor_of
-from functad.eager.models.variable import TensorLike
+from functad.eager.variable import TensorLike
 from functad.primitives.operands import read
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from functad.diagnostics.nan_origins import CotangentArrivals, Offence, OperationLog, TangentArrivals
 from functad.diagnostics.nan_watch import Watch
-from functad.eager.models.variable import ACTIVE, Variable
+from functad.eager.variable import ACTIVE, Variable
 from functad.expressions.records import mark_reached, marks_at
 from functad.expressions.spec import dtype_of
 from functad.places import here, line_of

@@ -24,7 +24,7 @@ from weakref import ref
 
 import numpy as np
 
-from functad.eager.models.variable import ACTIVE, Stamp, Variable, refuse_foreign
+from functad.eager.variable import ACTIVE, Stamp, Variable, refuse_foreign
 from functad.errors import SourceError, TapeStateError
 from functad.expressions.expressions import Constant, Expressions
 from functad.expressions.observers import Observer, Place, checker, watch_of

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from functad.eager import containers
-from functad.eager.models.variable import TensorLike, refuse_foreign_rules
 from functad.eager.tape.recorder import refuse_within
+from functad.eager.variable import TensorLike, refuse_foreign_rules
 from functad.errors import AbstractValueError, InputError, LoopWarning, SourceError, StructureError
 from functad.expressions.observers import checker
 from functad.expressions.records import inputs_of, results_of

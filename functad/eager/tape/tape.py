@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from typing import Any
 from weakref import ref
 
-from functad.eager.models.variable import ACTIVE, Stamp, Variable
 from functad.eager.tape.recorder import Recording, TapeEquations, shared_recorder, watch_given
 from functad.eager.tape.request import (
     JacobianRequest,
@@ -28,6 +27,7 @@ from functad.eager.tape.request import (
     seeds_for,
     zero_wanted,
 )
+from functad.eager.variable import ACTIVE, Stamp, Variable
 from functad.errors import InputError, NoPathError, SourceError, TapeError, TapeStateError
 from functad.expressions.expressions import Expressions
 from functad.expressions.observers import copied
@@ -215,7 +215,7 @@ class GradientTape(Recording):
 
     def stats(self) -> dict[str, int]:
         """Return the number of records of the tape, and the bytes of the arrays that the records keep alive."""
-        from functad.eager.models.shown import holdings  # noqa: PLC0415 - only displays need it
+        from functad.eager.shown import holdings  # noqa: PLC0415 - only displays need it
 
         rows = holdings(self)
         return {"records": sum(row.records for row in rows), "bytes": sum(row.bytes for row in rows)}
@@ -470,11 +470,11 @@ class GradientTape(Recording):
         return f"GradientTape({self._state}, {'persistent, ' if self._persistent else ''}{self.stats()['records']} records)"
 
     def __str__(self) -> str:
-        from functad.eager.models.shown import tape_text  # noqa: PLC0415 - only displays need it
+        from functad.eager.shown import tape_text  # noqa: PLC0415 - only displays need it
 
         return tape_text(self, repr(self))
 
     def _repr_html_(self) -> str:
-        from functad.eager.models.shown import tape_markup  # noqa: PLC0415 - as above
+        from functad.eager.shown import tape_markup  # noqa: PLC0415 - as above
 
         return tape_markup(self, self._state, self._persistent)

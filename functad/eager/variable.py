@@ -494,12 +494,12 @@ class Variable(TensorLike):
         raise TypeError(f"a Variable does not support item assignment, at {here()}: write v[i].assign(value).")
 
     def __repr__(self) -> str:
-        from functad.eager.models.shown import variable_text  # noqa: PLC0415 - only displays need it
+        from functad.eager.shown import variable_text  # noqa: PLC0415 - only displays need it
 
         return variable_text(self.name, GIVEN.get().get(id(self), self)._value)
 
     def _repr_html_(self) -> str:
-        from functad.eager.models.shown import variable_markup  # noqa: PLC0415 - as above
+        from functad.eager.shown import variable_markup  # noqa: PLC0415 - as above
 
         return variable_markup(self, GIVEN.get().get(id(self), self)._value)
 
