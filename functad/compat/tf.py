@@ -20,10 +20,10 @@ from __future__ import annotations
 from importlib import import_module as _import_module
 from typing import Any as _Any
 
-from functad.compat.tensorflow import names as _names
+from functad.compat.tensorflow import tensors as _names
 
 # Each of these modules registers its names in the table.
-for _module in ("control", "creation", "mathematics", "networks", "shaping", "tensors", "variables"):
+for _module in ("arrays", "control", "mathematics"):
     _import_module(f"functad.compat.tensorflow.{_module}")
 
 # These names need modules and optimisers; programs without them do not load them.
