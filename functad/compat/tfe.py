@@ -14,8 +14,8 @@ from typing import Any
 
 import functad
 from functad.compat import tf
-from functad.compat.tensorflow.control import GradientTape, Variable
-from functad.compat.tensorflow.tensors import as_tensor, tensors_of
+from functad.compat.control import GradientTape, Variable
+from functad.compat.tensors import as_tensor, tensors_of
 from functad.eager.containers import mapped
 from functad.eager.gradient_functions import (
     Params,

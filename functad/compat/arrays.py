@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.compat.tensorflow.tensors import TABLE, as_tensor, enter_calls, named, numpy_dtype, operands, operation, tensor_of
+from functad.compat.tensors import TABLE, as_tensor, enter_calls, named, numpy_dtype, operands, operation, tensor_of
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of
 from functad.places import here
 from functad.primitives.indexing.write import add, write

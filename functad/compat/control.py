@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 import functad
-from functad.compat.tensorflow.arrays import static
-from functad.compat.tensorflow.tensors import (
+from functad.compat.arrays import static
+from functad.compat.tensors import (
     IndexedSlices,
     Tensor,
     TensorShape,

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import functad
-from functad.compat.tensorflow.arrays import axes_of, gather, places_of, static
-from functad.compat.tensorflow.tensors import (
+from functad.compat.arrays import axes_of, gather, places_of, static
+from functad.compat.tensors import (
     TABLE,
     as_tensor,
     cast,
