@@ -281,6 +281,7 @@ PUBLIC_MODULES = re.compile(
 BESIDE_THE_MODULE = {
     "backends/accuracy.py": "measures the error of single elementary functions, and writes the table of a page",
     "compat/test_functions.py": "asks the table of names which functions no row tests",
+    "compat/test_names.py": "reads the table of names, a part of functad.compat.tensors",
     "compilation/conftest.py": "checks the lists of all programs after each pass",
     "compilation/test_compiled_equals_eager.py": "builds the cases of the fuzzer by hand, to show that it finds differences",
     "compilation/test_every_entry.py": "compiles the lists of all entries as one list, with chosen optimisation levels",

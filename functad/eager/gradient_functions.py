@@ -261,7 +261,7 @@ def positions_for(f: Callable[..., Any], params: Params) -> Callable[[int, Seque
     """
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     names = [name for name, parameter in (parameters_of(f) or {}).items() if parameter.kind in kinds]
-    chosen = [params] if isinstance(params, (str, int)) else list(params or ())
+    chosen: list[Any] = [params] if isinstance(params, (str, int)) else list(params or ())
     for param in chosen:
         if not isinstance(param, (str, int)):
             raise TypeError(
@@ -281,7 +281,7 @@ def positions_for(f: Callable[..., Any], params: Params) -> Callable[[int, Seque
                     f"given by name are constants. Give them by position, without their names."
                 )
             return found
-        places = [names.index(param) if isinstance(param, str) else param for param in chosen]
+        places: list[int] = [names.index(param) if isinstance(param, str) else param for param in chosen]
         for param, place in zip(chosen, places, strict=True):
             if not -count <= place < count:
                 by_name = param in keywords or (isinstance(param, int) and keywords)

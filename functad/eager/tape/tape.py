@@ -209,7 +209,7 @@ class GradientTape(Recording):
         if self.recorder is None:
             return []
         if not self.recorder.shared:
-            return self.recorder.records
+            return self.recorder.records  # type: ignore[no-any-return]
         self._mark()
         return [None if e is None or not self._owns(i) else e for i, e in enumerate(self.recorder.records)]
 
