@@ -89,7 +89,7 @@ def _not_followed(tape: Any, source: Any) -> str:
 def _late(tape: Any, source: Any, own: Sequence[int]) -> str:
     """Return a sentence if the source was watched after the first record, so that earlier uses may be lost; else `""`."""
     before = sum(record is not None and tape.recorded(i) for i, record in enumerate(tape.recorder.records[: min(own)]))
-    if not before or not tape.watches(source):
+    if not before or not tape._watches(source):
         return ""
     return (
         f" The source was watched after {before} operation{'s' * (before > 1)} had been recorded: what was computed from it "

@@ -159,7 +159,7 @@ class GradientTape(Recording):
         self._open()
         self._start()
 
-    def watches(self, value: Any) -> bool:
+    def _watches(self, value: Any) -> bool:
         """Return `True` if `watch` was called with a Tensor or Variable."""
         weak = self._watched.get(id(value))
         return weak is not None and weak() is value
@@ -171,13 +171,17 @@ class GradientTape(Recording):
 
     def wants(self, variable: Variable) -> bool:
         """Return `True` if the tape follows a Variable, and note the read."""
-        if (self._watch_accessed and variable.trainable) or self.watches(variable):
+        if (self._watch_accessed and variable.trainable) or self._watches(variable):
             self._variables[id(variable)] = variable
             return True
         return False
 
     def follow(self, slot: int) -> None:
-        """Add the slot of a watched Tensor."""
+        """Add a watched slot.
+
+        Args:
+            slot: the slot of a Tensor in the list of the tape.
+        """
         self._slots.add(slot)
 
     def watched_variables(self) -> tuple[Variable, ...]:
@@ -198,7 +202,14 @@ class GradientTape(Recording):
         self._seen = len(records)
 
     def recorded(self, slot: int) -> bool:
-        """Return `True` if a slot was added while the tape recorded, not before `with tape:` or inside `stop_recording`."""
+        """Return `True` if a slot was added while the tape recorded.
+
+        Args:
+            slot: a slot of the list of the tape.
+
+        Returns:
+            `False` for slots that were added before `with tape:` or inside `stop_recording`.
+        """
         return any(start <= slot and (stop < 0 or slot < stop) for start, stop in self._stretches)
 
     def _owns(self, slot: int) -> bool:
