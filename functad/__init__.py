@@ -49,12 +49,12 @@ if _TYPE_CHECKING:
         value_and_gradients_function,
     )
     from functad.eager.graph import AggregationMethod, gradients, graph, hessians
-    from functad.eager.models.module import Module, functional_call, values_of
-    from functad.eager.models.save import restore, save
-    from functad.eager.models.variable import Variable
+    from functad.eager.module import Module, functional_call, values_of
+    from functad.eager.save import restore, save
     from functad.eager.tape.recorder import constant
     from functad.eager.tape.request import UnconnectedGradients
     from functad.eager.tape.tape import GradientTape
+    from functad.eager.variable import Variable
     from functad.export.save import load_expressions, save_expressions
     from functad.expressions.digest import digest
     from functad.implicit.linear_solve import custom_linear_solve
@@ -114,9 +114,9 @@ _HOLDERS = {
     "eager.gradient_functions": "gradients_function implicit_gradients implicit_value_and_gradients make_vjp "
     "value_and_gradients_function",
     "eager.graph": "AggregationMethod gradients graph hessians",
-    "eager.models.module": "Module functional_call values_of",
-    "eager.models.save": "restore save",
-    "eager.models.variable": "Variable",
+    "eager.module": "Module functional_call values_of",
+    "eager.save": "restore save",
+    "eager.variable": "Variable",
     "eager.tape.recorder": "constant",
     "eager.tape.request": "UnconnectedGradients",
     "eager.tape.tape": "GradientTape",

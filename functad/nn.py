@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from functad.eager.models.module import Module
-from functad.eager.models.variable import Variable
+from functad.eager.module import Module
+from functad.eager.variable import Variable
 from functad.expressions.spec import dtype_of, shape_of
 from functad.places import here, name_of
 from functad.primitives.elementwise.special import softmax_first

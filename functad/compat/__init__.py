@@ -1,1 +1,1 @@
-"""Names of other libraries: code written for them runs on functad with only its imports changed."""
+"""The names of TensorFlow: `tf` and `tfe`. Code written for TensorFlow runs on functad with only its imports changed."""

@@ -20,11 +20,11 @@ from __future__ import annotations
 from importlib import import_module as _import_module
 from typing import Any as _Any
 
-from functad.compat.tensorflow import names as _names
+from functad.compat import tensors as _names
 
 # Each of these modules registers its names in the table.
-for _module in ("control", "creation", "mathematics", "networks", "shaping", "tensors", "variables"):
-    _import_module(f"functad.compat.tensorflow.{_module}")
+for _module in ("arrays", "control", "mathematics"):
+    _import_module(f"functad.compat.{_module}")
 
 # These names need modules and optimisers; programs without them do not load them.
 _names.later("functad", "Module")
@@ -37,7 +37,7 @@ _names.later(
     """,
 )
 _names.later(
-    "functad.compat.tensorflow.layers",
+    "functad.compat.layers",
     """
     keras.Model keras.Sequential keras.layers.Activation keras.layers.Dense keras.layers.Flatten keras.layers.Layer
     keras.models.Model keras.models.Sequential train.AdamOptimizer=adam_optimizer

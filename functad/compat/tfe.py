@@ -9,23 +9,29 @@ Example:
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
 import functad
 from functad.compat import tf
-from functad.compat.tensorflow.control import GradientTape
-from functad.compat.tensorflow.tensors import as_tensor, tensors_of
-from functad.compat.tensorflow.variables import Variable
+from functad.compat.control import GradientTape, Variable
+from functad.compat.tensors import as_tensor, tensors_of
 from functad.eager.containers import mapped
-from functad.eager.gradient_functions import Params, _Parameters
-from functad.eager.models.variable import TensorLike
-from functad.expressions.spec import PYTHON_SCALARS
+from functad.eager.gradient_functions import (
+    Params,
+    Style,
+    as_array,
+    implicit_function,
+    own_tensors,
+    second_of,
+    vjp_function,
+    with_seed,
+)
+from functad.eager.variable import TensorLike
 from functad.places import here
+from functad.primitives.operands import read
 from functad.tracing.trace import Recorded
 from functad.transforms.transform import transform
-from functad.trees import flatten
 
 __all__ = [
     "GradientTape",
@@ -46,20 +52,17 @@ executing_eagerly = tf.executing_eagerly
 enable_eager_execution = tf.enable_eager_execution
 
 
-def _as_tensors(tree: Any) -> Any:
-    return mapped(lambda leaf: leaf if isinstance(leaf, (Recorded, TensorLike)) else as_tensor(leaf), tree)
+def _argument(argument: Any) -> Any:
+    """Return a differentiated argument with new Tensors, converted as TensorFlow does: Python floats become float32."""
+    numbers = as_array(argument) is not argument  # in a nested list
+    return own_tensors(as_tensor(argument) if numbers else mapped(_tensor, argument))
 
 
-def _converted(argument: Any) -> Any:
-    """Return a differentiated argument converted as TensorFlow does: Python floats become float32."""
-    if isinstance(argument, (list, tuple)) and all(type(leaf) in PYTHON_SCALARS for leaf in flatten(argument)[0]):
-        return as_tensor(argument)
-    return _as_tensors(argument)
+def _tensor(leaf: Any) -> Any:
+    return read(leaf) if isinstance(leaf, (Recorded, TensorLike)) else as_tensor(leaf)
 
 
-def _results(f: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `f` with its Python numbers converted to Tensors as TensorFlow does."""
-    return functools.wraps(f)(lambda *args, **kwargs: _as_tensors(f(*args, **kwargs)))
+_STYLE = Style(GradientTape, _argument, lambda value: tensors_of(mapped(_tensor, value)))
 
 
 @transform
@@ -72,17 +75,7 @@ def make_vjp(f: Callable[..., Any], params: Params = None, persistent: bool = Tr
         >>> vjp()[0].numpy()
         np.float32(6.0)
     """
-    chosen, inner = _Parameters(f, params), functad.make_vjp(_results(f), params, persistent)
-
-    @functools.wraps(f)
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
-        given = list(args)
-        for position in set(chosen.positions(len(args), list(kwargs))):
-            given[position] = _converted(args[position])
-        value, vjp = inner(*given, **kwargs)
-        return tensors_of(value), lambda dy=None: tensors_of(vjp(dy))
-
-    return wrapper
+    return vjp_function(f, params, persistent, True, _STYLE)
 
 
 @transform
@@ -95,14 +88,7 @@ def value_and_gradients_function(f: Callable[..., Any], params: Params = None) -
         >>> value.numpy(), g.numpy()
         (np.float32(9.0), np.float32(6.0))
     """
-    both = make_vjp(f, params, persistent=False)
-
-    @functools.wraps(f)
-    def wrapper(*args: Any, dy: Any = None, **kwargs: Any) -> Any:
-        value, vjp = both(*args, **kwargs)
-        return value, vjp(dy)
-
-    return wrapper
+    return with_seed(f, make_vjp(f, params, persistent=False))
 
 
 @transform
@@ -114,8 +100,7 @@ def gradients_function(f: Callable[..., Any], params: Params = None) -> Callable
         >>> tfe.gradients_function(lambda x: x * x)(3.0)[0].numpy()
         np.float32(6.0)
     """
-    both = value_and_gradients_function(f, params)
-    return functools.wraps(f)(lambda *args, **kwargs: both(*args, **kwargs)[1])
+    return second_of(f, value_and_gradients_function(f, params))
 
 
 def implicit_gradients(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -128,8 +113,7 @@ def implicit_gradients(f: Callable[..., Any]) -> Callable[..., Any]:
         >>> g.numpy(), variable is w
         (np.float32(12.0), True)
     """
-    both = implicit_value_and_gradients(f)
-    return functools.wraps(f)(lambda *args, **kwargs: both(*args, **kwargs)[1])
+    return second_of(f, implicit_value_and_gradients(f))
 
 
 def implicit_value_and_gradients(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -142,14 +126,7 @@ def implicit_value_and_gradients(f: Callable[..., Any]) -> Callable[..., Any]:
         >>> value.numpy(), g.numpy()
         (np.float32(4.0), np.float32(4.0))
     """
-    inner = functad.implicit_value_and_gradients(_results(f))
-
-    @functools.wraps(f)
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
-        value, pairs = inner(*args, **kwargs)
-        return tensors_of(value), [(tensors_of(g), variable) for g, variable in pairs]
-
-    return wrapper
+    return implicit_function(f, True, _STYLE)
 
 
 def num_gpus() -> int:

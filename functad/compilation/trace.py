@@ -13,7 +13,7 @@ import numpy as np
 
 from functad.compilation.kinds import Weak, without_owner
 from functad.compilation.unguarded import hides_nan
-from functad.eager.models.variable import MAKER, Given, Variable
+from functad.eager.variable import MAKER, Given, Variable
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.records import mark_needed, mark_reached, marks_at
 from functad.expressions.spec import ArraySpec, is_inexact, spec_of

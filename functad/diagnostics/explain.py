@@ -88,17 +88,10 @@ class Follower(ReverseRecorder):
         values, active, nested = super().lowered(primitive, arrays)
         return values, tuple([i for i in active if arrays[i].alive]), nested
 
-    def record(
-        self,
-        primitive: Primitive,
-        arrays: tuple[Any, ...],
-        values: Sequence[Any],
-        active: tuple[int, ...],
-        params: dict[str, Any],
-        out: Any,
-    ) -> Any:
+    def record(self, *call: Any) -> Any:
         """Record a computed call and its step."""
-        made = super().record(primitive, arrays, values, active, params, out)
+        made = super().record(*call)
+        primitive, arrays, _, active, params, _ = call
         step = self.step(primitive, arrays, params, tuple([arrays[i].slot for i in active]))
         self.steps.extend([step] * (len(self.records) - len(self.steps)))
         return made

@@ -16,9 +16,9 @@ from typing import Any, ParamSpec, TypeVar, cast
 import numpy as np
 
 from functad.eager.containers import alike, in_places, is_list, listed, mapped, matched, sorted_leaves, sorted_places
-from functad.eager.models.variable import ACTIVE, GIVEN, TensorLike, Variable, reading, standing_in
 from functad.eager.tape.request import as_numbers, conjugated
 from functad.eager.tape.tape import GradientTape
+from functad.eager.variable import ACTIVE, GIVEN, TensorLike, Variable, reading, standing_in
 from functad.errors import CustomGradientError
 from functad.expressions.spec import PLAIN, dtype_of, shape_of, stand_in
 from functad.places import here, name_of

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from functad.eager import containers
-from functad.eager.models.variable import Stamp, Variable
-from functad.eager.tape import request as requests
-from functad.eager.tape.recorder import AccumulatorRecorder, refuse_within, watch_given
-from functad.eager.tape.request import UnconnectedGradients
-from functad.errors import StructureError, TapeStateError
+from functad.eager.tape.recorder import AccumulatorRecorder, Recording, refuse_within, watch_given
+from functad.eager.tape.request import UnconnectedGradients, as_numbers, finished, leaves_of, zero_wanted
+from functad.eager.variable import Stamp, Variable
+from functad.errors import StructureError
 from functad.expressions.records import copied
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
 from functad.places import here, warn
 from functad.primitives.operands import read
-from functad.tracing.conversions import refusal_behind
-from functad.tracing.float_errors import enter_float_errors, float_errors, get_state, leave_float_errors
 from functad.transforms.forward import push_forward
 
 
-class ForwardAccumulator:
+class ForwardAccumulator(Recording):
     """Compute tangents, `J t`, of the results inside the context: forward-mode derivatives.
 
     Accumulators nest with each other (call `jvp` of the inner one first) and with tapes. A `gradient` inside an accumulator
@@ -44,65 +41,37 @@ class ForwardAccumulator:
         array([1.    , 1.0806])
     """
 
-    lists = False
+    name, _again = "accumulator", "make another one"
 
     def __init__(self, primals: Any, tangents: Any) -> None:
-        pairs, structure = requests.leaves_of(primals, "primals")
+        pairs, structure = leaves_of(primals, "primals")
         given = containers.matched(structure, tangents, "tangents", "primals")
         self._primals = [primal for primal, _ in pairs]
         if len({id(primal) for primal in self._primals}) < len(self._primals):
             raise ValueError(f"a primal is there twice, at {here()}: give it once, with the sum of its tangents.")
         self._tangents = [_tangent(t, primal, path) for (t, path), primal in zip(given, self._primals, strict=True)]
         self._values = [primal.held if isinstance(primal, Variable) else None for primal in self._primals]
-        self._recorder: AccumulatorRecorder | None = None
+        self._stretches = []
         self._inputs: dict[int, Any] = {}
         self._pushed: list[Any] = []
-        self.recording = False
         self._arrivals: Any = None
-        self._errors: Any = None
 
-    def __enter__(self) -> Self:
-        if self.recording:
-            raise TapeStateError(f"the accumulator is recording already, at {here()}: make another one.")
-        if self._recorder is None:
-            self._recorder = AccumulatorRecorder("a ForwardAccumulator")
+    def _open(self) -> None:
+        self.recorder = AccumulatorRecorder("a ForwardAccumulator")
+
+    def _start(self) -> None:
+        super()._start()
         try:
-            self.recording = True
-            self._recorder.start(self)
             for primal, t in zip(self._primals, self._tangents, strict=True):
                 if t is not None and not isinstance(primal, Variable):
-                    self._inputs[watch_given(read(primal), self._recorder)] = t
+                    self._inputs[watch_given(read(primal), self.recorder)] = t
         except BaseException:  # an interrupt
             self._stop()
             raise
-        self._errors = float_errors(get_state())
-        enter_float_errors(self._errors)
-        return self
 
-    def __exit__(self, *exception: object) -> None:
-        try:
-            leave_float_errors(self._errors)
-            self._stop()
-        except BaseException:  # an interrupt
-            leave_float_errors(self._errors)
-            self._stop()
-            raise
-        self._errors = None
+    def _left(self) -> None:
         self._push()  # now, so that outer accumulators and tapes record it
         Stamp.renew()
-        if isinstance(exception[1], Exception) and (refused := refusal_behind(exception[1])) is not None:
-            raise refused from None
-
-    def _stop(self) -> None:
-        if self.recording and self._recorder is not None:
-            self._recorder.stop(self)
-            self.recording = False
-
-    def __del__(self) -> None:
-        leave_float_errors(getattr(self, "_errors", None))  # not `None` if an interrupt came before `__exit__`
-        if (recorder := getattr(self, "_recorder", None)) is not None:
-            self._stop()
-            recorder.clear()
 
     def wants(self, variable: Variable) -> bool:
         """Return `True` if a Variable is a primal and was not assigned to since the accumulator was made."""
@@ -118,8 +87,7 @@ class ForwardAccumulator:
 
     def _push(self) -> None:
         """Compute the tangents of new records."""
-        recorder = self._recorder
-        assert recorder is not None
+        recorder = self.recorder
         if recorder.monitor is None:
             _push_from(recorder.records, self._pushed, self._inputs)
         else:
@@ -140,21 +108,22 @@ class ForwardAccumulator:
             ValueError: the option is unknown.
             TypeError: a leaf is not a Tensor or Variable.
         """
-        zero = requests.zero_wanted(unconnected_gradients)
-        pairs, structure = requests.leaves_of(primals, "the argument of jvp")
-        if self._recorder is not None and self.recording:
+        zero = zero_wanted(unconnected_gradients)
+        pairs, structure = leaves_of(primals, "the argument of jvp")
+        if self.recording:
             self._push()
-        return structure.unflatten([requests.finished(self._of(leaf), leaf, zero) for leaf, _ in pairs])
+        return structure.unflatten([finished(self._of(leaf), leaf, zero) for leaf, _ in pairs])
 
     def _of(self, leaf: Any) -> Any:
         for primal, t in zip(self._primals, self._tangents, strict=True):
             if primal is leaf:
                 return t
-        recorder = self._recorder
-        if recorder is not None:
-            refuse_within(read(leaf), recorder, "jvp()")
-        slot = None if recorder is None else recorder.slot_of(read(leaf))
-        if recorder is None or slot is None or slot >= len(self._pushed):
+        recorder = self.recorder
+        if recorder is None:
+            return None
+        refuse_within(read(leaf), recorder, "jvp()")
+        slot = recorder.slot_of(read(leaf))
+        if slot is None or slot >= len(self._pushed):
             return None
         if recorder.monitor is not None:
             recorder.monitor.check_tangent(self, self._arrivals, slot, self._pushed[slot])
@@ -179,7 +148,7 @@ def _tangent(t: Any, primal: Any, path: str) -> Any:
         return None
     if t is None:
         raise StructureError(f"{path} is None, at {here()}: give zeros where nothing changes.")
-    t = requests.as_numbers(t, path)
+    t = as_numbers(t, path)
     if shape_of(t) != shape:
         raise StructureError(f"{path} has shape {shape_of(t)}, and its primal {shape}, at {here()}: they must be equal.")
     if dtype_of(t).kind == "c" and dtype.kind != "c":

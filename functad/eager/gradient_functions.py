@@ -5,15 +5,15 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast, overload
+from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar, cast, overload
 
 import numpy as np
 
 from functad.eager import containers
-from functad.eager.models.variable import TensorLike, Variable
 from functad.eager.tape.recorder import constant
 from functad.eager.tape.request import checked_conj
 from functad.eager.tape.tape import GradientTape
+from functad.eager.variable import TensorLike, Variable
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of
 from functad.places import here, name_of
 from functad.primitives.elementwise.conversion import COPY
@@ -21,7 +21,7 @@ from functad.primitives.operands import read
 from functad.tracing.concrete import idle, tensor_of
 from functad.tracing.tensor import Tensor
 from functad.tracing.trace import Recorded, value_of
-from functad.transforms.transform import transform
+from functad.transforms.transform import parameters_of, transform
 from functad.trees import flatten
 
 P = ParamSpec("P")
@@ -65,13 +65,7 @@ def gradients_function(f: Callable[P, Any], params: Params = None, *, conj: bool
         >>> [float(g) for g in gradients_function(f)(2.0, 3.0)]
         [27.0, -4.0]
     """
-    both = value_and_gradients_function(f, params, conj=conj)
-
-    @functools.wraps(f)
-    def gradients(*args: Any, **kwargs: Any) -> list[Any]:
-        return both(*args, **kwargs)[1]
-
-    return gradients
+    return second_of(f, value_and_gradients_function(f, params, conj=conj))
 
 
 @_seeded
@@ -96,7 +90,30 @@ def value_and_gradients_function(
         >>> float(value), float(g)
         (9.0, 6.0)
     """
-    both = make_vjp(f, params, persistent=False, conj=conj)
+    return with_seed(f, make_vjp(f, params, persistent=False, conj=conj))
+
+
+class Style(NamedTuple):
+    """The Tensors of gradient functions.
+
+    Attributes:
+        tape: the class of the tape.
+        argument: returns a differentiated argument with new Tensors as leaves.
+        result: returns a result of the user's function with Tensors as leaves.
+    """
+
+    tape: type[GradientTape]
+    argument: Callable[[Any], Any]
+    result: Callable[[Any], Any]
+
+
+def second_of(f: Callable[..., Any], both: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function like `f` that returns the second result of `both`."""
+    return functools.wraps(f)(lambda *args, **kwargs: both(*args, **kwargs)[1])
+
+
+def with_seed(f: Callable[..., Any], both: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function like `f` that calls the pullback from `both` with the seed `dy`."""
 
     @functools.wraps(f)
     def value_and_gradients(*args: Any, dy: Any = None, **kwargs: Any) -> tuple[Any, list[Any]]:
@@ -134,19 +151,24 @@ def make_vjp(
         >>> float(vjp()[0]), float(vjp(10.0)[0])
         (6.0, 60.0)
     """
-    chosen = _Parameters(f, params)
+    return vjp_function(f, params, persistent, conj, _STYLE)
+
+
+def vjp_function(f: Callable[..., Any], params: Params, persistent: bool, conj: bool, style: Style) -> Callable[..., Any]:
+    """Return the function of `make_vjp`, with Tensors in a style."""
+    positions_of = positions_for(f, params)
     checked_conj(conj)
 
     @functools.wraps(f)
     def value_and_vjp(*args: Any, **kwargs: Any) -> tuple[Any, Callable[..., list[Any]]]:
-        positions = chosen.positions(len(args), list(kwargs))
+        positions = positions_of(len(args), list(kwargs))
         given = list(args)
-        tape = GradientTape(persistent=persistent, watch_accessed_variables=False)
+        tape = style.tape(persistent=persistent, watch_accessed_variables=False)
         with tape:
             for position in dict.fromkeys(positions):
-                given[position] = containers.mapped(_own_tensor, _arrays(args[position]))
+                given[position] = style.argument(args[position])
                 tape.watch([leaf for leaf in flatten(given[position])[0] if dtype_of(leaf).kind in "fc"])
-            value = _as_tensors(tape.run(f, given, kwargs), f)
+            value = style.result(checked(tape.run(f, given, kwargs), f))
 
         def vjp(dy: Any = None) -> list[Any]:
             sources = [given[position] for position in positions]
@@ -162,17 +184,13 @@ def implicit_gradients(f: Callable[P, Any], *, conj: bool = True) -> Callable[P,
     """Return a function that computes the gradients of `f` with respect to the trainable Variables that `f` reads.
 
     Args:
-        f: a function that returns Tensors or numbers in any structure; its results are summed. Without it a decorator is
-            returned.
-        conj: for complex Variables, return the conjugates of the derivatives of `functad.grad`, as TensorFlow does. `False`
-            returns the derivatives of `functad.grad`.
+        f, conj: as for `implicit_value_and_gradients`.
 
     Returns:
-        A function with the arguments of `f` that returns pairs `(gradient, variable)`, in the order of creation of the
-        Variables. The gradient is `None` for a Variable that was read but not used.
+        A function with the arguments of `f` that returns the list of pairs `(gradient, variable)` alone.
 
     Raises:
-        ValueError: `f` reads no trainable Variable, or returned `None`.
+        ValueError: as `implicit_value_and_gradients`.
 
     Example:
         >>> import functad
@@ -181,13 +199,7 @@ def implicit_gradients(f: Callable[P, Any], *, conj: bool = True) -> Callable[P,
         >>> float(g), variable.name
         (12.0, 'w')
     """
-    both = implicit_value_and_gradients(f, conj=conj)
-
-    @functools.wraps(f)
-    def gradients(*args: P.args, **kwargs: P.kwargs) -> list[tuple[Any, Variable]]:
-        return both(*args, **kwargs)[1]
-
-    return gradients
+    return second_of(f, implicit_value_and_gradients(f, conj=conj))
 
 
 @transform
@@ -216,12 +228,17 @@ def implicit_value_and_gradients(
         >>> float(value), float(pairs[0][0])
         (4.0, 4.0)
     """
+    return implicit_function(f, conj, _STYLE)
+
+
+def implicit_function(f: Callable[..., Any], conj: bool, style: Style) -> Callable[..., Any]:
+    """Return the function of `implicit_value_and_gradients`, with Tensors in a style."""
     checked_conj(conj)
 
     @functools.wraps(f)
-    def value_and_gradients(*args: P.args, **kwargs: P.kwargs) -> tuple[Any, list[tuple[Any, Variable]]]:
-        with GradientTape() as tape:
-            value = _as_tensors(tape.run(f, args, kwargs), f)
+    def value_and_gradients(*args: Any, **kwargs: Any) -> tuple[Any, list[tuple[Any, Variable]]]:
+        with style.tape() as tape:
+            value = style.result(checked(tape.run(f, args, kwargs), f))
         variables = tape.watched_variables()
         if not variables:
             raise ValueError(
@@ -234,91 +251,79 @@ def implicit_value_and_gradients(
     return value_and_gradients
 
 
-class _Parameters:
-    """The selection of the arguments to differentiate with respect to."""
+def positions_for(f: Callable[..., Any], params: Params) -> Callable[[int, Sequence[str]], list[int]]:
+    """Return a function that returns the selected positions for a number of positional arguments and the names of the others.
 
-    def __init__(self, f: Callable[..., Any], params: Params) -> None:
-        self.f = f
-        self.chosen: list[Any] | None = [params] if isinstance(params, (str, int)) else None if params is None else list(params)
-        try:
-            self.names = [
-                p.name
-                for p in inspect.signature(f).parameters.values()
-                if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
-            ]
-        except (TypeError, ValueError):
-            self.names = []
-        if self.chosen is None:
-            return
-        for param in self.chosen:
-            if not isinstance(param, (str, int)):
-                raise TypeError(
-                    f"params of {name_of(f)} hold {param!r}, at {here()}: give the names or the positions of parameters."
-                )
-        if len({type(param) is str for param in self.chosen}) > 1:
-            raise ValueError(
-                f"params of {name_of(f)} mix names and positions, at {here()}: {self.chosen}. Use one or the other."
+    Raises:
+        TypeError: an element of `params` is neither a name nor a position.
+        ValueError: `params` mixes names and positions, or has an unknown name; (when called) only names are given.
+        IndexError: (when called) the call lacks a selected argument.
+    """
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    names = [name for name, parameter in (parameters_of(f) or {}).items() if parameter.kind in kinds]
+    chosen: list[Any] = [params] if isinstance(params, (str, int)) else list(params or ())
+    for param in chosen:
+        if not isinstance(param, (str, int)):
+            raise TypeError(
+                f"params of {name_of(f)} hold {param!r}, at {here()}: give the names or the positions of parameters."
             )
-        for param in self.chosen:
-            if isinstance(param, str) and param not in self.names:
-                raise ValueError(
-                    f"{name_of(f)} has no parameter {param!r}, at {here()}: it has {', '.join(self.names) or 'none'}."
-                )
+        if isinstance(param, str) is not isinstance(chosen[0], str):
+            raise ValueError(f"params of {name_of(f)} mix names and positions, at {here()}: {chosen}. Use one or the other.")
+        if isinstance(param, str) and param not in names:
+            raise ValueError(f"{name_of(f)} has no parameter {param!r}, at {here()}: it has {', '.join(names) or 'none'}.")
 
-    def positions(self, count: int, keywords: Sequence[str]) -> list[int]:
-        """Return the selected positions for a call with `count` positional arguments and the given keywords.
-
-        Raises:
-            IndexError: the call lacks a selected position.
-            ValueError: no selection was made, and the call gives keywords only.
-        """
-        if self.chosen is None:
-            first = 1 if self.names[:1] in (["self"], ["cls"]) else 0
-            found = list(range(first, min(count, len(self.names)) if self.names else count))
-            if not found and any(name in self.names for name in keywords):
+    def positions(count: int, keywords: Sequence[str]) -> list[int]:
+        if params is None:
+            found = list(range(names[:1] in (["self"], ["cls"]), min(count, len(names)) if names else count))
+            if not found and any(name in names for name in keywords):
                 raise ValueError(
-                    f"{name_of(self.f)}, called at {here()} with keywords only, has nothing to differentiate by: arguments "
+                    f"{name_of(f)}, called at {here()} with keywords only, has nothing to differentiate by: arguments "
                     f"given by name are constants. Give them by position, without their names."
                 )
             return found
-        result = []
-        for param in self.chosen:
-            place = self.names.index(param) if isinstance(param, str) else param
+        places: list[int] = [names.index(param) if isinstance(param, str) else param for param in chosen]
+        for param, place in zip(chosen, places, strict=True):
             if not -count <= place < count:
                 by_name = param in keywords or (isinstance(param, int) and keywords)
                 raise IndexError(
-                    f"{name_of(self.f)} is to be differentiated by parameter {param!r}, but the call at {here()} has {count} "
+                    f"{name_of(f)} is to be differentiated by parameter {param!r}, but the call at {here()} has {count} "
                     f"positional arguments{'; what is given by name is a constant: give it by position' if by_name else ''}."
                 )
-            result.append(place % count)
-        return result
+        return [place % count for place in places]
+
+    return positions
 
 
-def _arrays(argument: Any) -> Any:
+def as_array(argument: Any) -> Any:
     """Convert a nested list of numbers to an array; return another argument unchanged."""
     if isinstance(argument, (list, tuple)) and all(type(leaf) in PYTHON_SCALARS for leaf in flatten(argument)[0]):
         return np.asarray(argument)
     return argument
 
 
-def _own_tensor(leaf: Any) -> Any:
-    """Return an argument as a new Tensor, so that equal arguments are separate sources; outer traces record the copy."""
-    value = value_of(leaf)
-    if isinstance(value, Recorded):
-        return COPY(value)
-    return constant(value)
+def own_tensors(argument: Any) -> Any:
+    """Return an argument with new Tensors, so that equal arguments are separate sources; outer traces record the copies."""
+    return containers.mapped(
+        lambda leaf: COPY(value) if isinstance(value := value_of(leaf), Recorded) else constant(value), as_array(argument)
+    )
 
 
-def _as_tensors(value: Any, f: Callable[..., Any]) -> Any:
-    """Return the result of a function with Tensors in place of Variables and numbers.
-
-    Raises:
-        ValueError: the result is `None`.
-    """
+def checked(value: Any, f: Callable[..., Any]) -> Any:
+    """Return the result of a function; raise `ValueError` if it is `None`."""
     if value is None:
         raise ValueError(f"{name_of(f)}, called at {here()}, returned None: it must return Tensors or numbers.")
-    return containers.mapped(lambda leaf: tensor_of(Tensor, leaf) if isinstance(leaf, Recorded) else _tensor(leaf), value)
+    return value
 
 
-def _tensor(leaf: Any) -> Any:
-    return read(leaf) if isinstance(leaf, TensorLike) else idle(Tensor, constant(leaf).below)
+def _as_tensors(value: Any) -> Any:
+    """Return the result of a function with Tensors in place of Variables and numbers."""
+
+    def tensor(leaf: Any) -> Any:
+        if isinstance(leaf, Recorded):
+            return tensor_of(Tensor, leaf)
+        return read(leaf) if isinstance(leaf, TensorLike) else idle(Tensor, constant(leaf).below)
+
+    return containers.mapped(tensor, value)
+
+
+_STYLE = Style(GradientTape, own_tensors, _as_tensors)

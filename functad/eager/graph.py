@@ -7,11 +7,19 @@ from contextlib import AbstractContextManager
 from typing import Any, Self
 
 from functad.eager import containers
-from functad.eager.models.variable import ACTIVE, Variable
-from functad.eager.tape import request as requests
 from functad.eager.tape.recorder import EagerRecorder, has_value, refuse_within, shared_recorder, watch_tensor
-from functad.eager.tape.request import UnconnectedGradients
+from functad.eager.tape.request import (
+    UnconnectedGradients,
+    check_option,
+    checked_conj,
+    finished,
+    gradients_of,
+    leaves_of,
+    seeds_for,
+    zero_wanted,
+)
 from functad.eager.tape.tape import GradientTape
+from functad.eager.variable import ACTIVE, Variable
 from functad.errors import SourceError, TapeError
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of
 from functad.places import here, name_of
@@ -153,22 +161,22 @@ def gradients(
         (3.0, 1.0)
     """
     _check_options(name, gate_gradients, aggregation_method)
-    zero, conj = requests.zero_wanted(unconnected_gradients), requests.checked_conj(conj)
+    zero, conj = zero_wanted(unconnected_gradients), checked_conj(conj)
     targets, structure = _listed(ys, "ys")
     sources = _sources(xs)
     cuts = [] if stop_gradients is None else [leaf for leaf, _ in _listed(stop_gradients, "stop_gradients")[0]]
     given = grad_ys if grad_ys is None or isinstance(grad_ys, (list, tuple)) else [grad_ys]
     if given is None and any(dtype_of(y).kind == "c" for y, _ in targets):
         raise TypeError(f"gradients() of complex ys needs grad_ys, at {here()}: the gradient depends on the direction.")
-    seeds = requests.seeds_for(targets, structure, given)
+    seeds = seeds_for(targets, structure, given)
     if not targets:
-        return [requests.finished(None, source, zero) for source in sources]
+        return [finished(None, source, zero) for source in sources]
     scope = _scope_of(targets)
     for source in sources:
         if not scope.slots_of(source):
             _refuse_outside(read(source), scope.recorder)
-    found = requests.gradients_of(scope, targets, seeds, sources, cuts, conj=conj)
-    return [requests.finished(g, source, zero) for g, source in zip(found, sources, strict=True)]
+    found = gradients_of(scope, targets, seeds, sources, cuts, conj=conj)
+    return [finished(g, source, zero) for g, source in zip(found, sources, strict=True)]
 
 
 def _check_options(name: Any, gate_gradients: Any, aggregation_method: Any) -> None:
@@ -177,8 +185,8 @@ def _check_options(name: Any, gate_gradients: Any, aggregation_method: Any) -> N
     Raises:
         ValueError, TypeError: an option has a value that TensorFlow does not accept.
     """
-    requests.check_option("aggregation_method", aggregation_method, (None, 0, 1, 2), "use one of AggregationMethod")
-    requests.check_option("gate_gradients", gate_gradients, (True, False), "it has no meaning here; leave it out")
+    check_option("aggregation_method", aggregation_method, (None, 0, 1, 2), "use one of AggregationMethod")
+    check_option("gate_gradients", gate_gradients, (True, False), "it has no meaning here; leave it out")
     if not isinstance(name, str):
         raise TypeError(f"name is {name!r}, at {here()}: it must be a string, and has no meaning here; leave it out.")
 
@@ -234,7 +242,7 @@ def hessians(
             result.append(scope.jacobian(g, x, UnconnectedGradients.ZERO))
         else:
             shape = (*shape_of(x), *shape_of(x))
-            result.append(requests.finished(None, ArraySpec(shape, dtype_of(x)), True))
+            result.append(finished(None, ArraySpec(shape, dtype_of(x)), True))
     return result
 
 
@@ -242,7 +250,7 @@ def _listed(given: Any, what: str) -> tuple[list[tuple[Any, str]], Structure]:
     """Return the Tensors in a list, or the single Tensor, each with its expression; and the structure."""
     if isinstance(given, dict):
         raise SourceError(f"{what} is a dict, at {here()}: give a Tensor or a list of them.")
-    return requests.leaves_of(list(given) if isinstance(given, (list, tuple)) else given, what)
+    return leaves_of(list(given) if isinstance(given, (list, tuple)) else given, what)
 
 
 def _sources(xs: Any) -> list[Any]:

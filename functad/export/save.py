@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.eager.models.save import Entry, opened, write_arrays
+from functad.eager.save import Entry, opened, write_arrays
 from functad.errors import InputError, StateError
 from functad.export.bodies import check_calls
 from functad.export.decode import DamagedError, Decoder, TooLargeError

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from functad.eager.models.variable import MAKER, Variable, refuse_foreign_rules
 from functad.eager.tape.tape import GradientTape
+from functad.eager.variable import MAKER, Variable, refuse_foreign_rules
 from functad.errors import (
     AbstractValueError,
     InputError,

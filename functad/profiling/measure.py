@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functad.compilation.jit import Jitted, jit
-from functad.eager.models.variable import MAKER, Given, Variable, reading, standing_in
+from functad.eager.variable import MAKER, Given, Variable, reading, standing_in
 from functad.errors import FunctadError, InputError
 from functad.expressions.records import Observer, Place, inputs_of, observing
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, is_array_or_number

@@ -28,7 +28,7 @@ from functad.sparse.sets import Array
 from functad.tracing.concrete import ConcreteRecorder, ForwardRecorder, ReverseRecorder
 from functad.tracing.trace import Recorder, value_of
 from functad.transforms.boundary import check_result, check_slope, own_aux, split_aux, traced, wrap_inputs
-from functad.transforms.cotangents import chunks, in_batch, joined, size_of
+from functad.transforms.cotangents import chunks, in_batch, size_of
 from functad.transforms.forward import push_through
 from functad.transforms.grad import Pullback, gradient_function
 from functad.transforms.transform import ArgNames, ArgNums, Selection, Transformed, transform
@@ -205,7 +205,7 @@ class _Products:
             seeds = np.zeros((part.stop - part.start, len(colors)))
             seeds[colors[chosen] - part.start, chosen] = 1
             parts.append(self.of(seeds, forward=forward))
-        return joined(parts)
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 @_sparse

@@ -139,6 +139,7 @@ class ConcreteRecorder(Recorder):
         active: tuple[int, ...],
         params: dict[str, Any],
         out: Any,
+        /,
     ) -> Any:
         """Record a computed call, and return its Tensor or Tensors.
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from functad.errors import InputError
 from functad.expressions.records import checker
-from functad.expressions.spec import PLAIN, ArraySpec, inexact, shape_of
+from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, inexact, shape_of
 from functad.places import here, name_of
 from functad.primitives.indexing.index_parts import add_at
 from functad.primitives.indexing.read import SCATTER
@@ -268,7 +268,7 @@ def _stacked(column: Sequence[Any]) -> Any:
 
 
 def of_identity(
-    recorder: Recorder,
+    of: Any,
     value: Any,
     walk: Callable[[Any], Sequence[Any]],
     chunk_size: int | None,
@@ -278,25 +278,28 @@ def of_identity(
     """Run a pass for the rows of an identity matrix and stack its results; return an empty list if there are no rows.
 
     Args:
-        recorder: the trace.
-        value: an array or number with one element per row.
+        of: an object with the names `transform` and `function`, for messages: a trace, for example.
+        value: an array, a number or a spec with one element per row.
         walk: the pass: a function of one row, in the shape of `value`, that returns arrays, or `None` for zero.
         chunk_size: the number of rows per pass, or `None` for as many as fit into `MEMORY`.
         width: the size of the largest value of the pass.
         factor: multiplies the rows.
     """
-    parts = []
+    parts, counts = [], []
     for part in chunks(size_of(value), chunk_size, width):
         rows = identity_rows(value, part)
-        parts.append(in_batch(recorder.transform, recorder.function, rows if factor == 1 else factor * rows, walk))
-    return [joined(column) for column in zip(*parts, strict=True)]
+        parts.append(in_batch(of.transform, of.function, rows if factor == 1 else factor * rows, walk))
+        counts.append(len(rows))
+    return [_joined(column, counts) for column in zip(*parts, strict=True)]
 
 
-def joined(parts: Sequence[Any]) -> Any:
-    """Return the concatenated rows of several chunks; `None` if all chunks are `None`."""
-    if all(part is None for part in parts):
-        return None
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+def _joined(parts: Sequence[Any], counts: Sequence[int]) -> Any:
+    """Return the concatenated rows of several chunks, with zeros for a chunk that is `None`; `None` if all are."""
+    known = next((part for part in parts if part is not None), None)
+    if known is None or len(parts) == 1:
+        return known
+    shape, dtype = shape_of(known)[1:], dtype_of(known)
+    return np.concatenate([np.zeros((n, *shape), dtype) if p is None else p for p, n in zip(parts, counts, strict=True)])
 
 
 def widest(recorder: Recorder, *leaves: Any) -> int:

@@ -8,7 +8,7 @@ import pytest
 
 import functad
 from functad.compat import tf
-from functad.compat.tensorflow.names import TABLE
+from functad.compat.tensors import TABLE
 
 A = np.array([[0.3, -1.2, 2.1], [1.7, 0.4, -0.6]])
 B = np.array([[1.1, 0.7, -0.9], [-0.3, 2.2, 0.5]])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from functad.compat import tf, tfe
-from functad.compat.tensorflow.names import LATER, SPELLINGS, TABLE, Namespace
+from functad.compat.tensors import LATER, SPELLINGS, TABLE, Namespace
 
 PAGE = Path(__file__).parents[2] / "notebooks" / "tensorflow.md"
 TEXT = PAGE.read_text()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from functad import ForwardAccumulator, GradientTape, constant
-from functad.eager.models.variable import ACTIVE
+from functad.eager.variable import ACTIVE
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from functad.eager.tape.diagnostics import holdings
+from functad.eager.shown import holdings
 from tests.display.test_tapes import recorded
 
 

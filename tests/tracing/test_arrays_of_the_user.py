@@ -123,7 +123,7 @@ OWN_FLAGS = {
     "primitives/arranging/reshape.py": 1,
     "primitives/elementwise/conversion.py": 1,  # a copy
     "primitives/reductions/over_axes.py": 1,
-    "eager/models/variable.py": 1,
+    "eager/variable.py": 1,
     "chunks/block_calls.py": 1,  # a new view, for the function of blocks
 }
 """Where flags of arrays are set that functad itself has just made."""

@@ -311,7 +311,7 @@ RETURNED = {
     "custom_jvp": "float",
     "gradients_function": "list[Any]",
     "grad": "Any",
-    "implicit_gradients": "list[tuple[Any, functad.eager.models.variable.Variable]]",
+    "implicit_gradients": "list[tuple[Any, functad.eager.variable.Variable]]",
     "make_expressions": "functad.expressions.expressions.Expressions",
     "jit": "float",
     "value_and_grad": "tuple[Any, Any]",

@@ -16,18 +16,18 @@ Records keep residuals only. For tapes with `lists=True`, `TapeEquations` keeps 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from math import inf
 from threading import Lock
-from typing import Any
+from typing import Any, Self
 from weakref import ref
 
 import numpy as np
 
-from functad.eager.models.variable import ACTIVE, Stamp, Variable, refuse_array_api, refuse_foreign_rules
-from functad.errors import SourceError
-from functad.expressions.expressions import Constant, Equation, Expressions
-from functad.expressions.records import Place, checker, watch_of
+from functad.eager.variable import ACTIVE, Stamp, Variable, refuse_foreign
+from functad.errors import SourceError, TapeStateError
+from functad.expressions.expressions import Constant, Expressions
+from functad.expressions.records import Observer, Place, checker, watch_of
 from functad.expressions.spec import ArraySpec, is_float_array, spec_of
 from functad.places import here, name_of, user_frame
 from functad.primitives.elementwise.conversion import copy_alike
@@ -36,7 +36,11 @@ from functad.primitives.entry import Primitive
 from functad.primitives.operands import read
 from functad.process import renewed
 from functad.tracing.concrete import IDLE, ForwardRecorder, ReverseRecorder, idle, process_constants, tensor_of
-from functad.tracing.ownership import copy_if_shared, lend, map_arrays
+from functad.tracing.conversions import refusal_behind
+from functad.tracing.equations import EquationRecorder
+from functad.tracing.float_errors import enter_float_errors, float_errors, get_state, leave_float_errors
+from functad.tracing.foreign import InGraphError
+from functad.tracing.ownership import copy_if_shared, lend
 from functad.tracing.tensor import Tensor
 from functad.tracing.trace import LIVE, OPEN, TAPING, Recorded, Recorder, bare, recorded_now, resolve, value_of
 from functad.tracing.views import clone
@@ -58,18 +62,15 @@ class EagerRecorder(ReverseRecorder):
         shared: the list has had more than one tape.
         fallible: the list holds rules of the user, which may need the value of their cotangent.
         stale: by identity, the live views of memory that was written to after they were read.
-        around: the recorder of the tape that recorded when this recorder started.
         scope: the `graph` that records every operation in the list, or `None`.
         left: by slot, the first operation that took the value out of the trace, and its line; for `tape.explain`.
-        listing: a tape with `lists=True` records.
-        listed: the equations recorded while a tape with `lists=True` recorded.
-        short: operators may take their fast path, which bypasses watches and `listed`.
+        listing: the equations of the tapes with `lists=True` that record now.
+        short: operators may take their fast path, which bypasses watches and `listing`.
     """
 
     lasting = True
     reassigns = True
     fallible = False
-    listing = False
 
     def __init__(self, transform: str) -> None:
         Recorder.__init__(self, transform, None)
@@ -80,14 +81,13 @@ class EagerRecorder(ReverseRecorder):
         self.left: dict[int, tuple[str, Any, int]] = {}
         self.stale: dict[int, Any] = {}
         self.shared = False
-        self.around: Any = None
         self.scope: Any = None
-        self.listed = TapeEquations()
+        self.listing: list[TapeEquations] = []
         if (watch := watch_of(self)) is not None:
             from functad.eager.tape.diagnostics import TapeWatch  # noqa: PLC0415 - only `debug_nans` needs it
 
             self.monitor = TapeWatch(self, offence=watch.offence)
-        self.short = self.monitor is None
+        self.short = self.pulls and self.monitor is None
 
     @property
     def members(self) -> list[Any]:
@@ -124,30 +124,22 @@ class EagerRecorder(ReverseRecorder):
             return process_constants(primitive, arrays, params)
         return super().process(primitive, arrays, params)
 
-    def record(
-        self,
-        primitive: Primitive,
-        arrays: tuple[Any, ...],
-        values: Sequence[Any],
-        active: tuple[int, ...],
-        params: dict[str, Any],
-        out: Any,
-    ) -> Any:
+    def record(self, *call: Any) -> Any:
         """Record a call with a known result, and return its Tensor or Tensors."""
-        made = super().record(primitive, arrays, values, active, params, out)
-        if self.listing:
-            self.listed.note(primitive, arrays, params, made)
+        made = super().record(*call)
+        for listed in self.listing:
+            listed.note(call, made)
         return made
 
     def write(self, primitive: Primitive, root: Any, v: Any, params: dict[str, Any]) -> Any:
         """Write to a value, in place if no other object holds it, and record the write."""
-        if self.listing:
-            self.listed.keep(root)
+        for listed in self.listing:
+            listed.slot_of(root)
         return super().write(primitive, root, v, params)
 
     def clear(self) -> None:
         """Drop the records and all data about them; no tape needs them any more."""
-        for kept in (self.records, self.variables, self.aliases, self.left, self.listed):
+        for kept in (self.records, self.variables, self.aliases, self.left):
             kept.clear()
         self.monitor = None
 
@@ -181,16 +173,13 @@ class EagerRecorder(ReverseRecorder):
         A comparison may be a mere check of the value. So other operations replace it, and half of the 1000 entries are
         reserved for them.
         """
-        if len(self.left) < (500 if what in BOOLEAN else 1000) and self._tells_more(tensor.slot, what):
+        held, checks = self.left.get(tensor.slot), what in BOOLEAN
+        if (held is None or (held[0] in BOOLEAN and not checks)) and len(self.left) < (500 if checks else 1000):
             frame = user_frame(sys._getframe(1))
             if frame is not None:
                 self.left[tensor.slot] = what, frame.f_code, frame.f_lasti
 
     assigned = note
-
-    def _tells_more(self, slot: int, what: str) -> bool:
-        held = self.left.get(slot)
-        return held is None or (held[0] in BOOLEAN and what not in BOOLEAN)
 
     def underived(self, primitive: Any, arrays: Sequence[Any], params: dict[str, Any], out: Any) -> Any:
         """Return the result of a call without derivative: floats as a Tensor, masks and positions as plain arrays.
@@ -213,7 +202,6 @@ class EagerRecorder(ReverseRecorder):
         self._choose_way(self.tapes)
         active = {recorder for recorder in ACTIVE.get() if recorder.tapes} | {self}
         if self not in ACTIVE.get():
-            self.around = TAPING.get()
             TAPING.set(self)
         ACTIVE.set(tuple(sorted(active, key=lambda recorder: recorder.serial)))
         Stamp.renew()
@@ -231,13 +219,10 @@ class EagerRecorder(ReverseRecorder):
         self._choose_way(others)
         if not others:
             LIVE.discard(self.serial)
-            ACTIVE.set(tuple([recorder for recorder in ACTIVE.get() if recorder is not self]))
+            active = tuple([recorder for recorder in ACTIVE.get() if recorder is not self])
+            ACTIVE.set(active)
             if TAPING.get() is self:
-                TAPING.set(self.around)
-            for recorder in ACTIVE.get():
-                if recorder.around is self:
-                    recorder.around = self.around
-            self.around = None
+                TAPING.set(active[-1] if active else None)
         Stamp.renew()
 
     def leave(self, tape: Any) -> None:
@@ -246,8 +231,8 @@ class EagerRecorder(ReverseRecorder):
 
     def _choose_way(self, tapes: Sequence[Any]) -> None:
         """Collect equations, and switch off the fast path, if one of the recording tapes has `lists=True`."""
-        self.listing = any(tape.lists for tape in tapes)
-        self.short = not self.listing and self.monitor is None
+        self.listing = [tape.listed for tape in tapes if tape.listed is not None]
+        self.short = self.pulls and not self.listing and self.monitor is None
 
     def take(self, variable: Variable, tensor: Any, besides: Sequence[Any] = ()) -> None:
         """Add a Tensor read from `variable` to the list if a tape, except `besides`, follows the Variable."""
@@ -275,10 +260,99 @@ class AccumulatorRecorder(ForwardRecorder, EagerRecorder):
 
     pulls = False
 
+
+class Recording:
+    """The life cycle of a tape or a forward accumulator, a context that may be entered several times.
+
+    Attributes:
+        recorder: the recorder with the list; `None` before the first `with` block and after the tape is spent.
+        listed: the equations, of a tape with `lists=True`.
+        name: the noun for messages.
+    """
+
+    recorder: Any = None
+    listed: TapeEquations | None = None
+    name = _again = ""
+    _errors: Any = None
+    _state = "not entered"  # then "recording", "stopped" by `stop_recording`, "left" after the block, or "spent"
+    _stretches: list[list[int]]  # the parts of the list that were recorded, as first slot and end; the end is -1 while open
+
     @property
-    def fast(self) -> bool:  # type: ignore[override]
-        """Always `False`: operators take the general path."""
-        return False
+    def recording(self) -> bool:
+        """Whether operations are recorded now."""
+        return self._state == "recording"
+
+    def __enter__(self) -> Self:
+        if self.recording:
+            raise TapeStateError(f"the {self.name} is recording already, at {here()}: {self._again}.")
+        if self.recorder is None:
+            self._open()
+        self._start()
+        self._errors = float_errors(get_state())
+        enter_float_errors(self._errors)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        try:
+            leave_float_errors(self._errors)
+            self._stop()
+        finally:
+            leave_float_errors(self._errors)
+            self._errors = None
+            self._stop()  # an interrupt may have skipped the first call
+        self._left()
+        if isinstance(exception[1], InGraphError):
+            raise exception[1].error.with_traceback(exception[1].__traceback__) from None
+        if isinstance(exception[1], Exception) and (refused := refusal_behind(exception[1])) is not None:
+            raise refused from None
+
+    def __del__(self) -> None:
+        leave_float_errors(self._errors)  # not `None` if an interrupt came before `__exit__`
+        if self.recorder is not None:
+            self._stop()
+            self._release()
+
+    def _open(self) -> None:
+        """Set a recorder."""
+        raise NotImplementedError
+
+    def _left(self) -> None:
+        """Called at the end of the context."""
+
+    def _start(self) -> None:
+        """Start to record, in a new stretch of the list."""
+        self._stretches.append([len(self.recorder.records), -1])
+        self._state = "recording"
+        try:
+            self.recorder.start(self)
+        except BaseException:  # an interrupt
+            self._stop()
+            raise
+
+    def _stop(self, state: str = "left") -> None:
+        """Stop recording, and end the open stretch."""
+        if self.recorder is not None:
+            if self.recording:
+                self.recorder.stop(self)
+                self._stretches[-1][1] = len(self.recorder.records)
+            self._state = state  # last, so that `_stop` can run again after an interrupt
+
+    def _release(self) -> None:
+        """Drop the records that no other tape needs."""
+        recorder, self.recorder, self.listed = self.recorder, None, None
+        if recorder is None:
+            return
+        recorder.leave(self)
+        others = recorder.members
+        if not others:
+            recorder.clear()
+            return
+        for other in others:
+            other._mark()
+        for start, stop in self._stretches:
+            for index in range(start, stop):
+                if recorder.records[index] is not None and not any(other._owns(index) for other in others):
+                    recorder.records[index] = None
 
 
 def shared_recorder(transform: str) -> EagerRecorder:
@@ -407,8 +481,7 @@ def constant(value: Any, dtype: Any = None, shape: Any = None) -> Tensor:
         array([2., 4.])
     """
     own: Any = value_of(value)
-    refuse_foreign_rules(own, "constant()")
-    refuse_array_api(own, "constant()")
+    refuse_foreign(own, "constant()")
     if isinstance(own, Tensor):
         out: Any = own.astype(dtype) if dtype is not None else own
         if shape is not None:
@@ -426,31 +499,80 @@ def constant(value: Any, dtype: Any = None, shape: Any = None) -> Tensor:
     return idle(Tensor, array[()])  # type: ignore[no-any-return]
 
 
-class TapeEquations(dict[int, tuple[Equation, tuple[ArraySpec, ...]] | Constant]):
-    """A mapping from slots to equations with the specs of their results, or to a `Constant` if no equation made the slot."""
+class _Line(Observer):
+    """The observer that gives the equations of tapes the user's lines."""
 
-    def note(self, primitive: Primitive, arrays: Sequence[Any], params: dict[str, Any], made: Any) -> None:
-        """Add the equation of a call, with copies of its constants; `made` holds the Tensors of the results."""
-        results = tuple(made) if primitive.multiple else (made,)
-        recorder = results[0].recorder
-        inputs: list[int | Constant] = []
-        for a in arrays:
-            if isinstance(a, Recorded) and a.recorder is recorder:
-                self.keep(a)
-                inputs.append(a.slot)
-            else:
-                known = as_constant(a)
-                inputs.append(Constant(known.value.copy()) if issubclass(type(known.value), np.ndarray) else known)
+    def place(self) -> Place | None:
+        """Return the line of the user's code that runs."""
         frame = user_frame(sys._getframe(1))
-        place = None if frame is None else Place(frame.f_code.co_name, frame.f_code.co_filename, frame.f_lineno, 0)
-        own = {name: map_arrays(np.copy, value) for name, value in params.items()}
-        equation = Equation(primitive, tuple(inputs), own, tuple([t.slot for t in results]), place)
-        self.update(dict.fromkeys(equation.outputs, (equation, tuple([spec_of(t.below) for t in results]))))
+        return None if frame is None else Place(frame.f_code.co_name, frame.f_code.co_filename, frame.f_lineno, 0)
 
-    def keep(self, tensor: Recorded) -> None:
-        """Keep the value of a Tensor that no equation made: a watched Tensor, or a result from before the tape started."""
-        if tensor.slot not in self:
-            self[tensor.slot] = as_constant(tensor)
+
+_LINES = (_Line(),)
+
+
+class TapeEquations(EquationRecorder):
+    """The equations of a tape with `lists=True`. A Tensor that no equation made enters as an input, with its value.
+
+    Attributes:
+        tape: the recorder whose calls are listed.
+        slots: the slots here, by slot in the list of `tape`.
+        known: the values of the Tensors that entered, by slot here.
+    """
+
+    observers = _LINES
+
+    def __init__(self, tape: EagerRecorder) -> None:
+        super().__init__("a GradientTape", None)
+        self.tape = ref(tape)
+        self.slots: dict[int, int] = {}
+        self.known: dict[int, Constant] = {}
+
+    def slot_of(self, tensor: Recorded) -> int:
+        """Return the slot of a Tensor of the tape; enter a watched Tensor, or a result from before the tape started."""
+        if tensor.slot not in self.slots:
+            slot = self.slots[tensor.slot] = self.enter(tensor.below).slot
+            self.known[slot] = as_constant(tensor)
+        return self.slots[tensor.slot]
+
+    def _source(self, a: Any) -> int | Constant:
+        if isinstance(a, Recorded) and a.recorder is self.tape():
+            return self.slot_of(a)
+        return super()._source(as_constant(a).value)
+
+    def note(self, call: Sequence[Any], made: Any) -> None:
+        """Add the equation of a recorded call; `made` holds the Tensors of its results."""
+        primitive, arrays, _, _, params, _ = call
+        results = tuple(made) if primitive.multiple else (made,)
+        equation = self.equation(primitive, arrays, params, results)
+        self.slots.update(zip([t.slot for t in results], equation.outputs, strict=True))
+        self.records += [*[None] * (len(results) - 1), equation]
+
+    def equation_at(self, slot: int) -> Any:
+        """Return the equation with its last result at a slot of `tape`, or `None`."""
+        return self.records[self.slots[slot]] if slot in self.slots else None
+
+    def between(self, tape: Any, target: Any, sources: Any) -> Expressions:
+        """Return the operations between sources and target; the arguments are as for `GradientTape.expressions`."""
+        targets, given = flatten(target)
+        arguments = tuple(sources) if type(sources) in (list, tuple) else (sources,)
+        inputs, taken = flatten((arguments, {}))
+        count = len(self.records)
+        own = {slot: count + i for i, source in enumerate(inputs) for slot in tape.slots_of(source)}
+        replaced: dict[Any, Any] = self.known | {self.slots[slot]: new for slot, new in own.items() if slot in self.slots}
+        wanted = []
+        for value in map(read, targets):
+            slot = tape.recorder.slot_of(value)
+            wanted.append(own.get(slot, self.slots.get(slot, as_constant(value))))
+        equations = tuple([equation for equation in self.records if equation is not None])
+        specs = (*self.specs, *[spec_of(read(source)) for source in inputs])
+        every = Expressions((), equations, (), specs, LEAF, LEAF)
+
+        def placed(source: int | Constant) -> Any:
+            return source if type(source) is Constant else replaced.get(source, source)
+
+        part = extract(every, range(count, count + len(inputs)), wanted, _names(inputs), placed)
+        return part.replace(input_structure=taken, output_structure=given)
 
 
 def as_constant(value: Any) -> Constant:
@@ -464,63 +586,6 @@ def as_constant(value: Any) -> Constant:
             return Constant(clone(value))
         value = below
     return Constant(value)
-
-
-def listed_between(tape: Any, target: Any, sources: Any) -> Expressions:
-    """Return the operations between sources and target of a tape; the arguments are as for `GradientTape.expressions`."""
-    recorder = tape.recorder
-    targets, given = flatten(target)
-    arguments = tuple(sources) if type(sources) in (list, tuple) else (sources,)
-    inputs, taken = flatten((arguments, {}))
-    listed, count = recorder.listed, len(recorder.records)
-    every = _every(listed, [None] * count + [spec_of(read(source)) for source in inputs])
-    places = {slot: count + i for i, source in enumerate(inputs) for slot in tape.slots_of(source)}
-    wanted = [
-        slot if slot in listed or slot in places else as_constant(read(leaf))
-        for leaf, slot in zip(targets, [recorder.slot_of(read(leaf)) for leaf in targets], strict=True)
-    ]
-    placed = _placing(every, listed, tape.recorded, places)
-    part = extract(every, range(count, count + len(inputs)), wanted, _names(inputs), placed)
-    return part.replace(input_structure=taken, output_structure=given)
-
-
-def _every(listed: TapeEquations, specs: list[Any]) -> Expressions:
-    """Return all equations of tapes as a list without inputs and outputs; `specs` receives the specs of their results."""
-    equations = {}
-    for entry in listed.values():
-        if not isinstance(entry, Constant):
-            equations[entry[0].outputs[-1]] = entry[0]
-            for slot, spec in zip(entry[0].outputs, entry[1], strict=True):
-                specs[slot] = spec
-    return Expressions((), tuple([equations[slot] for slot in sorted(equations)]), (), tuple(specs), LEAF, LEAF)
-
-
-def _placing(
-    every: Expressions, listed: TapeEquations, own: Callable[[int], bool], places: Mapping[int, int]
-) -> Callable[[Any], int | Constant]:
-    """Return the function that replaces sources that the part of one tape does not compute.
-
-    Args:
-        every: the equations of all tapes of a recorder.
-        listed: these equations, and the constants, by slot.
-        own: returns `True` for a slot of the tape itself. The values of other slots become constants.
-        places: the slot of an input for each slot that the input replaces.
-    """
-
-    def placed(source: int | Constant) -> int | Constant:
-        if isinstance(source, Constant):
-            return source
-        if source in places:
-            return places[source]
-        entry = listed[source]
-        if isinstance(entry, Constant):
-            return entry
-        if own(source):
-            return source
-        # Another tape recorded the slot while this one did not record.
-        return Constant(extract(every, (), [source], (), _placing(every, listed, listed.__contains__, {}))()[0])
-
-    return placed
 
 
 def _names(sources: Sequence[Any]) -> list[str]:

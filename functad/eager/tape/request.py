@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from functools import cached_property
 from typing import Any
@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 
 from functad.eager import containers
-from functad.eager.models.variable import TensorLike, refuse_foreign_rules
 from functad.eager.tape.recorder import refuse_within
-from functad.errors import AbstractValueError, InputError, LoopWarning, NoPathError, SourceError, StructureError
+from functad.eager.variable import TensorLike, refuse_foreign_rules
+from functad.errors import AbstractValueError, InputError, LoopWarning, SourceError, StructureError
 from functad.expressions.records import checker, inputs_of, results_of
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, dtype_of, shape_of
 from functad.places import here, warn
@@ -34,8 +34,8 @@ from functad.primitives.operands import all_examples, read
 from functad.tracing.concrete import idle, tensor_of
 from functad.tracing.foreign import check_graph
 from functad.tracing.tensor import Tensor
-from functad.tracing.trace import Recorded, Recorder, alike, bare, resolve
-from functad.transforms.cotangents import RowSum, Scattered, chunks, identity_rows, in_batch, joined, size_of, widest
+from functad.tracing.trace import Recorded, Recorder, alike, bare
+from functad.transforms.cotangents import RowSum, Scattered, of_identity, size_of, widest
 from functad.transforms.linear import Pushforward
 from functad.transforms.reverse import pull_back
 from functad.transforms.row_slices import RowSlices
@@ -81,9 +81,10 @@ def leaves_of(tree: Any, what: str, *, plain: bool = False) -> tuple[list[tuple[
     leaves, structure = flatten_as_inserted(tree)
     _refuse_none(structure, what)
     pairs = list(zip(leaves, structure.paths(what), strict=True))
+    kinds = "biufc" if plain else "biu" if what in _RESULTS else ""
     for leaf, path in pairs:
-        allowed = _is_plain(leaf, "biufc" if plain else "biu") if plain or what in _RESULTS else False
-        if not isinstance(leaf, (Recorded, TensorLike)) and not allowed:
+        is_array = issubclass(type(leaf), (np.ndarray, np.generic)) and leaf.dtype.kind in kinds
+        if not is_array and not isinstance(leaf, (Recorded, TensorLike)):
             raise SourceError(f"{path} is a {type(leaf).__name__}, at {here()}: {_cure(leaf, what)}")
     return pairs, structure
 
@@ -103,11 +104,6 @@ def _cure(leaf: Any, what: str) -> str:
     )
 
 
-def _is_plain(leaf: Any, kinds: str) -> bool:
-    """Return `True` if a leaf is a plain array of the given dtype kinds, as from a comparison or a cast to integers."""
-    return issubclass(type(leaf), (np.ndarray, np.generic)) and leaf.dtype.kind in kinds
-
-
 def _refuse_none(structure: Structure, path: str) -> None:
     if structure.kind is type(None):
         raise SourceError(f"there is None in {path}, at {here()}: a Tensor or Variable is needed there.")
@@ -117,43 +113,26 @@ def _refuse_none(structure: Structure, path: str) -> None:
 
 
 def check_option(name: str, given: Any, allowed: Sequence[Any], advice: str) -> None:
-    """Check an option of a request.
-
-    Raises:
-        ValueError: `given` is not among the allowed values.
-    """
+    """Raise `ValueError` if an option of a request is not among the allowed values."""
     if given not in allowed:
         raise ValueError(f"{name} is {given!r}, at {here()}: {advice}.")
 
 
 def zero_wanted(option: Any) -> bool:
-    """Return `True` if `unconnected_gradients` asks for zeros.
-
-    Raises:
-        ValueError: the option is unknown.
-    """
+    """Return `True` if `unconnected_gradients` asks for zeros; an unknown option raises `ValueError`."""
     text = getattr(option, "value", option)
-    if text not in ("none", "zero"):
-        raise ValueError(f"unconnected_gradients is {option!r}, at {here()}: it must be 'none' or 'zero'.")
+    check_option("unconnected_gradients", text, ("none", "zero"), "it must be 'none' or 'zero'")
     return bool(text == "zero")
 
 
 def checked_conj(option: Any) -> bool:
-    """Return the option `conj` as a `bool`.
-
-    Raises:
-        ValueError: the option is neither True nor False.
-    """
+    """Return the option `conj` as a `bool`; another value raises `ValueError`."""
     check_option("conj", option, (True, False), "it must be True, for TensorFlow's gradients, or False, for those of grad")
     return bool(option)
 
 
 def check_iterations(number: Any, vectorized: Any) -> None:
-    """Check `parallel_iterations` and `experimental_use_pfor`, which functad ignores.
-
-    Raises:
-        ValueError: the first is not a positive number, or the second is not True or False.
-    """
+    """Raise `ValueError` for a value of these options of TensorFlow that means nothing; functad ignores other values."""
     if type(number) is not int or number < 1:
         check_option("parallel_iterations", number, (None,), "it has no meaning here; leave it out")
     check_option("experimental_use_pfor", vectorized, (True, False), "it has no meaning here; leave it out")
@@ -205,11 +184,7 @@ def _seed(seed: Any, target: Any, path: str) -> Any:
 
 
 def as_numbers(given: Any, what: str) -> Any:
-    """Return a seed or tangent as a Tensor, an array or a Python number.
-
-    Raises:
-        TypeError: `given` holds no numbers.
-    """
+    """Return a seed or tangent as a Tensor, an array or a Python number; raise `TypeError` if it holds no numbers."""
     value = read(given)
     if isinstance(value, Recorded) or type(value) in PYTHON_SCALARS:
         return value
@@ -218,44 +193,6 @@ def as_numbers(given: Any, what: str) -> Any:
     if array.dtype.kind not in "biufc":
         raise InputError(f"{what} is a {type(value).__name__} of {array.dtype}, at {here()}: give numbers.")
     return array[()]
-
-
-class Request:
-    """The checked arguments of a request for derivatives, and the backward passes that answer it.
-
-    A wrong argument raises before the tape is spent.
-
-    Attributes:
-        tape: the tape.
-        targets: the targets, each with its expression for messages.
-        target_structure: the structure of the targets.
-        sources: the sources.
-        paths: their expressions.
-        structure: the structure of the sources.
-        zero: return zeros for a source without a path.
-        conj: return conjugates, as TensorFlow does.
-    """
-
-    def __init__(self, tape: Any, target: Any, sources: Any, unconnected: Any, conj: Any) -> None:
-        self.tape = tape
-        self.zero, self.conj = zero_wanted(unconnected), checked_conj(conj)
-        self.targets, self.target_structure = leaves_of(target, "target")
-        pairs, self.structure = leaves_of(sources, "sources")
-        self.sources = [source for source, _ in pairs]
-        self.paths = [path for _, path in pairs]
-
-    def gradient(self, seeds: Sequence[Any], *, sparse: bool, missing: str | None) -> Any:
-        """Return the gradients, in the structure of the sources.
-
-        Raises:
-            NoPathError: a source has no path, and `missing` is `"raise"`.
-        """
-        found = gradients_of(self.tape, self.targets, seeds, self.sources, conj=self.conj, sparse=sparse)
-        for g, source, path in zip(found, self.sources, self.paths, strict=True):
-            if g is None and missing == "raise":
-                reason = self.tape.explain([target for target, _ in self.targets], source)
-                raise NoPathError(f"there is no gradient by {path}, at {here()}: {reason}")
-        return self.structure.unflatten([finished(g, s, self.zero) for g, s in zip(found, self.sources, strict=True)])
 
 
 def gradients_of(
@@ -318,24 +255,32 @@ def finished(g: Any, source: Any, zero: bool) -> Any:
     return idle(Tensor, g.copy()[()] if type(g) is np.ndarray and (g.base is not None or not g.flags.writeable) else g)
 
 
-class JacobianRequest(Request):
-    """A request for a Jacobian: a backward pass for many seeds of one target.
+class JacobianRequest:
+    """The checked arguments of a request for a Jacobian, and the backward passes for many seeds of one target.
+
+    A wrong argument raises before the tape is spent.
 
     Attributes:
         transform, function, values: the method, the tape and the target, as in a `Pullback`.
         chunk_size: the largest number of seeds in one backward pass.
+        structure: the structure of the sources.
+        zero: return zeros for a source without a path.
+        conj: return conjugates, as TensorFlow does.
     """
 
     def __init__(
         self, tape: Any, method: str, target: Any, sources: Any, unconnected: Any, conj: Any, chunk_size: int | None
     ) -> None:
-        super().__init__(tape, target, sources, unconnected, conj)
+        self.zero, self.conj = zero_wanted(unconnected), checked_conj(conj)
+        self.targets, structure = leaves_of(target, "target")
+        pairs, self.structure = leaves_of(sources, "sources")
         if not isinstance(chunk_size, (int, np.integer)) or chunk_size < 1:
             check_option("chunk_size", chunk_size, (None,), "it must be at least 1, or None")
-        if self.target_structure.kind is not None:
+        if structure.kind is not None:
             raise SourceError(f"{method} needs one Tensor as its target, not a {type(target).__name__}, at {here()}.")
         self.transform, self.function, self.values = method, tape, [target]
-        self.target, self.chunk_size = target, chunk_size
+        self.tape, self.target, self.chunk_size = tape, target, chunk_size
+        self.sources = [source for source, _ in pairs]
 
     def jacobian(self) -> Any:
         """Return the Jacobians, in the structure of the sources."""
@@ -346,18 +291,13 @@ class JacobianRequest(Request):
         elif size > 2 * sum(map(size_of, sources)) and self._transposable():
             found = self._columns()
         else:
-            found = self._rows(lambda part: identity_rows(target, part), size)
+            found = self._passes(target, self._pull)
         return self.structure.unflatten(
             [self._shaped(g, (*shape_of(target), *shape_of(s)), s) for g, s in zip(found, sources, strict=True)]
         )
 
     def check_batch(self) -> None:
-        """Check that target and source are two Tensors with equally many rows.
-
-        Raises:
-            SourceError: there is more than one source.
-            ValueError: the shapes do not fit.
-        """
+        """Raise an error if target and source are not two Tensors with equally many rows."""
         if self.structure.kind is not None:
             raise SourceError(f"batch_jacobian() needs one Tensor as its source, at {here()}.")
         given, wanted = shape_of(self.target), shape_of(self.sources[0])
@@ -371,64 +311,50 @@ class JacobianRequest(Request):
         """Return the Jacobian of each target row; with `check`, check that the rows are independent."""
         target, (source,) = self.target, self.sources
         given = shape_of(target)
-        size = math.prod(given[1:])
-
-        def ones_for(part: slice) -> Any:
-            """Return seeds that are 1 at the same element of every target row, 0 elsewhere."""
-            seeds = np.zeros((part.stop - part.start, given[0], size), dtype_of(target))
-            seeds[np.arange(len(seeds)), :, np.arange(part.start, part.stop)] = 1
-            return seeds.reshape((-1, *given))
-
         found = None
         if not math.prod(given):
             self.zero = True
-        elif (rows := self._rows(ones_for, size)[0]) is not None:
-            found = np.moveaxis(rows, 0, 1)
-            if check:
-                self._compare(size)
+        else:  # the same seed for every row
+            row = ArraySpec(given[1:], dtype_of(target))
+            (rows,) = self._passes(row, lambda seed: self._pull(np.broadcast_to(seed, given)))
+            if rows is not None:
+                found = np.moveaxis(rows, 0, 1)
+                if check:
+                    self._compare(size_of(row))
         return self._shaped(found, (*given, *shape_of(source)[1:]), source)
 
     def leaves(self, seeds: Sequence[Any]) -> list[Any]:
         """Return the cotangents of the sources for a seed of the target; `None` without a path."""
         return gradients_of(self.tape, self.targets, seeds, self.sources, conj=self.conj)
 
+    def _pull(self, seed: Any) -> list[Any]:
+        return self.leaves([seed])
+
     @cached_property
     def _width(self) -> int:
         """The size of the largest value of a backward pass."""
         return widest(self.tape.recorder, self.target, *self.sources)
 
-    def _parts(self, count: int) -> Iterable[slice]:
-        """Return the chunks of `count` seeds; `debug_nans` finds the origin of a NaN for one cotangent at a time."""
-        return chunks(count, self.chunk_size if self.tape.recorder.monitor is None else 1, self._width)
-
-    def _rows(self, seeds_at: Callable[[slice], Any], count: int) -> list[Any]:
-        """Return, for each source, the cotangents for all seeds: `(count, *source.shape)`; `None` without a path."""
-        blocks = [block for part in self._parts(count) for block in self._pulled(seeds_at(part))]
-        return [_joined([(n, found[i]) for n, found in blocks], source) for i, source in enumerate(self.sources)]
-
-    def _pulled(self, seeds: Any) -> list[tuple[int, list[Any]]]:
-        """Return blocks of cotangents, each with its number of seeds.
+    def _passes(self, value: Any, walk: Callable[[Any], list[Any]]) -> list[Any]:
+        """Return the results of a pass for each row of the identity matrix over the elements of `value`.
 
         A gradient function of the user may need the value of its cotangent, which a batch cannot give. Then each seed gets
-        its own backward pass and block.
+        its own pass. Under `debug_nans` too: it finds the origin of a NaN for one cotangent at a time.
         """
-
-        def walk(seed: Any) -> list[Any]:
-            return self.leaves([seed])
-
+        recorder, rows = self.tape.recorder, size_of(value)
         try:
-            return [(len(seeds), in_batch(self.transform, self.tape, seeds, walk))]
+            return of_identity(self, value, walk, self.chunk_size if recorder.monitor is None else 1, self._width)
         except AbstractValueError:
-            if not self.tape.recorder.fallible or len(seeds) == 1:
+            if not recorder.fallible or rows == 1:
                 raise
-            rows = [(1, in_batch(self.transform, self.tape, seeds[i : i + 1], walk)) for i in range(len(seeds))]
+            found = of_identity(self, value, walk, 1, self._width)
             warn(
                 LoopWarning(
-                    f"{self.transform} walks once for each of {len(seeds)} rows, at {here()}: a gradient function on the way "
+                    f"{self.transform} walks once for each of {rows} rows, at {here()}: a gradient function on the way "
                     f"asks for the value of its cotangent. Write it with NumPy functions, np.where in place of `if`."
                 )
             )
-            return rows
+            return found
 
     def _transposable(self) -> bool:
         """Return `True` if `_columns` is possible: all values are real, and no rule or watch needs single cotangents."""
@@ -440,28 +366,18 @@ class JacobianRequest(Request):
         push = Pushforward(self)  # type: ignore[arg-type] # it needs only the attributes of the class
         result = []
         for i, source in enumerate(self.sources):
-
-            def walk(t: Any, i: int = i) -> list[Any]:
-                return push.leaves([t if j == i else None for j in range(len(self.sources))])
-
-            blocks = []
-            for part in self._parts(size_of(source)):
-                (tangents,) = in_batch(self.transform, self.tape, identity_rows(source, part), walk)
-                blocks.append((part.stop - part.start, tangents))
-            columns = _joined(blocks, self.target)
+            others = [None] * i, [None] * (len(self.sources) - i - 1)
+            walk = lambda t, others=others: push.leaves([*others[0], t, *others[1]])  # noqa: E731
+            (columns,) = self._passes(source, walk) or [None]
             if columns is None and push.found[i] is not None:  # a rule returned a constant
                 columns = np.zeros((size_of(source), *shape_of(self.target)), dtype_of(source))
             result.append(None if columns is None else np.moveaxis(columns, 0, -1))
         return result
 
     def _compare(self, size: int) -> None:
-        """Check that each target row, with `size` elements, depends on its own source row only.
-
-        Raises:
-            ValueError: a row depends on other rows.
-        """
+        """Raise `ValueError` if a target row, with `size` elements, depends on a source row other than its own."""
         target, (source,) = self.target, self.sources
-        (found,) = self._rows(lambda part: identity_rows(target, part), size_of(target))
+        (found,) = self._passes(target, self._pull)
         own = np.arange(size_of(target)) // size
         reached = _not_zero(found, 1 + len(shape_of(source)))
         reached[np.arange(len(own)), own] = False
@@ -476,14 +392,6 @@ class JacobianRequest(Request):
         if found is not None and shape_of(found) != shape:
             found = found.reshape(shape)
         return finished(found, ArraySpec(shape, dtype_of(source)), self.zero)
-
-
-def _joined(blocks: Sequence[tuple[int, Any]], source: Any) -> Any:
-    """Return the rows of several blocks as one array, with zeros for blocks without a path; `None` if no block has one."""
-    if all(rows is None for _, rows in blocks):
-        return None
-    shape, dtype = shape_of(source), dtype_of(source)
-    return joined([np.zeros((n, *shape), dtype) if rows is None else resolve(rows) for n, rows in blocks])
 
 
 def _not_zero(found: Any, ndim: int) -> Any:
@@ -543,8 +451,7 @@ def cotangents_at(
 def _those_at(cotangents: list[Any], inputs: set[int], start: int) -> dict[int, Any]:
     """Return the cotangents of inputs from slot `start` on; the pass left them in place."""
     held = {slot: cotangents[slot] for slot in inputs if start <= slot < len(cotangents)}
-    found = {slot: g.total() if type(g) in (Scattered, RowSum) else g for slot, g in held.items()}
-    return {slot: g for slot, g in found.items() if g is not None}
+    return {s: total for s, g in held.items() if (total := g.total() if type(g) in (Scattered, RowSum) else g) is not None}
 
 
 def _is_input(records: Sequence[Any], slot: int) -> bool:
@@ -567,23 +474,18 @@ def raised(recorder: Recorder, index: int, record: Any) -> Any:
         return record
     by_position = dict(zip(plan.active, inputs_of(record), strict=True))
 
-    def out_raised(value: Any) -> Any:
-        if not plan.primitive.multiple:
-            return bare(Tensor, recorder, value, index)
-        slots = results_of(record, index)
-        return alike(value, [bare(Tensor, recorder, part, slot) for slot, part in zip(slots, value, strict=True)])
-
-    def arrays_raised(values: Any, start: int) -> Any:
-        slots = [by_position.get(start + i) for i in range(len(values))]
-        return tuple([v if s is None else bare(Tensor, recorder, v, s) for s, v in zip(slots, values, strict=True)])
+    def tensor(value: Any, slot: int | None) -> Any:
+        return value if slot is None else bare(Tensor, recorder, value, slot)
 
     def one(name: str, value: Any) -> Any:
         if name == "out":
-            return out_raised(value)
+            if not plan.primitive.multiple:
+                return tensor(value, index)
+            return alike(value, list(map(tensor, value, results_of(record, index))))
         if name in ("arrays", "rest"):
-            return arrays_raised(value, int(name == "rest"))
-        slot = by_position.get(plan.primitive.names.index(name)) if name in plan.primitive.names else None
-        return value if slot is None else bare(Tensor, recorder, value, slot)
+            return tuple([tensor(v, by_position.get(i)) for i, v in enumerate(value, int(name == "rest"))])
+        names = plan.primitive.names
+        return tensor(value, by_position.get(names.index(name)) if name in names else None)
 
     if len(plan.names) == 1:
         return plan, slots, one(plan.names[0], residuals), fits

@@ -9,28 +9,34 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import Any
 from weakref import ref
 
-from functad.eager.models.variable import ACTIVE, Stamp, Variable
-from functad.eager.tape import request as requests
-from functad.eager.tape.recorder import EagerRecorder, listed_between, shared_recorder, watch_given
-from functad.eager.tape.request import JacobianRequest, Request, UnconnectedGradients, cotangents_at, raised
-from functad.errors import InputError, SourceError, TapeError, TapeStateError
+from functad.eager.tape.recorder import Recording, TapeEquations, shared_recorder, watch_given
+from functad.eager.tape.request import (
+    JacobianRequest,
+    UnconnectedGradients,
+    check_iterations,
+    check_option,
+    checked_conj,
+    cotangents_at,
+    finished,
+    gradients_of,
+    leaves_of,
+    raised,
+    seeds_for,
+    zero_wanted,
+)
+from functad.eager.variable import ACTIVE, Stamp, Variable
+from functad.errors import InputError, NoPathError, SourceError, TapeError, TapeStateError
 from functad.expressions.expressions import Expressions
 from functad.expressions.records import copied, mark_reached
 from functad.expressions.spec import dtype_of
 from functad.places import here, warn
 from functad.primitives.operands import read
-from functad.tracing.conversions import refusal_behind
-from functad.tracing.float_errors import enter_float_errors, float_errors, get_state, leave_float_errors
-from functad.tracing.foreign import InGraphError
-
-_NEVER_ENTERED = "this tape was never entered, so nothing is recorded: compute inside `with tape:`"
-_SPENT = "this tape has given its gradient already, and what it recorded is gone: GradientTape(persistent=True) keeps it"
 
 
-class GradientTape:
+class GradientTape(Recording):
     """Record operations on watched Tensors and Variables, and compute derivatives of their results.
 
     A derivative is `None` if no recorded path leads from the source to the target; `explain` gives the reason. Non-scalar
@@ -53,11 +59,7 @@ class GradientTape:
     """
 
     _warned = False
-    _errors: Any = None
-    recorder: EagerRecorder | None = None
-    """The recorder that holds the list; `None` before the first `with` block and after the tape is spent."""
-
-    _state = "not entered"  # then "recording", "stopped" by `stop_recording`, "left" after the block, or "spent"
+    name, _again = "tape", "open another GradientTape inside it"
 
     def __init__(self, persistent: bool = False, watch_accessed_variables: bool = True, *, lists: bool = False) -> None:
         self._persistent = persistent
@@ -67,90 +69,25 @@ class GradientTape:
 
     def _clear(self) -> None:
         self._variables: dict[int, Variable] = {}
-        self._explicit: set[int] = set()
-        self._watched: list[Any] = []
+        self._watched: dict[int, ref[Any]] = {}  # Tensors and Variables, by identity
         self._slots: set[int] = set()
-        self._stretches: list[list[int]] = []
+        self._stretches = []
         self._marks = bytearray()
         self._seen = 0
 
-    # Life cycle
-
-    @property
-    def recording(self) -> bool:
-        """Whether the tape records now."""
-        return self._state == "recording"
-
-    def __enter__(self) -> Self:
-        if self.recording:
-            raise TapeStateError(f"the tape is recording already, at {here()}: open another GradientTape inside it.")
-        if self.recorder is None:
-            self._clear()
-            self.recorder = shared_recorder("a GradientTape")
-        self._start()
-        self._errors = float_errors(get_state())
-        enter_float_errors(self._errors)
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        try:
-            leave_float_errors(self._errors)
-            self._stop()
-        finally:
-            leave_float_errors(self._errors)
-            self._errors = None
-            self._stop()  # an interrupt may have skipped the first call
-        if isinstance(exception[1], InGraphError):
-            raise exception[1].error.with_traceback(exception[1].__traceback__) from None
-        if isinstance(exception[1], Exception) and (refused := refusal_behind(exception[1])) is not None:
-            raise refused from None
-
-    def __del__(self) -> None:
-        leave_float_errors(self._errors)  # not `None` if an interrupt came before `__exit__`
-        if self.recorder is not None:
-            self._stop()
-            self._release()
-
-    def _start(self) -> None:
-        """Start to record, in a new stretch of the list."""
-        recorder = self.recorder
-        assert recorder is not None
-        self._stretches.append([len(recorder.records), -1])
-        self._state = "recording"
-        try:
-            recorder.start(self)
-        except BaseException:  # an interrupt
-            self._stop()
-            raise
-
-    def _stop(self, state: str = "left") -> None:
-        """Stop recording, and end the open stretch."""
-        if self.recorder is not None:
-            if self.recording:
-                self.recorder.stop(self)
-                self._stretches[-1][1] = len(self.recorder.records)
-            self._state = state  # last, so that `_stop` can run again after an interrupt
-
-    def _release(self) -> None:
-        """Drop the records that no other tape needs."""
-        recorder, self.recorder = self.recorder, None
-        if recorder is None:
-            return
-        recorder.leave(self)
-        others = recorder.members
-        if not others:
-            recorder.clear()
-            return
-        for other in others:
-            other._mark()
-        for start, stop in self._stretches:
-            for index in range(start, stop):
-                if recorder.records[index] is not None and not any(other._owns(index) for other in others):
-                    recorder.records[index] = None
+    def _open(self) -> None:
+        """Join or make a list of records, without watched values."""
+        self._clear()
+        self.recorder = shared_recorder("a GradientTape")
+        self.listed = TapeEquations(self.recorder) if self.lists else None
 
     def _absent(self) -> str:
         """Return the reason for a missing recorder."""
-        return _SPENT if self._state == "spent" else _NEVER_ENTERED
+        if self._state == "spent":
+            return (
+                "this tape has given its gradient already, and what it recorded is gone: GradientTape(persistent=True) keeps it"
+            )
+        return "this tape was never entered, so nothing is recorded: compute inside `with tape:`"
 
     # Watching
 
@@ -169,7 +106,7 @@ class GradientTape:
                 f"watch() on a tape that is {self._state}, at {here()}: what is watched now would not be recorded. "
                 f"Call it inside `with tape:`."
             )
-        leaves, _ = requests.leaves_of(tensor, "tensor")
+        leaves, _ = leaves_of(tensor, "tensor")
         for leaf, path in leaves:
             if dtype_of(leaf).kind not in "fc":
                 raise InputError(
@@ -178,16 +115,16 @@ class GradientTape:
                 )
         for leaf, _ in leaves:
             if issubclass(type(leaf), Variable):  # `isinstance` asks a Tensor for the type of its value
-                self._explicit.add(id(leaf))
+                self._watched[id(leaf)] = ref(leaf)
                 self._variables[id(leaf)] = leaf
                 Stamp.renew()
                 read(leaf)
             else:
-                leaf = read(leaf)
+                tensor = read(leaf)
                 if self.recorder.shared:
                     self._mark()  # earlier uses of the Tensor do not count
-                self.follow(watch_given(leaf, self.recorder))
-                self._watched.append(ref(leaf))
+                self.follow(watch_given(tensor, self.recorder))
+                self._watched[id(tensor)] = ref(tensor)
 
     @contextmanager
     def stop_recording(self) -> Iterator[None]:
@@ -218,13 +155,22 @@ class GradientTape:
             raise TapeStateError(f"reset() of a tape that is not recording, at {here()}: call it inside `with tape:`.")
         self._stop()
         self._release()
-        self._clear()
-        self.recorder = shared_recorder("a GradientTape")
+        self._open()
         self._start()
+
+    def _watches(self, value: Any) -> bool:
+        """Return `True` if `watch` was called with a Tensor or Variable."""
+        weak = self._watched.get(id(value))
+        return weak is not None and weak() is value
+
+    def _watched_tensors(self) -> list[Any]:
+        """Return the watched Tensors that are still alive."""
+        watched = [weak() for weak in self._watched.values()]
+        return [value for value in watched if value is not None and not issubclass(type(value), Variable)]
 
     def wants(self, variable: Variable) -> bool:
         """Return `True` if the tape follows a Variable, and note the read."""
-        if id(variable) in self._explicit or (self._watch_accessed and variable.trainable):
+        if (self._watch_accessed and variable.trainable) or self._watches(variable):
             self._variables[id(variable)] = variable
             return True
         return False
@@ -245,16 +191,14 @@ class GradientTape:
 
     def _mark(self) -> None:
         """Update the marks of the slots that depend on watched slots."""
-        recorder = self.recorder
-        assert recorder is not None
-        count = len(recorder.records)
-        self._marks.extend(bytes(count - len(self._marks)))
+        assert self.recorder is not None
+        records = self.recorder.records
+        self._marks.extend(bytes(len(records) - len(self._marks)))
         for slot in self._slots:
             self._marks[slot] = 1
         for start, stop in self._stretches:
-            end = count if stop < 0 else stop
-            mark_reached(self._marks, recorder.records, max(start, self._seen), end)
-        self._seen = count
+            mark_reached(self._marks, records, max(start, self._seen), len(records) if stop < 0 else stop)
+        self._seen = len(records)
 
     def recorded(self, slot: int) -> bool:
         """Return `True` if a slot was added while the tape recorded.
@@ -272,15 +216,16 @@ class GradientTape:
 
     def records(self) -> list[Any]:
         """Return the list, with `None` in place of records that the tape does not own."""
-        recorder = self.recorder
-        if recorder is None or not recorder.shared:
-            return [] if recorder is None else recorder.records
+        if self.recorder is None:
+            return []
+        if not self.recorder.shared:
+            return self.recorder.records  # type: ignore[no-any-return]
         self._mark()
-        return [None if e is None or not self._owns(i) else e for i, e in enumerate(recorder.records)]
+        return [None if e is None or not self._owns(i) else e for i, e in enumerate(self.recorder.records)]
 
     def stats(self) -> dict[str, int]:
         """Return the number of records of the tape, and the bytes of the arrays that the records keep alive."""
-        from functad.eager.tape.diagnostics import holdings  # noqa: PLC0415 - only displays need it
+        from functad.eager.shown import holdings  # noqa: PLC0415 - only displays need it
 
         rows = holdings(self)
         return {"records": sum(row.records for row in rows), "bytes": sum(row.bytes for row in rows)}
@@ -345,12 +290,19 @@ class GradientTape:
             TypeError: a target or a source is not a Tensor or Variable.
             ValueError: an option is unknown, or a seed does not fit. The tape is not spent by this error.
         """
-        request = Request(self, target, sources, unconnected_gradients, conj)
-        seeds = requests.seeds_for(request.targets, request.target_structure, output_gradients)
-        requests.check_option("sparse", sparse, (True, False), "it must be True or False")
-        requests.check_option("missing", missing, (None, "raise"), "it must be None or 'raise'")
+        zero, conj = zero_wanted(unconnected_gradients), checked_conj(conj)
+        targets, target_structure = leaves_of(target, "target")
+        pairs, structure = leaves_of(sources, "sources")
+        seeds = seeds_for(targets, target_structure, output_gradients)
+        check_option("sparse", sparse, (True, False), "it must be True or False")
+        check_option("missing", missing, (None, "raise"), "it must be None or 'raise'")
         with self._asked("gradient"):
-            return request.gradient(seeds, sparse=sparse, missing=missing)
+            found = gradients_of(self, targets, seeds, [source for source, _ in pairs], conj=conj, sparse=sparse)
+            for g, (source, path) in zip(found, pairs, strict=True):
+                if g is None and missing == "raise":
+                    reason = self.explain([target for target, _ in targets], source)
+                    raise NoPathError(f"there is no gradient by {path}, at {here()}: {reason}")
+            return structure.unflatten([finished(g, source, zero) for g, (source, _) in zip(found, pairs, strict=True)])
 
     def jacobian(
         self,
@@ -381,7 +333,7 @@ class GradientTape:
         Raises:
             RuntimeError, TypeError, ValueError: as `gradient`.
         """
-        requests.check_iterations(parallel_iterations, experimental_use_pfor)
+        check_iterations(parallel_iterations, experimental_use_pfor)
         request = JacobianRequest(self, "jacobian()", target, sources, unconnected_gradients, conj, chunk_size)
         with self._asked("jacobian"):
             return request.jacobian()
@@ -404,11 +356,9 @@ class GradientTape:
             target: a Tensor of shape `(b, ...)`.
             source: a Tensor of shape `(b, ...)`. Its row `i` must influence only row `i` of the target.
             unconnected_gradients: as for `gradient`.
-            parallel_iterations, experimental_use_pfor: ignored; for compatibility with TensorFlow.
             check: check that the rows are independent; takes `b` times as long.
-            chunk_size: the largest number of elements of a target row in one backward pass. Default: as many as fit in about
-                100 MB.
-            conj: as for `gradient`.
+            parallel_iterations, experimental_use_pfor, conj: as for `jacobian`.
+            chunk_size: the largest number of elements of a target row in one backward pass.
 
         Returns:
             A Tensor of shape `(b, *target.shape[1:], *source.shape[1:])`.
@@ -417,7 +367,7 @@ class GradientTape:
             ValueError: the shapes do not fit, or `check` finds a row that depends on other rows.
             RuntimeError, TypeError: as `gradient`.
         """
-        requests.check_iterations(parallel_iterations, experimental_use_pfor)
+        check_iterations(parallel_iterations, experimental_use_pfor)
         request = JacobianRequest(self, "batch_jacobian()", target, source, unconnected_gradients, conj, chunk_size)
         request.check_batch()
         with self._asked("batch_jacobian"):
@@ -490,11 +440,11 @@ class GradientTape:
                 f"expressions() at {here()}: a tape keeps only the values for derivatives, and no list of operations. Open it "
                 f"as GradientTape(lists=True)."
             )
-        if self.recorder is None:
+        if self.listed is None:
             raise TapeError(f"expressions() at {here()}: {self._absent()}.")
-        requests.leaves_of(target, "target")
-        requests.leaves_of(sources, "sources")
-        return listed_between(self, target, sources)
+        leaves_of(target, "target")
+        leaves_of(sources, "sources")
+        return self.listed.between(self, target, sources)
 
     def explain(self, target: Any, source: Any) -> str:
         """Return the reason and the fix for a gradient that is `None`, or state that a recorded path exists.
@@ -516,8 +466,8 @@ class GradientTape:
         """
         if self.recorder is None:
             return f"{self._absent()}."
-        targets = [leaf for leaf, _ in requests.leaves_of(target, "target", plain=True)[0]]
-        sources, _ = requests.leaves_of(source, "source")
+        targets = [leaf for leaf, _ in leaves_of(target, "target", plain=True)[0]]
+        sources, _ = leaves_of(source, "source")
         if len(sources) != 1:
             raise SourceError(
                 f"explain() with {len(sources)} sources, at {here()}: ask about one Tensor or Variable at a time."
@@ -530,11 +480,11 @@ class GradientTape:
         return f"GradientTape({self._state}, {'persistent, ' if self._persistent else ''}{self.stats()['records']} records)"
 
     def __str__(self) -> str:
-        from functad.eager.tape.diagnostics import tape_text  # noqa: PLC0415 - only displays need it
+        from functad.eager.shown import tape_text  # noqa: PLC0415 - only displays need it
 
         return tape_text(self, repr(self))
 
     def _repr_html_(self) -> str:
-        from functad.eager.tape.diagnostics import tape_markup  # noqa: PLC0415 - as above
+        from functad.eager.shown import tape_markup  # noqa: PLC0415 - as above
 
         return tape_markup(self, self._state, self._persistent)

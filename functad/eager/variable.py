@@ -48,11 +48,7 @@ class Stamp:
 
 
 def refuse_foreign_rules(value: Any, call: str) -> None:
-    """Refuse an array subclass with rules of its own, or a list that holds one: a masked array would lose its mask.
-
-    Raises:
-        InputError: `value` is or holds a masked array or a matrix.
-    """
+    """Raise `InputError` for an array subclass with rules of its own, or a list that holds one: a mask would be lost."""
     if type(value) in (list, tuple):
         if not set(map(type, value)) <= _PLAIN_KINDS:
             for part in value:
@@ -61,12 +57,9 @@ def refuse_foreign_rules(value: Any, call: str) -> None:
         raise InputError(f"{call} of a {type(value).__name__}, at {here()}. {reason}")
 
 
-def refuse_array_api(value: Any, call: str) -> None:
-    """Refuse an array that supports the array API but no protocol of NumPy, such as an array of JAX.
-
-    Raises:
-        InputError: `value` is such an array.
-    """
+def refuse_foreign(value: Any, call: str) -> None:
+    """Raise `InputError` as `refuse_foreign_rules`, and for an array without a protocol of NumPy, such as an array of JAX."""
+    refuse_foreign_rules(value, call)
     if has_array_api_alone(type(value)):
         raise InputError(f"{call} of a {type(value).__name__}, at {here()}. {array_api_advice(type(value))}")
 
@@ -85,25 +78,31 @@ def _read_inside(value: Any) -> Any:
 def _operator(name: str) -> Callable[..., Any]:
     """Return an operator method that reads the Tensor and applies its operator; the recorded line is the caller's."""
     operator = getattr(Tensor, name)
-    counts_frames = "depth" in getattr(operator, "__code__", read.__code__).co_varnames
+    depth = {"depth": 2} if "depth" in getattr(operator, "__code__", read.__code__).co_varnames else {}
+    forward = getattr(Tensor, f"__{name[3:]}", None) if name.startswith("__r") and depth else None
 
-    def unary(self: Any) -> Any:
-        return operator(self.__functad_read__(), 2) if counts_frames else operator(self.__functad_read__())
+    def method(self: Any, *others: Any) -> Any:
+        if not others:
+            return operator(self.__functad_read__(), **depth)
+        other = others[0] if type(others[0]) in _PLAIN_KINDS else read(others[0])
+        if forward is not None and type(other) is Tensor:  # the fast path is a method of the first operand
+            return forward(other, self.__functad_read__(), **depth)
+        return operator(self.__functad_read__(), other, *others[1:], **depth)
 
-    forward = getattr(Tensor, f"__{name[3:]}", None) if name.startswith("__r") else None
-
-    def binary(self: Any, other: Any, *modulus: Any) -> Any:
-        if modulus:
-            return operator(self.__functad_read__(), other, *modulus)
-        if type(other) not in _PLAIN_KINDS:
-            other = read(other)
-        if forward is not None and type(other) is Tensor and counts_frames:  # the fast path is a method of the first operand
-            return forward(other, self.__functad_read__(), depth=2)
-        return operator(self.__functad_read__(), other, depth=2) if counts_frames else operator(self.__functad_read__(), other)
-
-    method = unary if name in ("__neg__", "__pos__", "__abs__", "__invert__", "__round__") else binary
     method.__name__ = name
     return method
+
+
+def _delegated(name: str) -> Callable[..., Any]:
+    """Return a method that calls the method of the Tensor."""
+    method = getattr(Tensor, name)
+
+    def delegate(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return method(self.__functad_read__(), *args, **kwargs)
+
+    passes_on(delegate.__code__)
+    delegate.__name__, delegate.__doc__ = name, method.__doc__
+    return delegate
 
 
 _PLAIN_KINDS = frozenset({np.ndarray, np.float64, float, int, Tensor})
@@ -137,32 +136,10 @@ class TensorLike:
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         return function(*_read_inside(args), **_read_inside(kwargs))
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        return self.__functad_read__().__array__(dtype, copy)
-
-    passes_on(__array__.__code__)
-
-    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        return self.__functad_read__().__array_namespace__(api_version=api_version)
-
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
         return getattr(self.__functad_read__(), name)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of the value."""
-        return self.__functad_read__().shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The dtype of the value."""
-        return self.__functad_read__().dtype
-
-    def numpy(self) -> Any:
-        """Return a copy of the value as an array or number."""
-        return self.__functad_read__().numpy()
 
     def __len__(self) -> int:
         return len(self.__functad_read__())
@@ -170,30 +147,16 @@ class TensorLike:
     def __iter__(self) -> Iterator[Any]:
         return iter(self.__functad_read__())
 
-    def __bool__(self) -> bool:
-        return bool(self.__functad_read__())
 
-    def __float__(self) -> float:
-        return float(self.__functad_read__())
-
-    def __int__(self) -> int:
-        return int(self.__functad_read__())
-
-    def __complex__(self) -> complex:
-        return complex(self.__functad_read__())
-
-    def __index__(self) -> int:
-        return self.__functad_read__().__index__()
-
-    def __format__(self, spec: str) -> str:
-        return format(self.__functad_read__(), spec)
-
-
-_PLAIN = ["neg", "pos", "abs", "invert", "round", "contains", "lt", "le", "gt", "ge", "eq", "ne"]
+_CONVERSIONS = ["array", "array_namespace", "bool", "complex", "float", "format", "index", "int"]
+_UNARY = ["neg", "pos", "abs", "invert", "round"]
+_COMPARISONS = ["contains", "lt", "le", "gt", "ge", "eq", "ne"]
 _BINARY = ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "divmod", "and", "or", "xor", "lshift", "rshift"]
 
-for _name in (*_PLAIN, *_BINARY, *("r" + _name for _name in _BINARY)):
+for _name in (*_UNARY, *_COMPARISONS, *_BINARY, *("r" + _name for _name in _BINARY)):
     setattr(TensorLike, f"__{_name}__", _operator(f"__{_name}__"))
+for _name in _CONVERSIONS:
+    setattr(TensorLike, f"__{_name}__", _delegated(f"__{_name}__"))
 
 
 def note_assigned(value: Any, method: str) -> None:
@@ -216,25 +179,8 @@ def followers(value: Any) -> Any:
     return (found, here()) if found else None
 
 
-def check_cast(dtype: np.dtype[Any], variable: Any, call: str) -> None:
-    """Refuse floats for a Variable of integers, and complex numbers for a real Variable.
-
-    Raises:
-        TypeError: the dtype cannot be cast to the dtype of the Variable.
-    """
-    if not np.can_cast(dtype, variable.dtype, "same_kind"):
-        raise TypeError(
-            f"{call} of {variable.dtype}, at {here()}, of a value of {dtype}, would lose information. "
-            f"Cast it first: value.astype(v.dtype)."
-        )
-
-
 def plain_of(value: Any, call: str) -> Any:
-    """Return the plain value of a value that is assigned.
-
-    Raises:
-        AbstractValueError: the value is a Tensor of a batch or of an abstract trace.
-    """
+    """Return the plain value of a value that is assigned; raise `AbstractValueError` if it has none, or one per example."""
     value = resolve(value)
     while isinstance(value, Recorded):
         recorder, value = value.recorder, value.current()  # type: ignore[attr-defined]
@@ -336,8 +282,7 @@ class Variable(TensorLike):
         if value is None:
             raise ValueError(f"a Variable needs an initial value, at {here()}: Variable(np.zeros(shape)).")
         value = read(value)
-        refuse_foreign_rules(value, "Variable()")
-        refuse_array_api(value, "Variable()")
+        refuse_foreign(value, "Variable()")
         array = np.array(plain_of(value, "Variable()"), dtype)
         if array.dtype.kind not in "biufc":
             raise TypeError(f"a Variable of {array.dtype}, at {here()}, cannot be: pass numbers.")
@@ -476,7 +421,7 @@ class Variable(TensorLike):
         return self._change(whole(value), "assign", _replaced, read_value)
 
     def assign_add(self, delta: Any, *, read_value: bool = True) -> Variable | None:
-        """Add to the value, as `assign` does.
+        """Add to the value, as `assign` does, also with its errors.
 
         Args:
             delta: the increment: a value as for `assign`, or `RowSlices` of such a value.
@@ -484,81 +429,62 @@ class Variable(TensorLike):
 
         Returns:
             The Variable, or `None` with `read_value=False`.
-
-        Raises:
-            ValueError, TypeError, RuntimeError: as for `assign`.
         """
         return self._change(delta, "assign_add", np.add, read_value)
 
     def assign_sub(self, delta: Any, *, read_value: bool = True) -> Variable | None:
-        """Subtract from the value, as `assign` does.
+        """Subtract from the value, as `assign` does, also with its errors.
 
         Args:
             delta, read_value: as for `assign_add`.
 
         Returns:
             The Variable, or `None` with `read_value=False`.
-
-        Raises:
-            ValueError, TypeError, RuntimeError: as for `assign`.
         """
         return self._change(delta, "assign_sub", np.subtract, read_value)
 
     def _change(self, delta: Any, method: str, change: Any, read_value: bool) -> Variable | None:
         """Change the value, or some of its rows; a row that is given twice changes twice."""
-        given = read(delta.values if isinstance(delta, RowSlices) else delta)
-        if MAKER.get() is not None and id(self) not in GIVEN.get():
-            self._replace(read(whole(delta)), method, change)
-        elif isinstance(delta, RowSlices):
-            values, changed = self._checked(given, method, delta.shape), np.array(self._value)
-            change.at(changed, delta.indices, values)
-            self._set(changed, followers(given) or self._cut)
+        given, call = read(delta.values if isinstance(delta, RowSlices) else delta), f"{method} to the Variable {self.name!r}"
+        if MAKER.get() is not None and id(self) not in GIVEN.get():  # the value is a Tensor
+            value, holder = read(whole(delta)), self._given()
+            self._check_fit(shape_of(value), dtype_of(value), method, call)
+            new = change(read(self), value if isinstance(value, Recorded) else np.asarray(value))
+            holder.change(new if dtype_of(new) == self.dtype else new.astype(self.dtype))  # type: ignore[union-attr]
+            return self if read_value else None
+        plain = self._plain(given, method, call)
+        self._check_fit(delta.shape if isinstance(delta, RowSlices) else plain.shape, plain.dtype, method, call)
+        plain = plain.astype(self.dtype, copy=False)
+        if isinstance(delta, RowSlices):
+            changed = np.array(self._value)
+            change.at(changed, delta.indices, plain)
         else:
-            changed = change(self._value, self._checked(given, method))
-            self._set(changed, followers(given) or (None if change is _replaced else self._cut))
+            changed = change(self._value, plain)
+        self._set(changed, followers(given) or (None if change is _replaced else self._cut))
         return self if read_value else None
 
-    def _replace(self, value: Any, method: str, change: Callable[[Any, Any], Any]) -> None:
-        """Change the temporary value, a Tensor, with the checks of an assignment to the Variable."""
-        holder: Any = self._given()
-        self._check_shape(shape_of(value), self.shape, method)
-        check_cast(dtype_of(value), self, f"{method} to the Variable {self.name!r}")
-        new = change(read(self), value if isinstance(value, Recorded) else np.asarray(value))
-        holder.change(new if dtype_of(new) == self.dtype else new.astype(self.dtype))
-
-    def _checked(self, value: Any, method: str, whole: tuple[int, ...] | None = None) -> Any:
-        """Return a checked copy of a value with the dtype of the Variable.
-
-        Args:
-            value: the value.
-            method: the user's call, for messages.
-            whole: for a value that holds rows, the shape of the full array.
-        """
-        self._refuse_given(method)
-        note_assigned(value, method)
-        refuse_foreign_rules(value, call := f"{method} to the Variable {self.name!r}")
-        plain = np.array(plain_of(value, call))
-        self._check_shape(shape_of(plain) if whole is None else whole, self.shape, method)
-        check_cast(dtype_of(plain), self, call)
-        return plain if plain.dtype == self.dtype else plain.astype(self.dtype)
-
-    def _check_shape(self, shape: tuple[int, ...], wanted: tuple[int, ...], method: str) -> None:
-        """Refuse a value of another shape.
-
-        Raises:
-            AssignmentError: the shapes differ.
-        """
-        if shape != wanted:
-            raise AssignmentError(
-                f"{method} of a value of shape {shape} to the Variable {self.name!r} of shape {wanted}, at {here()}: "
-                f"the shapes must be equal. Use np.broadcast_to(value, v.shape) if it is to be repeated."
-            )
-
-    def _refuse_given(self, method: str) -> None:
+    def _plain(self, value: Any, method: str, call: str) -> Any:
+        """Return a copy of a value to assign as a plain array."""
         if id(self) in GIVEN.get():
             raise RuntimeError(
                 f"{method} to the Variable {self.name!r}, at {here()}, which functional_call has given a value, would be lost. "
                 f"Leave it out of the values, so that the Variable itself changes, or return the new value from the call."
+            )
+        note_assigned(value, method)
+        refuse_foreign_rules(value, call)
+        return np.array(plain_of(value, call))
+
+    def _check_fit(self, shape: tuple[int, ...] | None, dtype: np.dtype[Any], method: str, call: str) -> None:
+        """Raise an error for a value of another shape, unless it is `None`, or of a dtype that would lose information."""
+        if shape is not None and shape != self.shape:
+            raise AssignmentError(
+                f"{method} of a value of shape {shape} to the Variable {self.name!r} of shape {self.shape}, at {here()}: "
+                f"the shapes must be equal. Use np.broadcast_to(value, v.shape) if it is to be repeated."
+            )
+        if not np.can_cast(dtype, self.dtype, "same_kind"):
+            raise TypeError(
+                f"{call} of {self.dtype}, at {here()}, of a value of {dtype}, would lose information. "
+                f"Cast it first: value.astype(v.dtype)."
             )
 
     def __getitem__(self, index: Any) -> VariablePart:
@@ -568,12 +494,12 @@ class Variable(TensorLike):
         raise TypeError(f"a Variable does not support item assignment, at {here()}: write v[i].assign(value).")
 
     def __repr__(self) -> str:
-        from functad.eager.models.shown import variable_text  # noqa: PLC0415 - only displays need it
+        from functad.eager.shown import variable_text  # noqa: PLC0415 - only displays need it
 
         return variable_text(self.name, GIVEN.get().get(id(self), self)._value)
 
     def _repr_html_(self) -> str:
-        from functad.eager.models.shown import variable_markup  # noqa: PLC0415 - as above
+        from functad.eager.shown import variable_markup  # noqa: PLC0415 - as above
 
         return variable_markup(self, GIVEN.get().get(id(self), self)._value)
 
@@ -636,14 +562,11 @@ class VariablePart(TensorLike):
         return self._tensor._repr_html_()  # type: ignore[no-any-return]
 
     def _assign(self, value: Any, change: Callable[[Any, Any], Any]) -> Variable:
-        self._variable._refuse_given("assign")
-        array = np.array(self._variable.held)
-        call = f"assign to a part of the Variable {self._variable.name!r}"
-        index, value = plain_of(self._index, call), read(value)
-        note_assigned(value, "assign")
-        refuse_foreign_rules(value, call)
-        part = np.asarray(plain_of(value, call))
-        check_cast(part.dtype, self._variable, call)
+        variable, value = self._variable, read(value)
+        call = f"assign to a part of the Variable {variable.name!r}"
+        index, part = plain_of(self._index, call), variable._plain(value, "assign", call)
+        variable._check_fit(None, part.dtype, "assign", call)
+        array = np.array(variable.held)
         old = array[index]
         try:
             array[index] = change(old, np.broadcast_to(part, np.shape(old)))
@@ -651,17 +574,17 @@ class VariablePart(TensorLike):
             raise AssignmentError(
                 f"{call}, at {here()}, of a value of shape {part.shape}: the part has shape {np.shape(old)}."
             ) from None
-        self._variable._set(array, followers(value) or self._variable._cut)
-        return self._variable
+        variable._set(array, followers(value) or variable._cut)
+        return variable
 
     def assign(self, value: Any) -> Variable:
         """Replace these elements of the Variable, and return the Variable."""
-        return self._assign(value, lambda old, new: new)
+        return self._assign(value, _replaced)
 
     def assign_add(self, delta: Any) -> Variable:
         """Add to these elements of the Variable, and return the Variable."""
-        return self._assign(delta, lambda old, new: old + new)
+        return self._assign(delta, np.add)
 
     def assign_sub(self, delta: Any) -> Variable:
         """Subtract from these elements of the Variable, and return the Variable."""
-        return self._assign(delta, lambda old, new: old - new)
+        return self._assign(delta, np.subtract)

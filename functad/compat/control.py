@@ -1,4 +1,4 @@
-"""`tf.function`, `tf.cond` and other control flow, `tf.debugging`, `tf.nest`, and TensorFlow's interfaces to derivatives.
+"""`tf.Variable`, control flow, `tf.debugging`, `tf.nest`, and TensorFlow's interfaces to derivatives.
 
 Nothing is compiled: Python runs as written. In `tf.nest`, dicts are ordered by sorted keys, and all objects except lists,
 tuples and dicts are leaves. The interfaces to derivatives are the interfaces of `functad`. Their results are TensorFlow's kind
@@ -15,12 +15,166 @@ from typing import Any
 import numpy as np
 
 import functad
-from functad.compat.tensorflow.creation import static
-from functad.compat.tensorflow.names import enter, named
-from functad.compat.tensorflow.tensors import as_tensor, enter_calls, returning_tensors, tensors_of
+from functad.compat.arrays import static
+from functad.compat.tensors import (
+    IndexedSlices,
+    Tensor,
+    TensorShape,
+    as_tensor,
+    enter,
+    enter_calls,
+    named,
+    numpy_dtype,
+    operands,
+    operation,
+    returning_tensors,
+    tensor_of,
+    tensors_of,
+)
 from functad.eager.containers import mapped
 from functad.eager.tape.request import UnconnectedGradients
+from functad.eager.variable import TensorLike
+from functad.expressions.spec import shape_of
 from functad.places import here
+from functad.primitives.operands import read
+
+
+@named("Variable")
+class Variable(functad.Variable):
+    """A value that changes by assignment; tapes watch it.
+
+    Args:
+        initial_value: an array, a number, a nested list, a Tensor, or a function without arguments that returns one of these.
+            Python floats become float32, integers int32; arrays keep their dtype.
+        trainable: tapes watch the Variable; `None` means `True` for floating-point and complex numbers.
+        validate_shape, caching_device, variable_def, import_scope, synchronization, aggregation: have no effect.
+        name: `"w"` gives the name `w:0`.
+        dtype: the dtype of the elements.
+        constraint: stored as an attribute.
+        shape: if given, it must match the shape of the value.
+
+    Example:
+        >>> from functad.compat import tf
+        >>> v = tf.Variable(3.0)
+        >>> v.name, v.dtype.name, float(v.assign_add(1.0))
+        ('Variable:0', 'float32', 4.0)
+    """
+
+    def __init__(
+        self,
+        initial_value: Any = None,
+        trainable: bool | None = None,
+        validate_shape: bool = True,
+        caching_device: Any = None,
+        name: str | None = None,
+        variable_def: Any = None,
+        dtype: Any = None,
+        import_scope: Any = None,
+        constraint: Callable[[Any], Any] | None = None,
+        synchronization: Any = None,
+        aggregation: Any = None,
+        shape: Any = None,
+    ) -> None:
+        given = initial_value() if callable(initial_value) and not isinstance(initial_value, TensorLike) else initial_value
+        value = None if given is None else as_tensor(given, None if dtype is None else numpy_dtype(dtype))
+        super().__init__(value, trainable, f"{name or 'Variable'}:0")
+        self.constraint = constraint
+        if shape is not None:
+            self.shape.assert_is_compatible_with(shape)
+
+    @property
+    def shape(self) -> TensorShape:
+        """The lengths of the axes."""
+        return TensorShape(super().shape)
+
+    def get_shape(self) -> TensorShape:
+        """Return the shape."""
+        return self.shape
+
+    def __functad_read__(self) -> Tensor:
+        return tensor_of(super().__functad_read__())  # type: ignore[no-any-return]
+
+    initialized_value = functad.Variable.read_value
+
+    def ref(self) -> Reference:
+        """Return a hashable reference, for sets and dicts."""
+        return Reference(self)
+
+    experimental_ref = ref
+
+    def assign(
+        self, value: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
+    ) -> functad.Variable | None:
+        """Replace the value by one of the same shape; tapes do not record the assignment."""
+        return super().assign(_plain(value), read_value=read_value)
+
+    def assign_add(
+        self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
+    ) -> functad.Variable | None:
+        """Add to the value."""
+        return super().assign_add(_plain(delta), read_value=read_value)
+
+    def assign_sub(
+        self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
+    ) -> functad.Variable | None:
+        """Subtract from the value."""
+        return super().assign_sub(_plain(delta), read_value=read_value)
+
+    def __reduce__(self) -> Any:
+        return Variable, (self.copied(), self._trainable), {"name": self.name, "constraint": self.constraint}
+
+    def _scatter(self, slices: IndexedSlices, change: Callable[[Any, Any, Any], Any]) -> Variable:
+        array = np.array(self.copied())
+        indices = slices.indices if isinstance(slices.indices, tuple) else np.asarray(as_tensor(slices.indices).numpy())
+        change(array, indices, np.asarray(as_tensor(slices.values, self.dtype).numpy()))
+        super().assign(array)
+        return self
+
+
+def _scattering(change: Callable[[Any, Any, Any], Any], doc: str) -> tuple[Callable[..., Variable], Callable[..., Variable]]:
+    """Return a method that changes rows, and one that changes the elements or slices at given positions."""
+
+    def by_row(self: Variable, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None) -> Variable:
+        return self._scatter(sparse_delta, change)
+
+    def by_position(self: Variable, indices: Any, updates: Any, name: str | None = None) -> Variable:
+        index = np.asarray(as_tensor(indices).numpy())
+        return self._scatter(IndexedSlices(updates, tuple(np.moveaxis(index, -1, 0))), change)
+
+    by_row.__doc__ = f"{doc} rows."
+    by_position.__doc__ = f"{doc} the elements or slices at the positions along the last axis of `indices`."
+    return by_row, by_position
+
+
+for _name, _change, _doc in (
+    ("update", lambda old, index, new: old.__setitem__(index, new), "Replace"),
+    ("add", np.add.at, "Add to"),
+    ("sub", np.subtract.at, "Subtract from"),
+):
+    for _prefix, _method in zip(("scatter", "scatter_nd"), _scattering(_change, _doc), strict=True):
+        setattr(Variable, f"{_prefix}_{_name}", _method)
+
+
+def _plain(value: Any) -> Any:
+    """Return a value to assign; nested lists become arrays of TensorFlow's default dtypes."""
+    return as_tensor(value) if isinstance(value, (list, tuple, IndexedSlices)) else read(value)
+
+
+class Reference:
+    """A hashable reference to a Variable."""
+
+    def __init__(self, variable: Variable) -> None:
+        self._variable = variable
+
+    def deref(self) -> Variable:
+        """Return the Variable."""
+        return self._variable
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Reference) and other._variable is self._variable
+
+    def __hash__(self) -> int:
+        return id(self._variable)
 
 
 @named("nest.is_nested")
@@ -140,6 +294,25 @@ def map_structure(func: Callable[..., Any], *structure: Any, check_types: bool =
     for other in structure[1:]:
         assert_same_structure(structure[0], other, check_types)
     return pack_sequence_as(structure[0], [func(*leaves) for leaves in zip(*map(flatten, structure), strict=True)])
+
+
+@operation("map_fn vectorized_map")
+def map_fn(fn: Callable[[Any], Any], elems: Any, *args: Any, **kwargs: Any) -> Any:
+    """Return the stacked results of a function of each slice along the first axis; arguments and results may be nested.
+
+    Further arguments of TensorFlow, such as `fn_output_signature`, have no effect.
+
+    Raises:
+        ValueError: there are no slices, or the arrays have different numbers of slices.
+    """
+    leaves = [as_tensor(leaf) for leaf in flatten(elems)]
+    if not all(map(shape_of, leaves)):
+        raise ValueError(f"map_fn of a number, at {here()}: each array needs a first axis.")
+    counts = {shape_of(leaf)[0] for leaf in leaves}
+    if len(counts) != 1 or 0 in counts:
+        raise ValueError(f"map_fn of {sorted(counts)} parts, at {here()}: there must be as many, and one at least, of each.")
+    rows = [fn(pack_sequence_as(elems, [leaf[i] for leaf in leaves])) for i in range(counts.pop())]
+    return map_structure(lambda *parts: np.stack(operands(*parts)), *rows)
 
 
 @named("errors.InvalidArgumentError")

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from functad.compat.tensorflow.creation import initializer as initializer_of
-from functad.compat.tensorflow.networks import activation as activation_of
-from functad.compat.tensorflow.networks import part_of_functad
-from functad.compat.tensorflow.tensors import as_tensor, numpy_dtype, tensor_of
-from functad.compat.tensorflow.variables import Variable
+from functad.compat.arrays import initializer as initializer_of
+from functad.compat.control import Variable
+from functad.compat.mathematics import activation as activation_of
+from functad.compat.mathematics import part_of_functad
+from functad.compat.tensors import as_tensor, numpy_dtype, tensor_of
 from functad.expressions.spec import dtype_of, shape_of
 
 _Module: Any = part_of_functad("Module")

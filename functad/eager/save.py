@@ -16,8 +16,8 @@ from typing import IO, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from functad.eager.models.module import parts_of
-from functad.eager.models.variable import Variable, refuse_foreign_rules
+from functad.eager.module import parts_of
+from functad.eager.variable import Variable, refuse_foreign_rules
 from functad.errors import StateError
 from functad.expressions.spec import dtype_of, shape_of
 from functad.places import here

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.eager.models.variable import SCOPE, Variable, refuse_foreign_rules, standing_in
+from functad.eager.variable import SCOPE, Variable, refuse_foreign_rules, standing_in
 from functad.errors import StateError
 from functad.expressions.spec import shape_of
 from functad.places import here, name_of
@@ -177,14 +177,14 @@ class Module:
             _freeze(value, frozen=True)
 
     def __repr__(self) -> str:
-        from functad.eager.models.shown import module_text  # noqa: PLC0415 - only displays need it
+        from functad.eager.shown import module_text  # noqa: PLC0415 - only displays need it
 
         return module_text(
             type(self).__name__, [(path, found) for path, found in parts_of(self) if isinstance(found, Variable)]
         )
 
     def _repr_html_(self) -> str:
-        from functad.eager.models.shown import module_markup  # noqa: PLC0415 - as above
+        from functad.eager.shown import module_markup  # noqa: PLC0415 - as above
 
         parts = list(parts_of(self))
         variables = [(path, found) for path, found in parts if isinstance(found, Variable)]

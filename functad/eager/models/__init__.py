@@ -1,1 +1,0 @@
-"""Variables, modules, and files with their values."""
