@@ -34,9 +34,9 @@ from functad.primitives.operands import innermost, is_traced
 from functad.tracing.batch import BatchRecorder
 from functad.tracing.ownership import give_state, lend, lend_read_only, own_state
 from functad.tracing.trace import Recorded, resolve
-from functad.transforms.cotangents import zero_tangent
 from functad.transforms.leaves import pushed, replaced
 from functad.transforms.lists import Closed, close, trace
+from functad.transforms.reverse import zero_tangent
 from functad.transforms.vmap import vmap
 
 

@@ -29,9 +29,8 @@ from functad.primitives.indexing.write import ADD_TO, Path, choosing, part, put
 from functad.primitives.operands import innermost
 from functad.primitives.plan import GATHER, WRITE
 from functad.process import context_variable, setting
-from functad.transforms.cotangents import Scattered
 from functad.transforms.forward import push_alone
-from functad.transforms.reverse import pull_alone
+from functad.transforms.reverse import Scattered, pull_alone
 
 
 @dataclass(frozen=True)

@@ -35,9 +35,8 @@ from functad.tracing.foreign import computed
 from functad.tracing.trace import dispatch
 from functad.tracing.views import note_if_view
 from functad.transforms.boundary import traced
-from functad.transforms.cotangents import Scattered
 from functad.transforms.grad import gradient_function
-from functad.transforms.reverse import pull_back
+from functad.transforms.reverse import Scattered, pull_back
 from functad.transforms.transform import Selection
 from functad.trees.structure import flatten
 

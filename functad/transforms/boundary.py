@@ -24,7 +24,7 @@ from functad.tracing.foreign import InGraphError, check_graph, check_wrapped
 from functad.tracing.ownership import first_modified, hold_input, own_results, unrecorded
 from functad.tracing.tensor import Tensor
 from functad.tracing.trace import LIVE, OPEN, Recorded, Recorder, unwrap, value_of
-from functad.transforms.cotangents import foreign, zero_tangent
+from functad.transforms.reverse import foreign, zero_tangent
 from functad.transforms.transform import Selection
 from functad.trees.structure import LEAF, Structure, flatten
 

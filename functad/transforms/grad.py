@@ -27,8 +27,7 @@ from functad.transforms.boundary import (
     without_slope,
     wrap_inputs,
 )
-from functad.transforms.cotangents import foreign
-from functad.transforms.reverse import pull_back, pull_through, seeded
+from functad.transforms.reverse import foreign, pull_back, pull_through, seeded
 from functad.transforms.transform import ArgNames, ArgNums, Selection, transform
 from functad.trees.structure import flatten
 

@@ -3,7 +3,7 @@
 The function runs once, on concrete values, so masks and branches on values work. Only cotangents or tangents are batched (see
 `functad.transforms.cotangents`). Reverse mode computes one row per element of the result, forward mode one column per
 element of the arguments. `mode="auto"` records a reverse trace. If rows outnumber columns, the columns come from the same
-trace by double transposition (`Pushforward`), without a second run of the function. `elementwise_grad` needs one backward pass,
+trace by double transposition (`pushforward`), without a second run of the function. `elementwise_grad` needs one backward pass,
 because the Jacobian of an elementwise function is diagonal.
 """
 
@@ -33,10 +33,11 @@ from functad.transforms.boundary import (
     traced,
     wrap_inputs,
 )
-from functad.transforms.cotangents import check_chunk_size, foreign, of_identity, size_of, widest
+from functad.transforms.cotangents import check_chunk_size, of_identity, size_of, widest
 from functad.transforms.forward import push_through
 from functad.transforms.grad import Pullback, gradient_function
-from functad.transforms.linear import Pushforward
+from functad.transforms.linear import pushforward
+from functad.transforms.reverse import foreign
 from functad.transforms.transform import ArgNames, ArgNums, Selection, transform
 from functad.trees.structure import flatten
 
@@ -356,7 +357,7 @@ class _Trace:
             push: Callable[[Sequence[Any]], list[Any]] = functools.partial(push_through, self.recorder, outs=self.results)
             width = pushed_size(self.recorder) // 4
         else:
-            push = Pushforward(self.pull).leaves
+            push = pushforward(self.pull)
             width = widest(self.recorder, *self.primals, *self.pull.values)
         found = []
         for j, primal in enumerate(self.primals):

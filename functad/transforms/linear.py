@@ -23,10 +23,9 @@ from functad.primitives.plan import Plan
 from functad.tracing.concrete import ReverseRecorder
 from functad.tracing.ownership import own_results
 from functad.transforms.boundary import check_tangents, traced, undifferentiable, wrap_inputs
-from functad.transforms.forward import transposed_seeds, with_zeros
+from functad.transforms.forward import Pushforward, with_zeros
 from functad.transforms.grad import OfTrace, Pullback, lasting_pullback
 from functad.transforms.lists import extract, noted_lines, trace
-from functad.transforms.reverse import pull_back
 from functad.transforms.transform import Selection
 from functad.trees.structure import tree_map
 
@@ -35,26 +34,10 @@ A = TypeVar("A")
 Args = TypeVarTuple("Args")
 
 
-class Pushforward:
-    """The transpose of a pullback, `t -> J t`, from the same trace.
-
-    A pullback is linear in its cotangent. The backward pass is recorded once, and a call pulls the tangents back through its
-    records (`push_transposed` in `functad.transforms.forward` does the same for one primitive). A call takes the time of
-    about two forward passes, without a second run of the function.
-    """
-
-    def __init__(self, pull: Pullback) -> None:
-        recorder = ReverseRecorder(pull.transform, pull.function)
-        self.zeros = [zeros_for(shape_of(v), inexact(v), innermost(v)) for v in pull.values]
-        seeds = [recorder.enter(zero) for zero in self.zeros]
-        self.found = pull.leaves(seeds)
-        recorder.close()
-        self.recorder = recorder
-
-    def leaves(self, tangents: Sequence[Any]) -> list[Any]:
-        """Return the tangents of the leaves of the result for tangents of the inputs; `None` means zero in both."""
-        recorder, seeds = self.recorder, transposed_seeds(self.recorder, tangents, self.found)
-        return pull_back(recorder.records, seeds, recorder.inputs, consume=False)
+def pushforward(pull: Any) -> Pushforward:
+    """Return the transpose of a `Pullback`, or of an object with the same attributes."""
+    zeros = [zeros_for(shape_of(v), inexact(v), innermost(v)) for v in pull.values]
+    return Pushforward(pull.transform, pull.function, zeros, pull.leaves)
 
 
 class LinearFunction(OfTrace, Generic[R, *Args]):
@@ -98,8 +81,8 @@ class LinearFunction(OfTrace, Generic[R, *Args]):
             )
         given = check_tangents(inputs, tangents)
         if self._push is None:
-            self._push = Pushforward(self._pull)
-        results = with_zeros(self._push.leaves(given), self._pull.values)
+            self._push = pushforward(self._pull)
+        results = with_zeros(self._push(given), self._pull.values)
         return cast("R", self._pull.structure.unflatten(own_results(results, given)))
 
     def transpose(self, g: Any) -> tuple[*Args]:

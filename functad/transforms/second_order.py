@@ -26,12 +26,13 @@ from functad.transforms.boundary import (
     traced,
     wrap_inputs,
 )
-from functad.transforms.cotangents import check_chunk_size, chunks, identity_rows, in_batch, size_of, zero_tangent
+from functad.transforms.cotangents import check_chunk_size, chunks, identity_rows, in_batch, size_of
 from functad.transforms.forward import push_through
 from functad.transforms.grad import gradient_function, pulled_back
 from functad.transforms.jacobian import Options, jacobian_function, pushed_size
 from functad.transforms.jvp import check_counts, pushed_along
 from functad.transforms.linear import LinearFunction
+from functad.transforms.reverse import zero_tangent
 from functad.transforms.transform import ArgNames, ArgNums, Selection, transform
 from functad.trees.structure import flatten
 

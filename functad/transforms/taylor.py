@@ -36,9 +36,9 @@ from functad.transforms.boundary import (
     traced,
     undifferentiable,
 )
-from functad.transforms.cotangents import zero_tangent
 from functad.transforms.forward import fit, push_record
 from functad.transforms.linear import is_linear
+from functad.transforms.reverse import zero_tangent
 from functad.transforms.transform import Selection, transform
 from functad.trees.structure import flatten
 

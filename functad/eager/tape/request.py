@@ -36,9 +36,9 @@ from functad.tracing.concrete import idle, tensor_of
 from functad.tracing.foreign import check_graph
 from functad.tracing.tensor import Tensor
 from functad.tracing.trace import Recorded, Recorder, alike, bare, resolve
-from functad.transforms.cotangents import RowSum, Scattered, chunks, identity_rows, in_batch, joined, size_of, widest
-from functad.transforms.linear import Pushforward
-from functad.transforms.reverse import pull_back
+from functad.transforms.cotangents import chunks, identity_rows, in_batch, joined, size_of, widest
+from functad.transforms.linear import pushforward
+from functad.transforms.reverse import RowSum, Scattered, pull_back
 from functad.transforms.row_slices import RowSlices
 from functad.trees.structure import LEAF, Structure, flatten_as_inserted
 
@@ -438,19 +438,19 @@ class JacobianRequest(Request):
 
     def _columns(self) -> list[Any]:
         """Return the Jacobian for each source, computed column by column from one backward pass; `None` without a path."""
-        push = Pushforward(self)  # type: ignore[arg-type] # it needs only the attributes of the class
+        push = pushforward(self)
         result = []
         for i, source in enumerate(self.sources):
 
             def walk(t: Any, i: int = i) -> list[Any]:
-                return push.leaves([t if j == i else None for j in range(len(self.sources))])
+                return push([t if j == i else None for j in range(len(self.sources))])
 
             blocks = []
             for part in self._parts(size_of(source)):
                 (tangents,) = in_batch(self.transform, self.tape, identity_rows(source, part), walk)
                 blocks.append((part.stop - part.start, tangents))
             columns = _joined(blocks, self.target)
-            if columns is None and push.found[i] is not None:  # a rule returned a constant
+            if columns is None and push.cotangents[i] is not None:  # a rule returned a constant
                 columns = np.zeros((size_of(source), *shape_of(self.target)), dtype_of(source))
             result.append(None if columns is None else np.moveaxis(columns, 0, -1))
         return result
