@@ -32,7 +32,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from functad.errors import ConversionError, UnsupportedError
-from functad.expressions.observers import OBSERVERS, watch_of
+from functad.expressions.observers import watch_of
 from functad.expressions.spec import PLAIN, PYTHON_SCALARS, dtype_of, is_float_array, is_inexact, shape_of
 from functad.places import here, user_place
 from functad.primitives.entry import Primitive, UnknownRule
@@ -53,6 +53,8 @@ _FLOAT64 = np.dtype(np.float64)
 class ConcreteRecorder(Recorder):
     """A trace on values: it computes an operation one level lower, and records it if a derivative flows through it."""
 
+    starts_fast = True
+
     record_of: ClassVar[Callable[..., tuple[Any, ...]]]
     """Returns the record of a call."""
 
@@ -62,12 +64,10 @@ class ConcreteRecorder(Recorder):
     fits_beside: ClassVar[Callable[..., Any]]
     """`fits_for` for an elementwise primitive."""
 
-    def __init__(self, transform: str, function: object) -> None:
-        Recorder.__init__(self, transform, function)
-        self.fast = True
-        if OBSERVERS.get():
-            self.monitor = watch_of(self)
-            self.fast = self.monitor is None  # the fast paths do not call the watch
+    def observe(self) -> None:
+        """Notify the observers, which may watch the trace."""
+        self.monitor = watch_of(self)
+        self.fast = self.monitor is None  # the fast paths do not call the watch
 
     def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """Compute a call one level lower, and record it."""

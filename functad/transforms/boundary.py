@@ -7,8 +7,8 @@ and cotangents, with their messages, come last.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -37,24 +37,28 @@ _float64 = np.float64
 _FLOATS = frozenset({float, np.float64})
 
 
-class Inputs:
+class Inputs(NamedTuple):
     """The inputs of a trace: the leaves of the selected arguments of one call.
 
     Attributes:
+        selection: the selected arguments.
         args, kwargs: the arguments, with Tensors in place of the selected ones.
         primals: the values of all leaves, argument by argument.
         structures: the tree structure of each selected argument.
         skipped: positions in `primals` of integers, which are no inputs of the trace.
     """
 
-    __slots__ = ("args", "kwargs", "primals", "skipped", "structures")
+    selection: Selection
+    args: list[Any]
+    kwargs: dict[str, Any]
+    primals: list[Any]
+    structures: list[Structure]
+    skipped: set[int]
 
-    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self.args = list(args)
-        self.kwargs = kwargs
-        self.primals: list[Any] = []
-        self.structures: list[Structure] = []
-        self.skipped: set[int] = set()
+    def pack(self, leaves: Iterable[Any]) -> Any:
+        """Return one derivative per leaf in the form that the user gets: trees as the arguments, see `Selection.pack`."""
+        rest = iter(leaves)
+        return self.selection.pack([s.unflatten([next(rest) for _ in range(s.leaves)]) for s in self.structures])
 
 
 def wrap_inputs(
@@ -79,55 +83,40 @@ def wrap_inputs(
     Raises:
         InputError: a selected argument cannot be differentiated.
     """
-    inputs = Inputs(args, kwargs)
-    for key in selection.keys(args, kwargs):
+    given = list(args)
+    primals: list[Any] = []
+    structures = []
+    skipped = set()
+    for key in selection.positions if len(args) > selection.highest else selection.keys(args, kwargs):
         value = args[key] if isinstance(key, int) else kwargs[key]
-        made: Any
-        kind = type(value)
-        if not holomorphic and (kind is float or kind is _float64 or (kind is _ndarray and value.dtype.kind == "f")):
-            inputs.structures.append(LEAF)
-            made = _enter(recorder, inputs, value)
-        else:
-            made = _enter_tree(recorder, selection, inputs, key, holomorphic, allow_int)
+        leaves, structure = ([value], LEAF) if type(value) is _ndarray or type(value) in _FLOATS else flatten(value)
+        tensors = []
+        for i, leaf in enumerate(leaves):
+            kind = type(leaf)
+            if holomorphic or not (kind in _FLOATS or (kind is _ndarray and leaf.dtype.kind == "f")):
+                leaf = value_of(leaf)
+                reason = undifferentiable(leaf, holomorphic)
+                if reason == INTEGER and allow_int:
+                    skipped.add(len(primals))
+                    primals.append(leaf)
+                    tensors.append(leaf)
+                    continue
+                if reason is not None:
+                    advice = " allow_int=True lets integers through." if reason == INTEGER and allow_int is not None else ""
+                    root = f"args[{key}]" if isinstance(key, int) else f"kwargs[{key!r}]"
+                    path = structure.paths(root)[i]
+                    raise InputError(f"{selection.call}: {path} is {described(leaf)}. {reason}{advice}")
+            held = hold_input(leaf, recorder)
+            primals.append(held if recorder.lasting else leaf)
+            tensors.append(recorder.append(None, held))
+        made = tensors[0] if structure is LEAF else structure.unflatten(tensors)
         if isinstance(key, int):
-            inputs.args[key] = made
+            given[key] = made
         else:
-            inputs.kwargs = {**inputs.kwargs, key: made}
-    return inputs
-
-
-def _enter(recorder: Recorder, inputs: Inputs, leaf: Any) -> Any:
-    """Add a leaf to the inputs of a trace, and return its Tensor."""
-    value = hold_input(leaf, recorder)
-    inputs.primals.append(value if recorder.lasting else leaf)
-    return recorder.enter(value)
-
-
-def _enter_tree(
-    recorder: Recorder, selection: Selection, inputs: Inputs, key: int | str, holomorphic: bool, allow_int: bool | None
-) -> Any:
-    """Return one argument with Tensors in place of its leaves."""
-    leaves, structure = flatten(inputs.args[key] if isinstance(key, int) else inputs.kwargs[key])
-    inputs.structures.append(structure)
-    tensors: list[Any] = []
-    for i, given in enumerate(leaves):
-        if type(given) is _ndarray and given.dtype.kind == "f" and not holomorphic:  # the common case
-            tensors.append(_enter(recorder, inputs, given))
-            continue
-        leaf = value_of(given)
-        reason = undifferentiable(leaf, holomorphic)
-        if reason == INTEGER and allow_int:
-            inputs.skipped.add(len(inputs.primals))
-            inputs.primals.append(leaf)
-            tensors.append(leaf)
-        elif reason is not None:
-            if reason == INTEGER and allow_int is not None:
-                reason = f"{INTEGER} allow_int=True lets integers through."
-            root = f"args[{key}]" if isinstance(key, int) else f"kwargs[{key!r}]"
-            raise InputError(f"{selection.call}: {structure.paths(root)[i]} is {described(leaf)}. {reason}")
-        else:
-            tensors.append(_enter(recorder, inputs, leaf))
-    return structure.unflatten(tensors)
+            kwargs = {**kwargs, key: made}
+        structures.append(structure)
+    recorder.inputs = len(recorder.records)
+    return Inputs(selection, given, kwargs, primals, structures, skipped)
 
 
 def traced(recorder: Recorder, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
@@ -225,34 +214,22 @@ def check_tangents(inputs: Inputs, tangents: Sequence[Any]) -> list[Any]:
     return given
 
 
-def own_derivatives(inputs: Inputs, found: list[Any], foreign: Sequence[Any] = ()) -> list[Any]:
-    """Return one derivative per selected argument, in writable arrays that share no memory.
+def own_derivatives(inputs: Inputs, found: list[Any], given: Sequence[Any] = ()) -> Any:
+    """Return the derivatives in the form that the user gets, in writable arrays that share no memory.
 
     Args:
         inputs: the inputs of the trace.
         found: the cotangents of the inputs; `None` means zero.
-        foreign: arrays of the user, with which derivatives must not share memory.
+        given: arrays of the user, with which derivatives must not share memory.
     """
-    if len(inputs.structures) == len(inputs.primals) == len(found) == 1 and not foreign:
+    if len(inputs.primals) == len(found) == 1 and inputs.structures[0] is LEAF and inputs.selection.single:
         ct, primal = found[0], inputs.primals[0]  # the common case: a number, or an array that the backward pass owns
         whole = type(ct) is type(primal) is _ndarray and ct.base is None and ct.dtype is primal.dtype and ct.ndim
         if whole or (type(ct) is _float64 and type(primal) in _FLOATS):
-            structure = inputs.structures[0]
-            return [ct] if structure is LEAF else [structure.unflatten([ct])]
+            return ct
     waiting = iter(found)
-    leaves = []
-    for i, primal in enumerate(inputs.primals):
-        ct = None if i in inputs.skipped else next(waiting)
-        leaves.append(_like(ct, primal))
-    return by_argument(inputs, own_results(leaves, foreign))
-
-
-def by_argument(inputs: Inputs, leaves: list[Any]) -> list[Any]:
-    """Unflatten the leaves of the selected arguments into one tree per argument."""
-    if len(inputs.structures) == 1 and inputs.structures[0].kind is None:
-        return leaves
-    remaining = iter(leaves)
-    return [structure.unflatten([next(remaining) for _ in range(structure.leaves)]) for structure in inputs.structures]
+    leaves = [_like(None if i in inputs.skipped else next(waiting), primal) for i, primal in enumerate(inputs.primals)]
+    return inputs.pack(own_results(leaves, given))
 
 
 def _like(ct: Any, primal: Any) -> Any:

@@ -104,6 +104,8 @@ def of_identity(
     chunk_size: int | None,
     width: int,
     factor: complex = 1,
+    *,
+    diagonal: bool = False,
 ) -> list[Any]:
     """Run a pass for the rows of an identity matrix and stack its results; return an empty list if there are no rows.
 
@@ -114,11 +116,16 @@ def of_identity(
         chunk_size: the number of rows per pass, or `None` for as many as fit into `MEMORY`.
         width: the size of the largest value of the pass.
         factor: multiplies the rows.
+        diagonal: return only the diagonal of each result, which has the size of `value`.
     """
     parts = []
     for part in chunks(size_of(value), chunk_size, width):
         rows = identity_rows(value, part)
-        parts.append(in_batch(recorder.transform, recorder.function, rows if factor == 1 else factor * rows, walk))
+        found = in_batch(recorder.transform, recorder.function, rows if factor == 1 else factor * rows, walk)
+        if diagonal:
+            own = np.arange(len(rows)), np.arange(part.start, part.stop)
+            found = [None if array is None else array.reshape(len(rows), size_of(value))[own] for array in found]
+        parts.append(found)
     return [joined(column) for column in zip(*parts, strict=True)]
 
 

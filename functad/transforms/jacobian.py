@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple, ParamSpec, TypeVar
+from typing import Any, Literal, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -25,7 +25,6 @@ from functad.tracing.ownership import own_results, unrecorded
 from functad.tracing.trace import Recorder
 from functad.transforms.boundary import (
     Inputs,
-    by_argument,
     check_result,
     check_slope,
     own_aux,
@@ -87,8 +86,8 @@ def jacobian(
         array([[3., 2.],
                [4., 0.]])
     """
-    options = Options(argnums, argnames, has_aux, holomorphic, allow_int, mode, chunk_size)
-    return jacobian_function("jacobian", f, options)
+    selection = Selection("jacobian", f, argnums, argnames)
+    return jacobian_function(selection, has_aux, holomorphic, allow_int, mode, chunk_size)
 
 
 @transform
@@ -121,8 +120,8 @@ def jacrev(
         >>> jacrev(lambda x: np.sum(x**2, keepdims=True))(np.array([1.0, 2.0]))
         array([[2., 4.]])
     """
-    options = Options(argnums, argnames, has_aux, holomorphic, allow_int, "reverse", chunk_size)
-    return jacobian_function("jacrev", f, options)
+    selection = Selection("jacrev", f, argnums, argnames)
+    return jacobian_function(selection, has_aux, holomorphic, allow_int, "reverse", chunk_size)
 
 
 @transform
@@ -155,8 +154,8 @@ def jacfwd(
         >>> jacfwd(lambda t: np.stack([np.cos(t), np.sin(t)]))(0.0)
         array([-0.,  1.])
     """
-    options = Options(argnums, argnames, has_aux, holomorphic, allow_int, "forward", chunk_size)
-    return jacobian_function("jacfwd", f, options)
+    selection = Selection("jacfwd", f, argnums, argnames)
+    return jacobian_function(selection, has_aux, holomorphic, allow_int, "forward", chunk_size)
 
 
 @transform
@@ -190,8 +189,8 @@ def value_and_jacobian(
         (array([1., 9.]), array([[2., 0.],
                [0., 6.]]))
     """
-    options = Options(argnums, argnames, has_aux, holomorphic, allow_int, mode, chunk_size)
-    return jacobian_function("value_and_jacobian", f, options, with_value=True)
+    selection = Selection("value_and_jacobian", f, argnums, argnames)
+    return jacobian_function(selection, has_aux, holomorphic, allow_int, mode, chunk_size, with_value=True)
 
 
 @transform
@@ -242,38 +241,32 @@ def elementwise_grad(
     return gradient_function(Selection("elementwise_grad", total, argnums, argnames), has_aux)
 
 
-class Options(NamedTuple):
-    """The options of `jacobian`."""
-
-    argnums: ArgNums
-    argnames: ArgNames | None
-    has_aux: bool
-    holomorphic: bool
-    allow_int: bool | None = None
-    mode: Mode = "auto"
-    chunk_size: int | None = None
-
-
 def jacobian_function(
-    transform: str, f: Callable[..., Any], options: Options, *, with_value: bool = False
+    selection: Selection,
+    has_aux: bool,
+    holomorphic: bool,
+    allow_int: bool | None = None,
+    mode: Mode = "auto",
+    chunk_size: int | None = None,
+    *,
+    with_value: bool = False,
 ) -> Callable[..., Any]:
-    """Return the function that computes the Jacobian, or value and Jacobian, for the transform named `transform`."""
-    selection = Selection(transform, f, options.argnums, options.argnames)
-    has_aux = options.has_aux
-    if options.mode not in ("auto", "forward", "reverse"):
+    """Return the function that computes the Jacobian, or value and Jacobian, of the function of `selection`."""
+    f = selection.function
+    if mode not in ("auto", "forward", "reverse"):
         raise InputError(
-            f"{transform} of {name_of(f)}, at {here()}: mode is {options.mode!r}; it is 'auto', 'forward' or 'reverse'."
+            f"{selection.transform} of {name_of(f)}, at {here()}: mode is {mode!r}; it is 'auto', 'forward' or 'reverse'."
         )
-    check_chunk_size(transform, f, options.chunk_size)
+    check_chunk_size(selection.transform, f, chunk_size)
 
     @functools.wraps(f)
     def derived(*args: Any, **kwargs: Any) -> Any:
-        trace = _Trace(selection, options, args, kwargs)
+        trace = _Trace(selection, has_aux, holomorphic, allow_int, mode, chunk_size, args, kwargs)
         blocks = trace.columns() if trace.forward else trace.rows()
         if len(blocks) > 1 or any(len(row) > 1 for row in blocks):  # slices of one pass share memory
             leaves = iter(own_results([block for row in blocks for block in row], ()))
             blocks = [[next(leaves) for _ in row] for row in blocks]
-        result = trace.pull.structure.unflatten([selection.pack(by_argument(trace.inputs, row)) for row in blocks])
+        result = trace.pull.structure.unflatten([trace.inputs.pack(row) for row in blocks])
         recorder, primals, values = trace.recorder, trace.inputs.primals, trace.pull.values
         if with_value:
             values = own_results(values, [*primals, *unrecorded(recorder, trace.results)])
@@ -293,15 +286,24 @@ class _Trace:
         forward: compute columns instead of rows.
     """
 
-    def __init__(self, selection: Selection, options: Options, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        f, mode = selection.function, options.mode
+    def __init__(
+        self,
+        selection: Selection,
+        has_aux: bool,
+        holomorphic: bool,
+        allow_int: bool | None,
+        mode: Mode,
+        chunk_size: int | None,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> None:
+        f = selection.function
         self.selection = selection
-        self.chunk_size = options.chunk_size
         self.recorder = (ForwardRecorder if mode == "forward" else ReverseRecorder)(selection.transform, f)
-        holomorphic, allow_int = options.holomorphic, options.allow_int
+        self.chunk_size = chunk_size if self.recorder.monitor is None else 1
         self.inputs: Inputs = wrap_inputs(self.recorder, selection, args, kwargs, holomorphic=holomorphic, allow_int=allow_int)
         out = traced(self.recorder, f, self.inputs.args, self.inputs.kwargs)
-        out, self.aux = split_aux(out, options.has_aux, selection)
+        out, self.aux = split_aux(out, has_aux, selection)
         self.pull = Pullback(self.recorder, self.inputs, out, selection)
         self.results = flatten(out)[0]
         for value, path in zip(self.pull.values, self.pull.structure.paths("result"), strict=True):
@@ -315,8 +317,6 @@ class _Trace:
         )
         if not holomorphic:
             self._check_real()
-        if self.recorder.monitor is not None:
-            self.chunk_size = 1
 
     def _check_real(self) -> None:
         """Raise `InputError` if no single complex number is the derivative."""

@@ -24,7 +24,7 @@ from functad.tracing.concrete import ReverseRecorder
 from functad.tracing.ownership import own_results
 from functad.transforms.boundary import check_tangents, traced, undifferentiable, wrap_inputs
 from functad.transforms.forward import Pushforward, with_zeros
-from functad.transforms.grad import OfTrace, Pullback, lasting_pullback
+from functad.transforms.grad import Pullback, pulled_back
 from functad.transforms.lists import extract, noted_lines, trace
 from functad.transforms.transform import Selection
 from functad.trees.structure import tree_map
@@ -40,7 +40,7 @@ def pushforward(pull: Any) -> Pushforward:
     return Pushforward(pull.transform, pull.function, zeros, pull.leaves)
 
 
-class LinearFunction(OfTrace, Generic[R, *Args]):
+class LinearFunction(Pullback, Generic[R, *Args]):
     """The derivative of a function at a point: `linear(*tangents)` is `J t`, and `linear.transpose(g)` is `g^T J`.
 
     `functad.linearize` returns it. Both may be called repeatedly, also with Tensors, under `vmap` and in other traces.
@@ -53,14 +53,11 @@ class LinearFunction(OfTrace, Generic[R, *Args]):
         (array([2., 4.]), (array([ 2., 40.]),))
     """
 
-    transform, arguments = "linearize", "*tangents"
-
-    def __init__(self, pull: Pullback) -> None:
-        self._pull = pull
-        self._push: Pushforward | None = None
+    arguments = "*tangents"
+    _push: Pushforward | None = None
 
     def __repr__(self) -> str:
-        return f"<derivative of {name_of(self._pull.function)}: {self._pull.signature()}>"
+        return f"<derivative of {name_of(self.function)}: {self.signature()}>"
 
     def __call__(self, *tangents: Any) -> R:
         """Return `J t`.
@@ -74,16 +71,14 @@ class LinearFunction(OfTrace, Generic[R, *Args]):
         Raises:
             StructureError: the tangents do not match the primals.
         """
-        inputs = self._pull.inputs
-        if len(tangents) != len(inputs.structures):
-            raise StructureError(
-                f"a linear function of {len(inputs.structures)} arguments was called with {len(tangents)}, at {here()}."
-            )
-        given = check_tangents(inputs, tangents)
+        count = len(self.inputs.structures)
+        if len(tangents) != count:
+            raise StructureError(f"a linear function of {count} arguments was called with {len(tangents)}, at {here()}.")
+        given = check_tangents(self.inputs, tangents)
         if self._push is None:
-            self._push = pushforward(self._pull)
-        results = with_zeros(self._push(given), self._pull.values)
-        return cast("R", self._pull.structure.unflatten(own_results(results, given)))
+            self._push = pushforward(self)
+        results = with_zeros(self._push(given), self.values)
+        return cast("R", self.structure.unflatten(own_results(results, given)))
 
     def transpose(self, g: Any) -> tuple[*Args]:
         """Return `g^T J`.
@@ -97,7 +92,7 @@ class LinearFunction(OfTrace, Generic[R, *Args]):
         Raises:
             StructureError: `g` does not match the value.
         """
-        return cast("tuple[*Args]", self._pull(g))
+        return cast("tuple[*Args]", super().__call__(g))
 
 
 @overload
@@ -135,8 +130,7 @@ def linearize(  # type: ignore[misc] # mypy does not see that Any takes each of 
         >>> linear.transpose(np.array([1.0, 10.0]))
         (array([ 2., 40.]),)
     """
-    pull, value, *aux = lasting_pullback("linearize", f, primals, has_aux)
-    return value, LinearFunction(pull), *aux
+    return pulled_back("linearize", f, primals, has_aux=has_aux, kind=LinearFunction)
 
 
 def linear_transpose(f: Callable[..., Any], *primals: Any) -> Callable[[Any], tuple[Any, ...]]:

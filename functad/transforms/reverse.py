@@ -287,8 +287,15 @@ _SPECIAL: dict[str, Callable[[list[Any], int, list[Any], bytearray, bool], None]
 """Pullback functions by `Plan.special`. Arguments: records, index of the record, cotangents, owned, careful."""
 
 
-def pull_through(recorder: Recorder, cotangents: list[Any], *, consume: bool) -> list[Any]:
-    """Return the cotangents of the inputs of a trace; the watch of the trace, if any, checks them."""
+def pull_through(recorder: Recorder, slots: Sequence[int | None], gs: Sequence[Any], *, consume: bool) -> list[Any]:
+    """Return the cotangents of the inputs of a trace; the watch of the trace, if any, checks them.
+
+    Args:
+        recorder: the trace.
+        slots, gs: the slots and the cotangents of the results, as for `seeded`.
+        consume: free the records.
+    """
+    cotangents = seeded(recorder, slots, gs)
     if recorder.monitor is not None:
         found: list[Any] = recorder.monitor.pull_back(cotangents)
         return found
