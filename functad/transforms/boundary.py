@@ -29,12 +29,11 @@ from functad.transforms.transform import Selection
 from functad.trees.structure import LEAF, Structure, flatten
 
 _ndarray = np.ndarray
-
-
 _float64 = np.float64
-
-
 _FLOATS = frozenset({float, np.float64})
+INTEGER = "Integers have no derivative: pass a float (1.0 instead of 1, x.astype(float)), or choose other arguments by argnums."
+OBJECTS = "Objects have no derivative: np.stack(list(a)) makes an array of an object array with Tensors in it."
+_NO_NUMBERS = "Derivatives are multiplied by it, so it must hold numbers: np.ones_like(x) shows the form."
 
 
 class Inputs(NamedTuple):
@@ -119,6 +118,15 @@ def wrap_inputs(
     return Inputs(selection, given, kwargs, primals, structures, skipped)
 
 
+def check_tangents(inputs: Inputs, tangents: Sequence[Any]) -> list[Any]:
+    """Return the leaves of tangents, checked by `check_like` against the selected arguments."""
+    given: list[Any] = []
+    for i, (structure, tangent) in enumerate(zip(inputs.structures, tangents, strict=True)):
+        primals = inputs.primals[len(given) : len(given) + structure.leaves]
+        given.extend(check_like(tangent, structure, primals, f"tangents[{i}]", "primal"))
+    return given
+
+
 def traced(recorder: Recorder, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Return `f(*args, **kwargs)`, and close the trace.
 
@@ -182,6 +190,16 @@ def _settled(out: Any) -> Any:
     return out if all(a is b for a, b in zip(leaves, settled, strict=True)) else structure.unflatten(settled)
 
 
+def overwritten(recorder: Recorder, a: Any, place: Any) -> ConstantError:
+    """Return the error for a residual that the function has overwritten."""
+    known = f"was used at {line_of(*place)}" if place is not None else "it was given"
+    return ConstantError(
+        f"{call_of(recorder.transform, recorder.function)}: an array, {spec_of(a)}, that {known} was overwritten before the "
+        f"function returned, perhaps under another name or through a view; its derivative needs the old values. Write into a "
+        f"copy: a = a.copy()."
+    )
+
+
 def split_aux(out: Any, has_aux: bool, selection: Selection) -> tuple[Any, Any]:
     """Return the differentiable result and the auxiliary result, which is `None` without `has_aux`.
 
@@ -196,22 +214,6 @@ def split_aux(out: Any, has_aux: bool, selection: Selection) -> tuple[Any, Any]:
             f"the function must return a pair (result, aux), not a {type(out).__name__}."
         )
     return out[0], out[1]
-
-
-def own_aux(aux: Any, recorder: Recorder, primals: Sequence[Any], results: Sequence[Any] = ()) -> Any:
-    """Return the auxiliary result without memory shared with arguments, captured arrays or other results."""
-    given, structure = flatten(aux)
-    known = [*primals, *results, *unrecorded(recorder, given)]
-    return structure.unflatten(own_results(flatten(unwrap(aux, recorder))[0], known))
-
-
-def check_tangents(inputs: Inputs, tangents: Sequence[Any]) -> list[Any]:
-    """Return the leaves of tangents, checked by `check_like` against the selected arguments."""
-    given: list[Any] = []
-    for i, (structure, tangent) in enumerate(zip(inputs.structures, tangents, strict=True)):
-        primals = inputs.primals[len(given) : len(given) + structure.leaves]
-        given.extend(check_like(tangent, structure, primals, f"tangents[{i}]", "primal"))
-    return given
 
 
 def own_derivatives(inputs: Inputs, found: list[Any], given: Sequence[Any] = ()) -> Any:
@@ -243,13 +245,14 @@ def _like(ct: Any, primal: Any) -> Any:
     return ct if own == dtype else ct.astype(dtype)
 
 
-INTEGER = "Integers have no derivative: pass a float (1.0 instead of 1, x.astype(float)), or choose other arguments by argnums."
+def own_aux(aux: Any, recorder: Recorder, primals: Sequence[Any], results: Sequence[Any] = ()) -> Any:
+    """Return the auxiliary result without memory shared with arguments, captured arrays or other results."""
+    given, structure = flatten(aux)
+    known = [*primals, *results, *unrecorded(recorder, given)]
+    return structure.unflatten(own_results(flatten(unwrap(aux, recorder))[0], known))
 
 
-def without_slope(allow_int: bool | None) -> str:
-    """Return the reason and the fix for an integer result; `allow_int` is `None` if the transform has no such option."""
-    reason = "Integers and booleans jump and have no derivative; functad.explain(f, ...) shows where each path is cut."
-    return reason if allow_int is None else f"{reason} allow_int=True gives zeros."
+# Checks of leaves, and casts
 
 
 def undifferentiable(leaf: Any, holomorphic: bool = False) -> str | None:
@@ -277,27 +280,12 @@ def described(leaf: Any) -> str:
         return f"a {type(leaf).__name__}"
 
 
-def overwritten(recorder: Recorder, a: Any, place: Any) -> ConstantError:
-    """Return the error for a residual that the function has overwritten."""
-    known = f"was used at {line_of(*place)}" if place is not None else "it was given"
-    return ConstantError(
-        f"{call_of(recorder.transform, recorder.function)}: an array, {spec_of(a)}, that {known} was overwritten before the "
-        f"function returned, perhaps under another name or through a view; its derivative needs the old values. Write into a "
-        f"copy: a = a.copy()."
-    )
-
-
-OBJECTS = "Objects have no derivative: np.stack(list(a)) makes an array of an object array with Tensors in it."
-
-
-def check_slope(leaf: Any, path: str, selection: Selection, allow_int: bool | None = None) -> None:
-    """Check that a leaf of a result can have a derivative.
-
-    Raises:
-        OutputError: the leaf is integer or boolean, and `allow_int` is not set.
-    """
-    if dtype_of(leaf).kind in "biu" and not allow_int:
-        raise OutputError(f"{selection.call}: {path} is {spec_of(leaf)}. {without_slope(allow_int)}")
+def checked_leaves(out: Any, transform: str, function: Any) -> tuple[list[Any], Structure]:
+    """Return the leaves of a result, checked by `check_result`, and its structure."""
+    leaves, structure = flatten(out)
+    for leaf, path in zip(leaves, structure.paths("result"), strict=True):
+        check_result(leaf, path, transform, function)
+    return leaves, structure
 
 
 def check_result(leaf: Any, path: str, transform: str, function: Any) -> None:
@@ -317,15 +305,20 @@ def check_result(leaf: Any, path: str, transform: str, function: Any) -> None:
     raise OutputError(f"{call_of(transform, function)}: {path} is {found}. {cure}")
 
 
-def checked_leaves(out: Any, transform: str, function: Any) -> tuple[list[Any], Structure]:
-    """Return the leaves of a result, checked by `check_result`, and its structure."""
-    leaves, structure = flatten(out)
-    for leaf, path in zip(leaves, structure.paths("result"), strict=True):
-        check_result(leaf, path, transform, function)
-    return leaves, structure
+def check_slope(leaf: Any, path: str, selection: Selection, allow_int: bool | None = None) -> None:
+    """Check that a leaf of a result can have a derivative.
+
+    Raises:
+        OutputError: the leaf is integer or boolean, and `allow_int` is not set.
+    """
+    if dtype_of(leaf).kind in "biu" and not allow_int:
+        raise OutputError(f"{selection.call}: {path} is {spec_of(leaf)}. {without_slope(allow_int)}")
 
 
-_NO_NUMBERS = "Derivatives are multiplied by it, so it must hold numbers: np.ones_like(x) shows the form."
+def without_slope(allow_int: bool | None) -> str:
+    """Return the reason and the fix for an integer result; `allow_int` is `None` if the transform has no such option."""
+    reason = "Integers and booleans jump and have no derivative; functad.explain(f, ...) shows where each path is cut."
+    return reason if allow_int is None else f"{reason} allow_int=True gives zeros."
 
 
 def check_like(given: Any, structure: Structure, values: Sequence[Any], name: str, what: str) -> list[Any]:

@@ -1,16 +1,18 @@
-"""`grad`, `value_and_grad` and `vjp`: reverse mode on concrete values."""
+"""`grad`, `value_and_grad` and `vjp`: reverse mode on concrete values; `stop_gradient`: a value as a constant."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NoReturn, ParamSpec, Self, TypeVar, TypeVarTuple, overload
+from typing import Any, Literal, NoReturn, ParamSpec, Self, TypeVar, TypeVarTuple, cast, overload
 
 import numpy as np
 
 from functad.errors import NonScalarError, UnsupportedError
 from functad.expressions.spec import shape_and_dtype, spec_of
 from functad.places import here, name_of
+from functad.primitives.batching import elementwise
+from functad.primitives.kinds import constant
 from functad.tracing.concrete import ReverseRecorder
 from functad.tracing.ownership import lend_results
 from functad.tracing.trace import Recorded, Recorder, unwrap
@@ -28,7 +30,7 @@ from functad.transforms.boundary import (
 )
 from functad.transforms.reverse import foreign, pull_back, pull_through
 from functad.transforms.transform import ArgNames, ArgNums, Selection, transform
-from functad.trees.structure import flatten
+from functad.trees.structure import flatten, tree_map
 
 P = ParamSpec("P")
 _float64 = np.float64
@@ -296,3 +298,43 @@ class Pullback:
             f"list, functad.make_expressions(function)({self.arguments}), or pickle the arguments and call {self.transform} "
             f"again."
         )
+
+
+T = TypeVar("T")
+
+
+def _identity(x: Any) -> Any:
+    return x.copy() if type(x) is np.ndarray else x  # the user may write to the result
+
+
+STOP = constant(
+    _identity,
+    name="stop_gradient",
+    samples=lambda array: [((array(3),), {})],
+    spec=lambda x: x,
+    internal=True,
+    doc="the value; the derivative is cut",
+    batch=elementwise,
+)
+
+
+def stop_gradient(x: T) -> T:
+    """Return the value of `x` as a constant: no derivative flows through it, in any mode and of any order.
+
+    Args:
+        x: an array, number, or pytree of them.
+
+    Returns:
+        The same pytree with plain values. In an abstract trace, the leaves are Tensors with a zero derivative.
+
+    Example:
+        >>> import numpy as np, functad
+        >>> float(functad.grad(lambda x: x * stop_gradient(x))(3.0))
+        3.0
+    """
+    return cast("T", tree_map(_stopped, x))
+
+
+def _stopped(leaf: Any) -> Any:
+    read = getattr(type(leaf), "__functad_read__", None)  # read a Variable
+    return STOP(leaf if read is None else read(leaf))

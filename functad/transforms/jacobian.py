@@ -1,28 +1,30 @@
-"""`jacobian`, `jacrev`, `jacfwd`, `value_and_jacobian` and `elementwise_grad`: Jacobians of functions that return arrays.
+"""`jacobian`, `jacrev`, `jacfwd`, `value_and_jacobian` and `elementwise_grad`, and batches of seeds.
 
-The function runs once, on concrete values, so masks and branches on values work. Only cotangents or tangents are batched (see
-`functad.transforms.cotangents`). Reverse mode computes one row per element of the result, forward mode one column per
-element of the arguments. `mode="auto"` records a reverse trace. If rows outnumber columns, the columns come from the same
-trace by double transposition (`pushforward`), without a second run of the function. `elementwise_grad` needs one backward pass,
-because the Jacobian of an elementwise function is diagonal.
+The function runs once, on concrete values, so masks and branches on values work. Only cotangents or tangents are batched: many
+of them, such as the rows of an identity matrix, take one pass over the records. Reverse mode computes one row per element of
+the result, forward mode one column per element of the arguments. `mode="auto"` records a reverse trace. If rows outnumber
+columns, the columns come from the same trace by double transposition (`pushforward`), without a second run of the function.
+`elementwise_grad` needs one backward pass, because the Jacobian of an elementwise function is diagonal.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, ParamSpec, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 import numpy as np
 
 from functad.errors import InputError, OutputError
+from functad.expressions.observers import checker
 from functad.expressions.spec import PLAIN, dtype_of, inexact, shape_of, spec_of
 from functad.places import here, name_of
-from functad.primitives.operands import zeros_for
+from functad.primitives.operands import all_examples, zeros_for
+from functad.tracing.batch import BatchRecorder
 from functad.tracing.concrete import ForwardRecorder, ReverseRecorder
 from functad.tracing.ownership import own_results, unrecorded
-from functad.tracing.trace import Recorder
+from functad.tracing.trace import Recorded, Recorder
 from functad.transforms.boundary import (
     Inputs,
     check_result,
@@ -32,17 +34,22 @@ from functad.transforms.boundary import (
     traced,
     wrap_inputs,
 )
-from functad.transforms.cotangents import check_chunk_size, of_identity, size_of, widest
 from functad.transforms.forward import push_through
 from functad.transforms.grad import Pullback, gradient_function
 from functad.transforms.linear import pushforward
 from functad.transforms.reverse import foreign
-from functad.transforms.transform import ArgNames, ArgNums, Selection, transform
+from functad.transforms.transform import ArgNames, ArgNums, Selection, check_chunk_size, transform
 from functad.trees.structure import flatten
+
+if TYPE_CHECKING:
+    pass
+
 
 P = ParamSpec("P")
 R = TypeVar("R")
 Mode = Literal["auto", "forward", "reverse"]
+Pass = Callable[[Sequence[Any]], Sequence[Any]]
+"""A forward or backward pass: a function from seeds to results; `None` means zero in both."""
 
 
 @transform
@@ -338,18 +345,12 @@ class _Trace:
         width = widest(self.recorder, *self.primals, *self.pull.values)
         blocks = []
         for i, value in enumerate(self.pull.values):
-            found = self._rows_of(i, value, 1, width)
-            if dtype_of(value).kind == "c" and not any(dtype_of(primal).kind == "c" for primal in self.primals):
-                imaginary = self._rows_of(i, value, -1j, width)  # cotangents of real arguments are real
+            found = self._products(self.pull.leaves, self.pull.values, i, width)
+            if found and dtype_of(value).kind == "c" and not any(dtype_of(primal).kind == "c" for primal in self.primals):
+                imaginary = self._products(self.pull.leaves, self.pull.values, i, width, -1j)  # cotangents are real
                 found = [a if b is None else 1j * b + (0 if a is None else a) for a, b in zip(found, imaginary, strict=True)]
-            blocks.append(self._block(value, found))
+            blocks.append(self._block(value, found or [None] * len(self.primals)))
         return blocks
-
-    def _rows_of(self, position: int, value: Any, factor: Any, width: int) -> list[Any]:
-        before, after = [None] * position, [None] * (len(self.pull.values) - position - 1)
-        walk = lambda seed: self.pull.leaves([*before, seed, *after])  # noqa: E731
-        found = of_identity(self.recorder, value, walk, self.chunk_size, width, factor)
-        return found or [None] * len(self.primals)
 
     def columns(self) -> list[list[Any]]:
         """Return the blocks, computed column by column."""
@@ -360,12 +361,13 @@ class _Trace:
             push = pushforward(self.pull)
             width = widest(self.recorder, *self.primals, *self.pull.values)
         found = []
-        for j, primal in enumerate(self.primals):
-            before, after = [None] * j, [None] * (len(self.primals) - j - 1)
-            walk = lambda seed, before=before, after=after: push([*before, seed, *after])  # noqa: E731
-            columns = of_identity(self.recorder, primal, walk, self.chunk_size, width) or [None] * len(self.pull.values)
+        for j in range(len(self.primals)):
+            columns = self._products(push, self.primals, j, width) or [None] * len(self.pull.values)
             found.append([None if column is None else np.moveaxis(column, 0, -1) for column in columns])
         return [self._block(value, [columns[i] for columns in found]) for i, value in enumerate(self.pull.values)]
+
+    def _products(self, walk: Pass, ends: Sequence[Any], i: int, width: int, factor: complex = 1) -> list[Any]:
+        return of_identity(self.recorder, ends, i, walk, self.chunk_size, width, factor=factor)
 
     def _block(self, value: Any, found: list[Any]) -> list[Any]:
         """Return the blocks of the Jacobian for one leaf of the result: one array per leaf of the arguments."""
@@ -408,3 +410,126 @@ def _kept_size(saved: Any) -> int:
     if isinstance(saved, tuple):
         return max(map(_kept_size, saved), default=1)
     return int(getattr(saved, "size", 1))
+
+
+_ndarray = np.ndarray
+
+
+MEMORY = 1 << 22
+"""Maximal number of elements of a batched value: 32 MiB of float64 (measured: larger is no faster)."""
+
+
+ONE_BY_ONE = 4
+"""Up to this many seeds run one by one, which is faster: plain passes write in place, and records are not wrapped."""
+
+
+def size_of(value: Any) -> int:
+    """Return the number of elements of an array, Tensor or scalar."""
+    return math.prod(shape_of(value))
+
+
+def chunks(count: int, chunk_size: int | None, width: int) -> Iterator[slice]:
+    """Yield a slice of `count` seeds per pass; the default size keeps values of `width` elements per seed within `MEMORY`."""
+    step = max(1, min(count, MEMORY // max(width, 1))) if chunk_size is None else chunk_size
+    for start in range(0, count, step):
+        yield slice(start, min(start + step, count))
+
+
+def identity_rows(value: Any, part: slice) -> Any:
+    """Return rows `part` of the identity matrix over the elements of a value, with shape `(rows, *value.shape)`."""
+    rows = part.stop - part.start
+    seeds = np.zeros((rows, size_of(value)), inexact(value))
+    seeds[np.arange(rows), np.arange(part.start, part.stop)] = 1
+    return seeds.reshape((rows, *shape_of(value)))
+
+
+def in_batch(transform: str, function: object, seeds: Any, walk: Callable[[Any], Sequence[Any]]) -> list[Any]:
+    """Run a pass for a batch of seeds and stack its results along a new first axis; `None` for a result that is always zero.
+
+    Args:
+        transform: the name of the transform, for messages.
+        function: the transformed function, for messages.
+        seeds: the seeds, along the first axis.
+        walk: the pass: a function of one seed that returns arrays, or `None` for zero.
+    """
+    size = shape_of(seeds)[0]
+    if 0 < size <= ONE_BY_ONE or (size and checker() is not None):  # `debug_nans` checks the values of each seed
+        rows = [walk(seed) for seed in seeds]
+        return [None if all(row is None for row in column) else _stacked(column) for column in zip(*rows, strict=True)]
+    recorder = BatchRecorder(transform, function, size)
+    found = []
+    for out in walk(recorder.batch(seeds)):
+        array = recorder.array(out)
+        if array is None and out is not None:
+            array = np.broadcast_to(out, (size, *shape_of(out)))
+        found.append(array)
+    recorder.close()
+    return found
+
+
+def _stacked(column: Sequence[Any]) -> Any:
+    known = next(row for row in column if row is not None)
+    return np.stack([np.zeros_like(known) if row is None else row for row in column])
+
+
+def of_identity(
+    recorder: Recorder,
+    ends: Sequence[Any],
+    i: int,
+    walk: Pass,
+    chunk_size: int | None,
+    width: int,
+    *,
+    factor: complex = 1,
+    diagonal: bool = False,
+) -> list[Any]:
+    """Run a pass for the rows of an identity matrix and stack its results; return an empty list if there are no rows.
+
+    Args:
+        recorder: the trace.
+        ends: the arrays or numbers at which the pass starts.
+        i: the index of the one that has one element per row; the seeds of all others are zero.
+        walk: the pass.
+        chunk_size: the number of rows per pass, or `None` for as many as fit into `MEMORY`.
+        width: the size of the largest value of the pass.
+        factor: multiplies the rows.
+        diagonal: return only the diagonal of each result, which has the size of `ends[i]`.
+    """
+    size = size_of(ends[i])
+    parts = []
+    for part in chunks(size, chunk_size, width):
+        rows = identity_rows(ends[i], part)
+        found = in_batch(
+            recorder.transform,
+            recorder.function,
+            rows if factor == 1 else factor * rows,
+            lambda seed: walk([seed if j == i else None for j in range(len(ends))]),
+        )
+        if diagonal:
+            own = np.arange(len(rows)), np.arange(part.start, part.stop)
+            found = [None if array is None else array.reshape(len(rows), size)[own] for array in found]
+        parts.append(found)
+    return [joined(column) for column in zip(*parts, strict=True)]
+
+
+def joined(parts: Sequence[Any]) -> Any:
+    """Return the concatenated rows of several chunks; `None` if all chunks are `None`."""
+    if all(part is None for part in parts):
+        return None
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def widest(recorder: Recorder, *leaves: Any) -> int:
+    """Return the size of the largest value among `leaves` and the residuals of a trace; a batch counts with all examples."""
+    sizes = [size_of(all_examples(leaf)) for leaf in leaves]
+    for record in recorder.records:
+        if record is not None:
+            residuals = record[2]
+            for value in residuals if type(residuals) is tuple else (residuals,):
+                if type(value) is np.ndarray:
+                    sizes.append(value.size)
+                elif isinstance(value, Recorded):
+                    sizes.append(size_of(all_examples(value)))
+                elif type(value) is tuple:
+                    sizes += [size_of(all_examples(part)) for part in value if issubclass(type(part), (np.ndarray, Recorded))]
+    return max(sizes, default=1)

@@ -22,7 +22,7 @@ from functad.tracing.concrete import ForwardRecorder, ReverseRecorder
 from functad.tracing.trace import Recorded, unwrap
 from functad.transforms.boundary import as_dtype, traced
 from functad.transforms.forward import push_through, with_zeros
-from functad.transforms.jvp import jvp
+from functad.transforms.linear import jvp
 from functad.transforms.lists import trace
 from functad.transforms.reverse import pull_through
 from functad.transforms.zero_wins import Contraction, without_zero_terms

@@ -110,16 +110,17 @@ def _pass(records: list[Any], cotangents: list[Any], inputs: int, careful: bool,
             g = g.total()
         found = pull(g, residuals) if not careful else pull_carefully(plan, g, residuals)
         if type(slots) is int:
-            ct = found if fits is None else fit(found, fits)
+            if fits is not None:
+                found = fit(found, fits)
             if cotangents[slots] is None:  # `accumulate`, inlined: 5 % of a chain of scalars
-                cotangents[slots] = ct
-                owned[slots] = plan.fresh and type(ct) is _ndarray
+                cotangents[slots] = found
+                owned[slots] = plan.fresh and type(found) is _ndarray
             else:
-                accumulate(cotangents, owned, slots, ct, plan.fresh)
+                accumulate(cotangents, owned, slots, found, plan.fresh)
         else:
-            for slot, ct, spec in zip(slots, found, fits or _NO_FITS):  # noqa: B905 - `strict` costs 2 % of a scalar chain
-                if spec is not None:
-                    ct = fit(ct, spec)
+            if fits is not None:
+                found = [ct if spec is None else fit(ct, spec) for ct, spec in zip(found, fits, strict=True)]
+            for slot, ct in zip(slots, found):  # noqa: B905 - `strict` would cost 2 % of a chain of scalars
                 if cotangents[slot] is None:
                     cotangents[slot] = ct
                     owned[slot] = plan.fresh and type(ct) is _ndarray

@@ -1,7 +1,7 @@
 """Second derivatives: the Hessian, its products, its diagonal and trace; and the divergence of a vector field.
 
 Second derivatives use forward mode over reverse mode. The gradient is recorded once, on concrete values. Tangents are pushed
-through the records in batches (see `functad.transforms.cotangents`).
+through the records in batches (see `functad.transforms.jacobian`).
 """
 
 from __future__ import annotations
@@ -25,14 +25,12 @@ from functad.transforms.boundary import (
     traced,
     wrap_inputs,
 )
-from functad.transforms.cotangents import check_chunk_size, of_identity
 from functad.transforms.forward import push_through
 from functad.transforms.grad import gradient_function, pulled_back
-from functad.transforms.jacobian import jacobian_function, pushed_size
-from functad.transforms.jvp import check_counts, pushed_along
-from functad.transforms.linear import LinearFunction
+from functad.transforms.jacobian import jacobian_function, of_identity, pushed_size
+from functad.transforms.linear import LinearFunction, check_counts, pushed_along
 from functad.transforms.reverse import zero_tangent
-from functad.transforms.transform import ArgNames, ArgNums, Selection, transform
+from functad.transforms.transform import ArgNames, ArgNums, Selection, check_chunk_size, transform
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -335,11 +333,8 @@ def _diagonals(recorder: Recorder, inputs: Inputs, leaves: list[Any], chunk_size
     chunk_size = chunk_size if recorder.monitor is None else 1
     found = []
     for j, (primal, leaf) in enumerate(zip(inputs.primals, leaves, strict=True)):
-
-        def walk(seed: Any, j: int = j, leaf: Any = leaf) -> list[Any]:
-            return push_through(recorder, [seed if i == j else None for i in range(recorder.inputs)], [leaf])
-
-        (diagonal,) = of_identity(recorder, primal, walk, chunk_size, width, diagonal=True) or [None]
+        push = functools.partial(push_through, recorder, outs=[leaf])
+        (diagonal,) = of_identity(recorder, inputs.primals, j, push, chunk_size, width, diagonal=True) or [None]
         shape = shape_of(primal)
         whole = zero_tangent(primal) if diagonal is None else diagonal.reshape(shape)
         found.append(whole if shape or diagonal is None else whole[()])

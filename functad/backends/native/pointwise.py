@@ -21,7 +21,7 @@ from functad.primitives.indexing.choose import DROPPED, KEPT, WHERE
 from functad.primitives.reductions.extremes import SELECTED
 from functad.primitives.reductions.statistics import ROOT
 from functad.primitives.safe import MENDED, PRODUCT, QUOTIENT
-from functad.transforms.stop import STOP
+from functad.transforms.grad import STOP
 
 Formula = Callable[..., Value]
 

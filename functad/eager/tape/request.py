@@ -5,7 +5,7 @@ and continues from there. While a tape records, it records the backward pass too
 `raised` replaces them by Tensors of the list, so that the rules make further records.
 
 A Jacobian needs one backward pass for many rows, with the seeds as a batch. The seeds come from
-`functad.transforms.cotangents`, in chunks that bound the memory. An outer tape or transform records the backward pass
+`functad.transforms.jacobian`, in chunks that bound the memory. An outer tape or transform records the backward pass
 once for all rows of a chunk.
 """
 
@@ -36,7 +36,7 @@ from functad.tracing.concrete import idle, tensor_of
 from functad.tracing.foreign import check_graph
 from functad.tracing.tensor import Tensor
 from functad.tracing.trace import Recorded, Recorder, alike, bare, resolve
-from functad.transforms.cotangents import chunks, identity_rows, in_batch, joined, size_of, widest
+from functad.transforms.jacobian import chunks, identity_rows, in_batch, joined, size_of, widest
 from functad.transforms.linear import pushforward
 from functad.transforms.reverse import RowSum, Scattered, pull_back
 from functad.transforms.row_slices import RowSlices
