@@ -268,7 +268,7 @@ class Pullback:
         if recorder.monitor is not None:
             recorder.monitor.check_values(self.slots)
 
-    def __call__(self, g: Any, /) -> Any:
+    def __call__(self, g: Any) -> Any:
         """Return the cotangents of the selected arguments for a cotangent `g` of the result, which must match the result."""
         seeds = check_like(g, self.structure, self.values, "g", "value")
         return own_derivatives(self.inputs, self.leaves(seeds), seeds)

@@ -129,7 +129,7 @@ class LinearFunction(Pullback, Generic[R, *Args]):
     def __repr__(self) -> str:
         return f"<derivative of {name_of(self.function)}: {self.signature()}>"
 
-    def __call__(self, *tangents: Any) -> R:
+    def __call__(self, *tangents: Any) -> R:  # type: ignore[override] # it pushes forward; `transpose` pulls back
         """Return `J t`.
 
         Args:
