@@ -1,8 +1,8 @@
 """Observers of traces, passes and evaluations: `debug_nans`, `profile`, `explain`, and the user's lines of displayed lists.
 
 `OBSERVERS` holds the active observers. A new trace, a pass and an evaluation read it once, and do nothing more if it is empty.
-A pass takes its records from an iterator. An observed pass takes them from a generator that notifies the observers, see
-`functad.transforms.reverse`. The loop is the same.
+A pass takes the indices of its records from a range. An observed pass takes them from a generator that notifies the observers,
+see `functad.transforms.reverse`. The loop is the same.
 
 A `Place` is the location of an equation in the user's code, as plain text and numbers that do not keep frames alive.
 """

@@ -38,6 +38,10 @@ from functad.transforms.lists import extract, noted_lines, trace
 from functad.transforms.transform import Selection
 from functad.trees.structure import flatten, tree_map
 
+R = TypeVar("R")
+A = TypeVar("A")
+Args = TypeVarTuple("Args")
+
 
 def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any:
     """Return the value of `f` and its tangent: `(f(x), J(x) t)`.
@@ -97,11 +101,6 @@ def pushed_along(
     owned, count = own_results([*values, *zeros, *rest], known), len(values)
     result = structure.unflatten(owned[:count]), structure.unflatten(owned[count : 2 * count])
     return (*result, form.unflatten(owned[2 * count :])) if has_aux else result
-
-
-R = TypeVar("R")
-A = TypeVar("A")
-Args = TypeVarTuple("Args")
 
 
 def pushforward(pull: Any) -> Pushforward:

@@ -213,18 +213,16 @@ def _sums_over(record: Any, axis: int) -> bool:
     return True
 
 
-def pull_several(records: list[Any], index: int, cotangents: list[Any], owned: bytearray, careful: bool) -> None:
+def _pull_several(records: list[Any], index: int, cotangents: list[Any], owned: bytearray, careful: bool) -> None:
     """Pull back through a record with a joint rule or several results."""
     record = records[index]
     plan, _, residuals, fits = record
     if plan.primitive.multiple:
         fits, outputs = fits
-        first = index + 1 - len(outputs)
-        parts = cotangents[first : index + 1]
-        cotangents[first : index + 1] = [None] * len(outputs)
+        parts = [take(cotangents, slot) for slot in results_of(record, index)]
         if all(part is None for part in parts):
             return
-        g = tuple([_total(part, shape, dtype) for part, (shape, dtype) in zip(parts, outputs, strict=True)])
+        g = tuple([absent(*spec) if part is None else part for part, spec in zip(parts, outputs, strict=True)])
     elif (g := take(cotangents, index)) is None:
         return
     if len(plan.active) == 1:
@@ -235,13 +233,7 @@ def pull_several(records: list[Any], index: int, cotangents: list[Any], owned: b
         accumulate(cotangents, owned, slot, ct if spec is None else fit(ct, spec))
 
 
-def _total(part: Any, shape: tuple[int, ...], dtype: Any) -> Any:
-    if part is None:
-        return absent(shape, dtype)
-    return part.total() if type(part) is Scattered else part
-
-
-def pull_write(records: list[Any], index: int, cotangents: list[Any], owned: bytearray, careful: bool) -> None:
+def _pull_write(records: list[Any], index: int, cotangents: list[Any], owned: bytearray, careful: bool) -> None:
     """Pull back through a write: extract the cotangent of the written elements, and pass the rest on in the same buffer.
 
     A loop that writes one element at a time thus takes time linear in its length. The VJP rule would make an array per write.
@@ -280,8 +272,8 @@ def pull_write(records: list[Any], index: int, cotangents: list[Any], owned: byt
 
 
 _SPECIAL: dict[str, Callable[[list[Any], int, list[Any], bytearray, bool], None]] = {
-    SEVERAL: pull_several,
-    WRITE: pull_write,
+    SEVERAL: _pull_several,
+    WRITE: _pull_write,
     GATHER: _pull_gather,
     CONTRACTION: _pull_product,
 }
