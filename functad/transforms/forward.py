@@ -13,7 +13,8 @@ the check when it is evaluated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+import itertools
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -92,20 +93,24 @@ def _pass(
     written = False
     losses = []
     careful = bool(current_pass()) and not strict()
-    order: Iterable[int] = range(len(tangents), len(records))
-    for index in observed(order, records, tangents, _inputs_of, observers) if observers else order:
-        record = records[index]
+    quick = not frees and not careful  # a record without fits needs no other step than `push`
+    remaining: Iterator[Any] = itertools.islice(records, len(tangents), None)
+    if observers:
+        order = observed(range(len(tangents), len(records)), records, tangents, _inputs_of, observers)
+        remaining = map(records.__getitem__, order)
+    for record in remaining:
         if record is None:
             tangents.append(None)
             continue
         plan, slots, residuals, fits = record
-        if fits is None and not last and not careful:
+        if quick and fits is None:
             t = tangents[slots] if type(slots) is int else [tangents[slot] for slot in slots]
             tangents.append(None if t is None else plan.push(t, residuals))
             continue
+        index = len(tangents)
         tangents.append(None)
         if plan.primitive.writes:
-            written = True
+            written, quick = True, False
             last = last or last_readers(records, outputs)
         if not plan.primitive.writes or not push_write(record, index, tangents, last):
             lost = _push(record, index, tangents, careful, written)

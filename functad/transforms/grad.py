@@ -137,7 +137,7 @@ def gradient_function(
         one = _ONE if type(value) is _float64 and not holomorphic else _seed(value, selection, holomorphic, allow_int)
         found = [None] * recorder.inputs
         if recorded:
-            cotangents = [None] * max(out.slot + 1, recorder.inputs)
+            cotangents: list[Any] = [None] * max(out.slot + 1, recorder.inputs)
             cotangents[out.slot] = one
             if recorder.monitor is None:
                 found = pull_back(recorder.records, cotangents, recorder.inputs, consume=True)

@@ -128,7 +128,7 @@ class LinearFunction(Pullback, Generic[R, *Args]):
     def __repr__(self) -> str:
         return f"<derivative of {name_of(self.function)}: {self.signature()}>"
 
-    def __call__(self, *tangents: Any) -> R:  # type: ignore[override] # it pushes forward; `transpose` pulls back
+    def __call__(self, *tangents: Any) -> R:
         """Return `J t`.
 
         Args:

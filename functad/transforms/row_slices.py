@@ -178,7 +178,7 @@ def _by_rows(ufunc: np.ufunc, inputs: Sequence[Any]) -> RowSlices | None:
         return first.with_values(ufunc(first.values))  # type: ignore[no-any-return]
     if ufunc in (np.add, np.subtract) and isinstance(first, RowSlices) and isinstance(second, RowSlices):
         if first.shape == second.shape:
-            return joined([first, second if ufunc is np.add else -second])  # type: ignore[operator]
+            return joined([first, second if ufunc is np.add else -second])
     elif ufunc is np.multiply and _is_factor(second):
         return first.with_values(first.values * second)  # type: ignore[no-any-return]
     elif ufunc is np.multiply and _is_factor(first):

@@ -24,7 +24,6 @@ from functad.primitives.entry import Primitive
 from functad.primitives.plan import Plan
 from functad.tracing.concrete import forward_fits
 from functad.tracing.ownership import own_results
-from functad.tracing.tensor import Tensor
 from functad.tracing.trace import Recorded, Recorder, alike, value_of
 from functad.tracing.views import clone, note_if_view
 from functad.transforms.boundary import (
@@ -71,14 +70,15 @@ class SeriesRecorder(Recorder):
         columns = list(zip(*coefficients, strict=True)) or [()] * len(out)
         return alike(out, [self.append(list(column), value) for value, column in zip(out, columns, strict=True)])
 
-    def buffer(self, value: Any) -> Tensor:
+    def buffer(self, value: Any) -> Any:
         """Return a Tensor with the array `value` and zero coefficients, for writes in place."""
         return self.append([None] * self.order, value)
 
     def coefficients(self, value: Any, order: int) -> Coefficients:
         """Return the coefficients of a Tensor from order 1 to `order`; zeros for other values."""
         if isinstance(value, Recorded) and value.recorder is self:
-            return self.records[value.slot][:order]
+            found: Coefficients = self.records[value.slot][:order]
+            return found
         return [None] * order
 
     def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
