@@ -36,7 +36,6 @@ LAYERS = (
     "functad.adoption",
     "functad.numpy",
     "functad.transforms.row_slices",
-    "functad.transforms.jacobian",
     "functad.transforms.zero_wins",
     "functad.transforms.reverse",
     "functad.transforms.forward",
