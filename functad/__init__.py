@@ -8,7 +8,7 @@ from functad import errors
 from functad.expressions.expressions import Expressions
 from functad.expressions.spec import ArraySpec
 from functad.tracing.tensor import Tensor
-from functad.transforms.grad import grad, value_and_grad, vjp
+from functad.transforms.grad import grad, stop_gradient, value_and_grad, vjp
 from functad.trees import (
     register_tree,
     static_field,
@@ -71,8 +71,7 @@ if _TYPE_CHECKING:
     from functad.sparse.patterns import hessian_sparsity, jacobian_sparsity
     from functad.tracing.ownership import trust_constants
     from functad.transforms.jacobian import elementwise_grad, jacfwd, jacobian, jacrev, value_and_jacobian
-    from functad.transforms.jvp import jvp
-    from functad.transforms.linear import linear_transpose, linearize
+    from functad.transforms.linear import jvp, linear_transpose, linearize
     from functad.transforms.lists import eval_shape, make_expressions
     from functad.transforms.ravel import ravel
     from functad.transforms.row_slices import RowSlices
@@ -85,7 +84,6 @@ if _TYPE_CHECKING:
         laplacian,
         value_grad_and_hessian,
     )
-    from functad.transforms.stop import stop_gradient
     from functad.transforms.taylor import deriv, taylor
     from functad.transforms.vmap import vmap
 
@@ -136,12 +134,10 @@ _HOLDERS = {
     "sparse.patterns": "hessian_sparsity jacobian_sparsity",
     "tracing.ownership": "trust_constants",
     "transforms.jacobian": "elementwise_grad jacfwd jacobian jacrev value_and_jacobian",
-    "transforms.jvp": "jvp",
-    "transforms.linear": "linear_transpose linearize",
+    "transforms.linear": "jvp linear_transpose linearize",
     "transforms.lists": "eval_shape make_expressions",
     "transforms.ravel": "ravel",
     "transforms.second_order": "divergence gauss_newton_product hessian hessian_diagonal hvp laplacian value_grad_and_hessian",
-    "transforms.stop": "stop_gradient",
     "transforms.taylor": "deriv taylor",
     "transforms.vmap": "vmap",
     "transforms.row_slices": "RowSlices",

@@ -19,7 +19,7 @@ from functad.places import here, name_of
 from functad.primitives.elementwise.special import softmax_first
 from functad.primitives.operands import all_examples, as_operand, read
 from functad.process import optional
-from functad.transforms.stop import stop_gradient
+from functad.transforms.grad import stop_gradient
 
 __all__ = [
     "Dense",

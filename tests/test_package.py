@@ -35,7 +35,6 @@ LAYERS = (
     "functad.adoption",
     "functad.numpy",
     "functad.transforms.row_slices",
-    "functad.transforms.cotangents",
     "functad.transforms.zero_wins",
     "functad.transforms.reverse",
     "functad.transforms.forward",
@@ -302,6 +301,7 @@ BESIDE_THE_MODULE = {
     "test_interrupts.py": "looks at the context variables of these modules",
     "testing/test_random_programs.py": "asks the generator for its families and statements, and makes rules wrong",
     "transforms/test_checkpoint_sequence.py": "tests the schedules, a part of functad.rules.checkpoint",
+    "transforms/test_cotangents.py": "limits the memory of batches of seeds, a part of functad.transforms.jacobian",
     "transforms/test_linearity.py": "tests the analysis of linearity, a part of functad.transforms.linear",
     "transforms/test_source_lines.py": "compares the places of equations",
 }

@@ -35,7 +35,7 @@ from functad.tracing.equations import DERIVATIVES
 from functad.tracing.trace import Recorded
 from functad.transforms.leaves import pull_leaves, pulled_with_results, pushed, replaced
 from functad.transforms.lists import extract, trace
-from functad.transforms.zero_wins import has_nan_below
+from functad.transforms.reverse import has_nan_below
 from functad.trees import LEAF, Structure
 
 Split = tuple["CompiledList", "CompiledList", tuple[int, ...], list[int]]

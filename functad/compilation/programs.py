@@ -22,7 +22,7 @@ from functad.tracing.concrete import idle, is_plain
 from functad.tracing.tensor import Tensor
 from functad.tracing.trace import resolve
 from functad.transforms.outside import Outside
-from functad.transforms.zero_wins import has_nan_below
+from functad.transforms.reverse import has_nan_below
 from functad.trees import LEAF
 
 MAX_ENTRIES = 256

@@ -27,11 +27,11 @@ from functad.primitives.indexing.read import handed
 from functad.primitives.operands import foreign_rules, is_absent
 from functad.tracing.ownership import give_state, lend, own_results, own_state
 from functad.tracing.trace import Recorded, dispatch, value_of
-from functad.transforms.cotangents import zero_tangent
 from functad.transforms.forward import with_zeros
 from functad.transforms.leaves import pulled_with_results, pushed
 from functad.transforms.lists import Closed, extract, trace
 from functad.transforms.outside import trial
+from functad.transforms.reverse import zero_tangent
 from functad.trees import Structure, flatten
 
 

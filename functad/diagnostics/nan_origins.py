@@ -27,9 +27,8 @@ from functad.primitives.indexing.read import GETITEM
 from functad.primitives.indexing.write import ADD_TO, Path, choosing, part, put
 from functad.primitives.operands import innermost
 from functad.process import context_variable, setting
-from functad.transforms.cotangents import Scattered
 from functad.transforms.forward import push_alone
-from functad.transforms.reverse import pull_alone
+from functad.transforms.reverse import Scattered, pull_alone
 
 
 @dataclass(frozen=True)

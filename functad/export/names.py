@@ -23,7 +23,7 @@ _OWN = "functad."
 _EINSUM = "functad.einsum"
 """The common name of the `einsum` primitives, one for each number of operands."""
 
-_ELSEWHERE = ("rules.checkpoint", "transforms.stop")
+_ELSEWHERE = ("rules.checkpoint",)
 _SCIPY = (
     "scipy.fft",
     "scipy.signal",

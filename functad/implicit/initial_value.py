@@ -23,10 +23,10 @@ from functad.places import here
 from functad.primitives.kinds import SolverPrimitive
 from functad.process import optional
 from functad.tracing.trace import making_plain
-from functad.transforms.cotangents import zero_tangent
 from functad.transforms.forward import with_zeros
 from functad.transforms.grad import pulled_back
 from functad.transforms.leaves import push_leaves, pushed, replaced
+from functad.transforms.reverse import zero_tangent
 
 IMPLICIT = ("Radau", "BDF", "LSODA")
 """The SciPy methods that use the Jacobian of the right-hand side."""

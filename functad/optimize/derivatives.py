@@ -13,9 +13,8 @@ from functad.errors import ImplicitError, NonScalarError, OutputError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of, spec_of
 from functad.places import here, name_of
 from functad.tracing.trace import Recorded
-from functad.transforms.cotangents import of_identity
 from functad.transforms.grad import gradient_function, pulled_back
-from functad.transforms.jacobian import pushed_size
+from functad.transforms.jacobian import of_identity, pushed_size
 from functad.transforms.leaves import Linearized
 from functad.transforms.ravel import ravel
 from functad.transforms.transform import Selection
@@ -45,7 +44,7 @@ class Linearised:
         """Return `J`, with many directions in one forward pass."""
         recorder = self._push.recorder
         width = pushed_size(recorder) // 4
-        rows = of_identity(recorder, self._x, lambda t: [self(t)], None if recorder.monitor is None else 1, width)
+        rows = of_identity(recorder, [self._x], 0, lambda ts: [self(ts[0])], None if recorder.monitor is None else 1, width)
         m = np.size(self.value)
         return np.ascontiguousarray(np.reshape(rows[0], (-1, m)).T) if rows else np.zeros((m, 0))
 

@@ -14,7 +14,7 @@ from functad.optimize.derivatives import Residuals
 from functad.optimize.extras import scipy_optimize
 from functad.optimize.unknowns import Unknowns
 from functad.places import here, name_of
-from functad.transforms.jvp import pushed_along
+from functad.transforms.linear import pushed_along
 
 _JACOBIAN = ("hybr", "lm")  # the other methods take no Jacobian
 

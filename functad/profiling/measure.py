@@ -40,9 +40,8 @@ from functad.tracing.ownership import hold_input
 from functad.tracing.trace import Recorded, Recorder, dispatch
 from functad.tracing.views import note_if_view
 from functad.transforms.boundary import checked_leaves, split_aux, traced, undifferentiable
-from functad.transforms.cotangents import Scattered
 from functad.transforms.grad import gradient_function
-from functad.transforms.reverse import pull_back, seeded
+from functad.transforms.reverse import Scattered, pull_back, seeded
 from functad.transforms.transform import ArgNames, ArgNums, Selection
 from functad.trees import flatten
 

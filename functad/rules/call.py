@@ -41,9 +41,9 @@ from functad.tracing.equations import AbstractRecorder
 from functad.tracing.ownership import hold, lend_read_only, own_state
 from functad.tracing.trace import Recorded, Recorder, dispatch, escaped, making, making_plain, noted, resolve
 from functad.tracing.views import in_c_order
-from functad.transforms.cotangents import zero_tangent
 from functad.transforms.leaves import pulled, replaced
 from functad.transforms.lists import trace
+from functad.transforms.reverse import zero_tangent
 from functad.trees import Structure, flatten, tree_map
 
 _ndarray = np.ndarray

@@ -24,9 +24,9 @@ from functad.tracing.batch import BatchRecorder
 from functad.tracing.ownership import lend_read_only, take_back
 from functad.tracing.trace import Recorded, operand_of, resolve, value_of
 from functad.transforms.boundary import as_dtype, checked_leaves
-from functad.transforms.cotangents import zero_tangent
 from functad.transforms.forward import with_zeros
 from functad.transforms.leaves import replaced
+from functad.transforms.reverse import zero_tangent
 from functad.transforms.transform import parameters_of, positions_of, transform
 from functad.trees import Structure, _split, _steps, difference, flatten, tree_map
 

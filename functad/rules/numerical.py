@@ -19,9 +19,9 @@ from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.places import here, warn
 from functad.rules.call import Rules, apply
 from functad.tracing.trace import Recorded
+from functad.transforms.grad import stop_gradient
 from functad.transforms.leaves import replaced
 from functad.transforms.outside import trial
-from functad.transforms.stop import stop_gradient
 
 _TINY = 1e-100
 """The complex step in double precision. There is no cancellation, so its only limit is underflow."""

@@ -14,7 +14,7 @@ import numpy as np
 from functad.adoption.scipy_functions import VALUE_OBSERVERS, with_infinite_value
 from functad.primitives.operands import known_values
 from functad.tracing.trace import making_plain
-from functad.transforms.stop import stop_gradient
+from functad.transforms.grad import stop_gradient
 
 _STEPS = np.linspace(-3.3, 3.3, 167)
 _BETWEEN = np.pi / 2 * np.sinh(_STEPS)

@@ -28,7 +28,7 @@ from functad.primitives.entry import Primitive
 from functad.primitives.indexing.read import get_item
 from functad.primitives.kinds import linear
 from functad.primitives.operands import is_traced
-from functad.transforms.stop import stop_gradient
+from functad.transforms.grad import stop_gradient
 
 ND_IMAGE = "scipy.ndimage._nd_image"
 NEAREST, WRAP, REFLECT, MIRROR, CONSTANT, GRID_WRAP, GRID_CONSTANT = range(7)

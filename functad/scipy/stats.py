@@ -39,7 +39,7 @@ from functad.scipy.distributions.continuous import UNKNOWN_DENSITIES
 from functad.scipy.distributions.discrete import COMPILED
 from functad.scipy.distributions.integrated import AT_ONE
 from functad.scipy.distributions.several_variables import RANDOM_POINTS
-from functad.transforms.stop import stop_gradient
+from functad.transforms.grad import stop_gradient
 
 REFUSED: dict[str, str] = {
     **{f"{name}.pdf": reason for name, reason in UNKNOWN_DENSITIES.items()},

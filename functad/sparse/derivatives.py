@@ -28,9 +28,9 @@ from functad.sparse.sets import Array
 from functad.tracing.concrete import ConcreteRecorder, ForwardRecorder, ReverseRecorder
 from functad.tracing.trace import Recorder, value_of
 from functad.transforms.boundary import check_result, check_slope, own_aux, split_aux, traced, wrap_inputs
-from functad.transforms.cotangents import chunks, in_batch, size_of
 from functad.transforms.forward import push_through
 from functad.transforms.grad import Pullback, gradient_function
+from functad.transforms.jacobian import chunks, in_batch, size_of
 from functad.transforms.transform import ArgNames, ArgNums, Selection, Transformed, transform
 from functad.trees import flatten
 

@@ -25,8 +25,8 @@ from functad.places import here, name_of
 from functad.process import optional
 from functad.testing.numerical import Measured, bytes_of_real, error, mean_size, measure, paired, pairing, random_like
 from functad.transforms.grad import pulled_back, vjp
-from functad.transforms.jvp import jvp, pushed_along
 from functad.transforms.leaves import replaced
+from functad.transforms.linear import jvp, pushed_along
 from functad.transforms.vmap import vmap
 from functad.trees import flatten
 

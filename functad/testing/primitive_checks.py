@@ -70,8 +70,7 @@ def every_entry() -> list[Entry]:
     """
     vocabulary.import_families()
     vocabulary.import_scipy_families()
-    for module in ("functad.transforms.leaves", "functad.transforms.stop"):  # which are imported on demand too
-        import_module(module)
+    import_module("functad.transforms.leaves")  # which is imported on demand too
     return [*ENTRIES.values(), *INTERNAL]
 
 

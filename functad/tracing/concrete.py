@@ -32,7 +32,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from functad.errors import ConversionError, UnsupportedError
-from functad.expressions.records import OBSERVERS, inputs_of, results_of, watch_of
+from functad.expressions.records import inputs_of, results_of, watch_of
 from functad.expressions.spec import PLAIN, PYTHON_SCALARS, dtype_of, is_float_array, is_inexact, shape_of
 from functad.places import here, user_place
 from functad.primitives.entry import Plan, Primitive, UnknownRule
@@ -51,6 +51,8 @@ _FLOAT64 = np.dtype(np.float64)
 class ConcreteRecorder(Recorder):
     """A trace on values: it computes an operation one level lower, and records it if a derivative flows through it."""
 
+    starts_fast = True
+
     watched: Collection[int] = ()
     """The slots that count as inputs too: those that a tape watches."""
 
@@ -60,12 +62,10 @@ class ConcreteRecorder(Recorder):
     fits_for: ClassVar[Callable[..., Any]]
     """Returns the fits of a record from the primitive, the values, the differentiated positions and the result."""
 
-    def __init__(self, transform: str, function: object) -> None:
-        Recorder.__init__(self, transform, function)
-        self.fast = True
-        if OBSERVERS.get():
-            self.monitor = watch_of(self)
-            self.fast = self.monitor is None  # the fast paths do not call the watch
+    def observe(self) -> None:
+        """Notify the observers, which may watch the trace."""
+        self.monitor = watch_of(self)
+        self.fast = self.monitor is None  # the fast paths do not call the watch
 
     def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """Compute a call one level lower, and record it."""

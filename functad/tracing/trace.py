@@ -32,6 +32,7 @@ from typing import Any, ClassVar
 from weakref import ref
 
 from functad.errors import EscapedTensorError
+from functad.expressions.records import OBSERVERS
 from functad.expressions.spec import PLAIN
 from functad.places import here, line_of, name_of
 from functad.primitives.entry import Primitive
@@ -118,6 +119,9 @@ class Recorder:
     reassigns: ClassVar[bool] = False
     """`t += v` creates a new Tensor and leaves the old one unchanged, since it may be a source of a tape."""
 
+    starts_fast: ClassVar[bool] = False
+    """The trace has values of its own, so that it is `fast` from the start."""
+
     fast = False
     lasting = False
     monitor: Any = None
@@ -132,6 +136,13 @@ class Recorder:
         self.inputs = 0
         self.transform = transform
         self.function = function
+        if self.starts_fast:
+            self.fast = True
+        if OBSERVERS.get():
+            self.observe()
+
+    def observe(self) -> None:
+        """Notify the observers of a new trace."""
 
     def enter(self, value: Any) -> Any:
         """Append an input and return its Tensor."""

@@ -7,8 +7,8 @@ and cotangents, with their messages, come last.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,37 +24,40 @@ from functad.tracing.foreign import InGraphError, check_graph, check_wrapped
 from functad.tracing.ownership import first_modified, hold_input, own_results, unrecorded
 from functad.tracing.tensor import Tensor
 from functad.tracing.trace import LIVE, OPEN, Recorded, Recorder, unwrap, value_of
-from functad.transforms.cotangents import foreign, zero_tangent
+from functad.transforms.reverse import foreign, zero_tangent
 from functad.transforms.transform import Selection
 from functad.trees import LEAF, Structure, flatten
 
 _ndarray = np.ndarray
-
-
 _float64 = np.float64
-
-
 _FLOATS = frozenset({float, np.float64})
+INTEGER = "Integers have no derivative: pass a float (1.0 instead of 1, x.astype(float)), or choose other arguments by argnums."
+OBJECTS = "Objects have no derivative: np.stack(list(a)) makes an array of an object array with Tensors in it."
+_NO_NUMBERS = "Derivatives are multiplied by it, so it must hold numbers: np.ones_like(x) shows the form."
 
 
-class Inputs:
+class Inputs(NamedTuple):
     """The inputs of a trace: the leaves of the selected arguments of one call.
 
     Attributes:
+        selection: the selected arguments.
         args, kwargs: the arguments, with Tensors in place of the selected ones.
         primals: the values of all leaves, argument by argument.
         structures: the tree structure of each selected argument.
         skipped: positions in `primals` of integers, which are no inputs of the trace.
     """
 
-    __slots__ = ("args", "kwargs", "primals", "skipped", "structures")
+    selection: Selection
+    args: list[Any]
+    kwargs: dict[str, Any]
+    primals: list[Any]
+    structures: list[Structure]
+    skipped: set[int]
 
-    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self.args = list(args)
-        self.kwargs = kwargs
-        self.primals: list[Any] = []
-        self.structures: list[Structure] = []
-        self.skipped: set[int] = set()
+    def pack(self, leaves: Iterable[Any]) -> Any:
+        """Return one derivative per leaf in the form that the user gets: trees as the arguments, see `Selection.pack`."""
+        rest = iter(leaves)
+        return self.selection.pack([s.unflatten([next(rest) for _ in range(s.leaves)]) for s in self.structures])
 
 
 def wrap_inputs(
@@ -79,55 +82,49 @@ def wrap_inputs(
     Raises:
         InputError: a selected argument cannot be differentiated.
     """
-    inputs = Inputs(args, kwargs)
-    for key in selection.keys(args, kwargs):
+    given = list(args)
+    primals: list[Any] = []
+    structures = []
+    skipped = set()
+    for key in selection.positions if len(args) > selection.highest else selection.keys(args, kwargs):
         value = args[key] if isinstance(key, int) else kwargs[key]
-        made: Any
-        kind = type(value)
-        if not holomorphic and (kind is float or kind is _float64 or (kind is _ndarray and value.dtype.kind == "f")):
-            inputs.structures.append(LEAF)
-            made = _enter(recorder, inputs, value)
-        else:
-            made = _enter_tree(recorder, selection, inputs, key, holomorphic, allow_int)
+        leaves, structure = ([value], LEAF) if type(value) is _ndarray or type(value) in _FLOATS else flatten(value)
+        tensors = []
+        for i, leaf in enumerate(leaves):
+            kind = type(leaf)
+            if holomorphic or not (kind in _FLOATS or (kind is _ndarray and leaf.dtype.kind == "f")):
+                leaf = value_of(leaf)
+                reason = undifferentiable(leaf, holomorphic)
+                if reason == INTEGER and allow_int:
+                    skipped.add(len(primals))
+                    primals.append(leaf)
+                    tensors.append(leaf)
+                    continue
+                if reason is not None:
+                    advice = " allow_int=True lets integers through." if reason == INTEGER and allow_int is not None else ""
+                    root = f"args[{key}]" if isinstance(key, int) else f"kwargs[{key!r}]"
+                    path = structure.paths(root)[i]
+                    raise InputError(f"{selection.call}: {path} is {described(leaf)}. {reason}{advice}")
+            held = hold_input(leaf, recorder)
+            primals.append(held if recorder.lasting else leaf)
+            tensors.append(recorder.append(None, held))
+        made = tensors[0] if structure is LEAF else structure.unflatten(tensors)
         if isinstance(key, int):
-            inputs.args[key] = made
+            given[key] = made
         else:
-            inputs.kwargs = {**inputs.kwargs, key: made}
-    return inputs
+            kwargs = {**kwargs, key: made}
+        structures.append(structure)
+    recorder.inputs = len(recorder.records)
+    return Inputs(selection, given, kwargs, primals, structures, skipped)
 
 
-def _enter(recorder: Recorder, inputs: Inputs, leaf: Any) -> Any:
-    """Add a leaf to the inputs of a trace, and return its Tensor."""
-    value = hold_input(leaf, recorder)
-    inputs.primals.append(value if recorder.lasting else leaf)
-    return recorder.enter(value)
-
-
-def _enter_tree(
-    recorder: Recorder, selection: Selection, inputs: Inputs, key: int | str, holomorphic: bool, allow_int: bool | None
-) -> Any:
-    """Return one argument with Tensors in place of its leaves."""
-    leaves, structure = flatten(inputs.args[key] if isinstance(key, int) else inputs.kwargs[key])
-    inputs.structures.append(structure)
-    tensors: list[Any] = []
-    for i, given in enumerate(leaves):
-        if type(given) is _ndarray and given.dtype.kind == "f" and not holomorphic:  # the common case
-            tensors.append(_enter(recorder, inputs, given))
-            continue
-        leaf = value_of(given)
-        reason = undifferentiable(leaf, holomorphic)
-        if reason == INTEGER and allow_int:
-            inputs.skipped.add(len(inputs.primals))
-            inputs.primals.append(leaf)
-            tensors.append(leaf)
-        elif reason is not None:
-            if reason == INTEGER and allow_int is not None:
-                reason = f"{INTEGER} allow_int=True lets integers through."
-            root = f"args[{key}]" if isinstance(key, int) else f"kwargs[{key!r}]"
-            raise InputError(f"{selection.call}: {structure.paths(root)[i]} is {described(leaf)}. {reason}")
-        else:
-            tensors.append(_enter(recorder, inputs, leaf))
-    return structure.unflatten(tensors)
+def check_tangents(inputs: Inputs, tangents: Sequence[Any]) -> list[Any]:
+    """Return the leaves of tangents, checked by `check_like` against the selected arguments."""
+    given: list[Any] = []
+    for i, (structure, tangent) in enumerate(zip(inputs.structures, tangents, strict=True)):
+        primals = inputs.primals[len(given) : len(given) + structure.leaves]
+        given.extend(check_like(tangent, structure, primals, f"tangents[{i}]", "primal"))
+    return given
 
 
 def traced(recorder: Recorder, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
@@ -193,6 +190,16 @@ def _settled(out: Any) -> Any:
     return out if all(a is b for a, b in zip(leaves, settled, strict=True)) else structure.unflatten(settled)
 
 
+def overwritten(recorder: Recorder, a: Any, place: Any) -> ConstantError:
+    """Return the error for a residual that the function has overwritten."""
+    known = f"was used at {line_of(*place)}" if place is not None else "it was given"
+    return ConstantError(
+        f"{call_of(recorder.transform, recorder.function)}: an array, {spec_of(a)}, that {known} was overwritten before the "
+        f"function returned, perhaps under another name or through a view; its derivative needs the old values. Write into a "
+        f"copy: a = a.copy()."
+    )
+
+
 def split_aux(out: Any, has_aux: bool, selection: Selection) -> tuple[Any, Any]:
     """Return the differentiable result and the auxiliary result, which is `None` without `has_aux`.
 
@@ -209,50 +216,22 @@ def split_aux(out: Any, has_aux: bool, selection: Selection) -> tuple[Any, Any]:
     return out[0], out[1]
 
 
-def own_aux(aux: Any, recorder: Recorder, primals: Sequence[Any], results: Sequence[Any] = ()) -> Any:
-    """Return the auxiliary result without memory shared with arguments, captured arrays or other results."""
-    given, structure = flatten(aux)
-    known = [*primals, *results, *unrecorded(recorder, given)]
-    return structure.unflatten(own_results(flatten(unwrap(aux, recorder))[0], known))
-
-
-def check_tangents(inputs: Inputs, tangents: Sequence[Any]) -> list[Any]:
-    """Return the leaves of tangents, checked by `check_like` against the selected arguments."""
-    given: list[Any] = []
-    for i, (structure, tangent) in enumerate(zip(inputs.structures, tangents, strict=True)):
-        primals = inputs.primals[len(given) : len(given) + structure.leaves]
-        given.extend(check_like(tangent, structure, primals, f"tangents[{i}]", "primal"))
-    return given
-
-
-def own_derivatives(inputs: Inputs, found: list[Any], foreign: Sequence[Any] = ()) -> list[Any]:
-    """Return one derivative per selected argument, in writable arrays that share no memory.
+def own_derivatives(inputs: Inputs, found: list[Any], given: Sequence[Any] = ()) -> Any:
+    """Return the derivatives in the form that the user gets, in writable arrays that share no memory.
 
     Args:
         inputs: the inputs of the trace.
         found: the cotangents of the inputs; `None` means zero.
-        foreign: arrays of the user, with which derivatives must not share memory.
+        given: arrays of the user, with which derivatives must not share memory.
     """
-    if len(inputs.structures) == len(inputs.primals) == len(found) == 1 and not foreign:
+    if len(inputs.primals) == len(found) == 1 and inputs.structures[0] is LEAF and inputs.selection.single:
         ct, primal = found[0], inputs.primals[0]  # the common case: a number, or an array that the backward pass owns
         whole = type(ct) is type(primal) is _ndarray and ct.base is None and ct.dtype is primal.dtype and ct.ndim
         if whole or (type(ct) is _float64 and type(primal) in _FLOATS):
-            structure = inputs.structures[0]
-            return [ct] if structure is LEAF else [structure.unflatten([ct])]
+            return ct
     waiting = iter(found)
-    leaves = []
-    for i, primal in enumerate(inputs.primals):
-        ct = None if i in inputs.skipped else next(waiting)
-        leaves.append(_like(ct, primal))
-    return by_argument(inputs, own_results(leaves, foreign))
-
-
-def by_argument(inputs: Inputs, leaves: list[Any]) -> list[Any]:
-    """Unflatten the leaves of the selected arguments into one tree per argument."""
-    if len(inputs.structures) == 1 and inputs.structures[0].kind is None:
-        return leaves
-    remaining = iter(leaves)
-    return [structure.unflatten([next(remaining) for _ in range(structure.leaves)]) for structure in inputs.structures]
+    leaves = [_like(None if i in inputs.skipped else next(waiting), primal) for i, primal in enumerate(inputs.primals)]
+    return inputs.pack(own_results(leaves, given))
 
 
 def _like(ct: Any, primal: Any) -> Any:
@@ -266,13 +245,14 @@ def _like(ct: Any, primal: Any) -> Any:
     return ct if own == dtype else ct.astype(dtype)
 
 
-INTEGER = "Integers have no derivative: pass a float (1.0 instead of 1, x.astype(float)), or choose other arguments by argnums."
+def own_aux(aux: Any, recorder: Recorder, primals: Sequence[Any], results: Sequence[Any] = ()) -> Any:
+    """Return the auxiliary result without memory shared with arguments, captured arrays or other results."""
+    given, structure = flatten(aux)
+    known = [*primals, *results, *unrecorded(recorder, given)]
+    return structure.unflatten(own_results(flatten(unwrap(aux, recorder))[0], known))
 
 
-def without_slope(allow_int: bool | None) -> str:
-    """Return the reason and the fix for an integer result; `allow_int` is `None` if the transform has no such option."""
-    reason = "Integers and booleans jump and have no derivative; functad.explain(f, ...) shows where each path is cut."
-    return reason if allow_int is None else f"{reason} allow_int=True gives zeros."
+# Checks of leaves, and casts
 
 
 def undifferentiable(leaf: Any, holomorphic: bool = False) -> str | None:
@@ -300,27 +280,12 @@ def described(leaf: Any) -> str:
         return f"a {type(leaf).__name__}"
 
 
-def overwritten(recorder: Recorder, a: Any, place: Any) -> ConstantError:
-    """Return the error for a residual that the function has overwritten."""
-    known = f"was used at {line_of(*place)}" if place is not None else "it was given"
-    return ConstantError(
-        f"{call_of(recorder.transform, recorder.function)}: an array, {spec_of(a)}, that {known} was overwritten before the "
-        f"function returned, perhaps under another name or through a view; its derivative needs the old values. Write into a "
-        f"copy: a = a.copy()."
-    )
-
-
-OBJECTS = "Objects have no derivative: np.stack(list(a)) makes an array of an object array with Tensors in it."
-
-
-def check_slope(leaf: Any, path: str, selection: Selection, allow_int: bool | None = None) -> None:
-    """Check that a leaf of a result can have a derivative.
-
-    Raises:
-        OutputError: the leaf is integer or boolean, and `allow_int` is not set.
-    """
-    if dtype_of(leaf).kind in "biu" and not allow_int:
-        raise OutputError(f"{selection.call}: {path} is {spec_of(leaf)}. {without_slope(allow_int)}")
+def checked_leaves(out: Any, transform: str, function: Any) -> tuple[list[Any], Structure]:
+    """Return the leaves of a result, checked by `check_result`, and its structure."""
+    leaves, structure = flatten(out)
+    for leaf, path in zip(leaves, structure.paths("result"), strict=True):
+        check_result(leaf, path, transform, function)
+    return leaves, structure
 
 
 def check_result(leaf: Any, path: str, transform: str, function: Any) -> None:
@@ -340,15 +305,20 @@ def check_result(leaf: Any, path: str, transform: str, function: Any) -> None:
     raise OutputError(f"{call_of(transform, function)}: {path} is {found}. {cure}")
 
 
-def checked_leaves(out: Any, transform: str, function: Any) -> tuple[list[Any], Structure]:
-    """Return the leaves of a result, checked by `check_result`, and its structure."""
-    leaves, structure = flatten(out)
-    for leaf, path in zip(leaves, structure.paths("result"), strict=True):
-        check_result(leaf, path, transform, function)
-    return leaves, structure
+def check_slope(leaf: Any, path: str, selection: Selection, allow_int: bool | None = None) -> None:
+    """Check that a leaf of a result can have a derivative.
+
+    Raises:
+        OutputError: the leaf is integer or boolean, and `allow_int` is not set.
+    """
+    if dtype_of(leaf).kind in "biu" and not allow_int:
+        raise OutputError(f"{selection.call}: {path} is {spec_of(leaf)}. {without_slope(allow_int)}")
 
 
-_NO_NUMBERS = "Derivatives are multiplied by it, so it must hold numbers: np.ones_like(x) shows the form."
+def without_slope(allow_int: bool | None) -> str:
+    """Return the reason and the fix for an integer result; `allow_int` is `None` if the transform has no such option."""
+    reason = "Integers and booleans jump and have no derivative; functad.explain(f, ...) shows where each path is cut."
+    return reason if allow_int is None else f"{reason} allow_int=True gives zeros."
 
 
 def check_like(given: Any, structure: Structure, values: Sequence[Any], name: str, what: str) -> list[Any]:

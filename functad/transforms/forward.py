@@ -13,9 +13,8 @@ the check when it is evaluated.
 
 from __future__ import annotations
 
-import functools
 import itertools
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,18 +29,24 @@ from functad.process import setting
 from functad.tracing.concrete import ReverseRecorder
 from functad.tracing.float_errors import in_silence
 from functad.tracing.trace import Recorded, Recorder
-from functad.transforms.cotangents import foreign, zero_tangent
-from functad.transforms.reverse import derivatives_at, in_dtype, pull_back, pull_record, seeded
-from functad.transforms.zero_wins import has_nan_below, push_carefully
+from functad.transforms.reverse import (
+    foreign,
+    has_nan_below,
+    in_dtype,
+    observed,
+    pull_back,
+    pull_record,
+    seeded,
+    zero_tangent,
+)
+from functad.transforms.zero_wins import push_carefully
 from functad.trees import flatten
-
-_END: Any = object()
-
 
 _LARGE = 1 << 14
 """Size in bytes above which freeing a tangent after its last reader pays for the search for that reader."""
 
 
+@in_silence
 def push_forward(
     records: Sequence[Any], tangents: list[Any], outputs: Collection[int] = (), *, frees: bool = False
 ) -> list[Any]:
@@ -66,72 +71,50 @@ def push_forward(
     observers = begun(TANGENT, records) if OBSERVERS.get() else ()
     try:
         given = list(tangents)
-        losses = push_all(records, tangents, outputs, frees=frees, observers=observers)
-        if not current_pass() and not strict() and _are_nan([tangents[slot] for slot in outputs]):
+        losses = _pass(records, tangents, outputs, frees, observers)
+        if not current_pass() and not strict() and has_nan_below([tangents[slot] for slot in outputs]):
             tangents[:] = given
             with setting(PASS, CAREFUL):
-                losses = push_all(records, tangents, outputs, frees=frees, observers=observers)
+                losses = _pass(records, tangents, outputs, frees, observers)
         if losses and outputs:
-            check_losses(records, losses, outputs, push_all)
+            _check_losses(records, losses, outputs)
     finally:
         if observers:
             ended(observers)
     return tangents
 
 
-def push_alone(record: Any, ts: Sequence[Any]) -> list[Any]:
-    """Return the tangents of the results of one record for tangents `ts` of its inputs; `None` means zero."""
-    plan, _, residuals, rest = record
-    m, count = len(ts), len(rest[1]) if plan.primitive.multiple else 1
-    return push_forward([*[None] * (m + count - 1), (plan, 0 if m == 1 else tuple(range(m)), residuals, rest)], list(ts))[m:]
-
-
-@in_silence
-def _are_nan(ts: Sequence[Any]) -> bool:
-    """Return `True` if a NaN is among the tangents, without warnings about overflow in the search."""
-    return has_nan_below(ts)
-
-
-@in_silence
-def push_all(
-    records: Sequence[Any],
-    tangents: list[Any],
-    outputs: Collection[int],
-    *,
-    frees: bool = False,
-    observers: Sequence[Observer] = (),
+def _pass(
+    records: Sequence[Any], tangents: list[Any], outputs: Collection[int], frees: bool, observers: Sequence[Observer]
 ) -> list[tuple[int, tuple[bool, ...]]]:
     """Push tangents through all records; return the index and the flags of `Primitive.lost` of each degenerate record."""
     last = last_readers(records, outputs) if frees else {}
     written = False
     losses = []
     careful = bool(current_pass()) and not strict()
+    quick = not frees and not careful  # a record without fits needs no other step than `push`
     remaining: Iterator[Any] = itertools.islice(records, len(tangents), None)
     if observers:
-        remaining = observed_forward(remaining, tangents, observers)
-    while (record := next(remaining, _END) if last or careful else _push_run(remaining, tangents)) is not _END:
+        order = observed(range(len(tangents), len(records)), records, tangents, _inputs_of, observers)
+        remaining = map(records.__getitem__, order)
+    for record in remaining:
+        if record is None:
+            tangents.append(None)
+            continue
+        plan, slots, residuals, fits = record
+        if quick and fits is None:
+            t = tangents[slots] if type(slots) is int else [tangents[slot] for slot in slots]
+            tangents.append(None if t is None else plan.push(t, residuals))
+            continue
         index = len(tangents)
         tangents.append(None)
-        if record is None:
-            continue
-        plan, _, residuals, fits = record
         if plan.primitive.writes:
-            written = True
+            written, quick = True, False
             last = last or last_readers(records, outputs)
-            if push_write(record, index, tangents, last):
-                continue
-        ts = [tangents[slot] for slot in inputs_of(record)]
-        if any(t is not None for t in ts):
-            out = push_record(plan, ts, residuals, fits, careful)
-            if plan.primitive.multiple:
-                for slot, t in zip(results_of(record, index), out, strict=True):
-                    tangents[slot] = t
-            else:
-                tangents[index] = out
-            if plan.primitive.lost is not None and (lost := loss_at(record, ts)):
+        if not plan.primitive.writes or not push_write(record, index, tangents, last):
+            lost = _push(record, index, tangents, careful, written)
+            if lost:
                 losses.append((index, lost))
-        if written and plan.primitive.views and type(tangents[index]) is np.ndarray:
-            tangents[index] = tangents[index].copy()  # a write to the viewed tangent must not change this one
         if frees:
             for slot in inputs_of(record):
                 if last[slot] == index:
@@ -139,21 +122,33 @@ def push_all(
     return losses
 
 
-def _push_run(remaining: Iterator[Any], tangents: list[Any]) -> Any:
-    """Push through the next records up to the first with fits, and return that record; `_END` if there is none."""
-    for record in remaining:
-        if record is None:
-            tangents.append(None)
-            continue
-        plan, slots, residuals, rest = record
-        if rest is not None:
-            return record
-        if type(slots) is int:
-            t = tangents[slots]
-            tangents.append(None if t is None else plan.push(t, residuals))
-        else:
-            tangents.append(plan.push([tangents[slot] for slot in slots], residuals))
-    return _END
+def _inputs_of(record: Any, index: int) -> Sequence[int]:
+    return inputs_of(record)
+
+
+def _push(record: Any, index: int, tangents: list[Any], careful: bool, written: bool) -> tuple[bool, ...]:
+    """Push through any record, and return the flags of `Primitive.lost`; empty if no tangent is lost."""
+    plan, _, residuals, fits = record
+    primitive = plan.primitive
+    ts = [tangents[slot] for slot in inputs_of(record)]
+    if all(t is None for t in ts):
+        return ()
+    out = push_record(plan, ts, residuals, fits, careful)
+    if primitive.multiple:
+        for slot, t in zip(results_of(record, index), out, strict=True):
+            tangents[slot] = t
+    elif written and primitive.views and type(out) is np.ndarray:
+        tangents[index] = out.copy()  # a write to the viewed tangent must not change this one
+    else:
+        tangents[index] = out
+    return () if primitive.lost is None else _loss_at(record, ts)
+
+
+def push_alone(record: Any, ts: Sequence[Any]) -> list[Any]:
+    """Return the tangents of the results of one record for tangents `ts` of its inputs; `None` means zero."""
+    plan, _, residuals, rest = record
+    m, count = len(ts), len(rest[1]) if plan.primitive.multiple else 1
+    return push_forward([*[None] * (m + count - 1), (plan, 0 if m == 1 else tuple(range(m)), residuals, rest)], list(ts))[m:]
 
 
 def push_record(plan: Plan, ts: Sequence[Any], residuals: Any, fits: Any, careful: bool = False) -> Any:
@@ -201,28 +196,51 @@ def push_write(record: Any, index: int, tangents: list[Any], last: dict[int, int
 
 
 def push_transposed(plan: Plan, ts: Sequence[Any], residuals: Any, specs: Any) -> Any:
-    """Return the JVP as the transpose of the linear VJP: `J t = (g -> g^T J)^T t`."""
+    """Return the JVP as the transpose of the linear VJP."""
     multiple = plan.primitive.multiple
-    recorder = ReverseRecorder("jvp", plan.primitive)
     like = innermost(next(t for t in ts if t is not None))
     zeros = [zeros_for(shape, dtype, like) for shape, dtype in (specs if multiple else (specs,))]
-    gs = [recorder.enter(zero) for zero in zeros]
-    cts = pull_record(plan, tuple(gs) if multiple else gs[0], residuals)
-    recorder.close()
-    found = pull_back(recorder.records, transposed_seeds(recorder, ts, cts), recorder.inputs, consume=True)
-    result = [zero if t is None else t for t, zero in zip(found, zeros, strict=True)]
+    push = Pushforward("jvp", plan.primitive, zeros, lambda gs: pull_record(plan, tuple(gs) if multiple else gs[0], residuals))
+    result = [zero if t is None else t for t, zero in zip(push(ts), zeros, strict=True)]
     return tuple(result) if multiple else result[0]
 
 
-def transposed_seeds(recorder: Recorder, ts: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
-    """Return the seeds by slot, made of tangents `ts`, to transpose a recorded backward pass with results `cts`."""
-    moves = [t is not None and isinstance(ct, Recorded) and ct.recorder is recorder for t, ct in zip(ts, cts, strict=True)]
-    slots = [ct.slot for ct, own in zip(cts, moves, strict=True) if own]
-    return seeded(recorder, slots, [unfit(t, ct) for t, ct, own in zip(ts, cts, moves, strict=True) if own])
+class Pushforward:
+    """The transpose `t -> J t` of a pullback: `J t = (g -> g^T J)^T t`.
+
+    A pullback is linear in its cotangents. It is recorded once, and a call pulls the tangents back through its records. For a
+    traced function, a call takes the time of about two forward passes, without a second run of the function.
+
+    Args:
+        transform, function: the names for messages.
+        zeros: zero cotangents of the results.
+        pull: returns the cotangents of the inputs for cotangents of the results.
+
+    Attributes:
+        cotangents: the recorded cotangents of the inputs.
+    """
+
+    def __init__(
+        self, transform: str, function: object, zeros: Sequence[Any], pull: Callable[[list[Any]], Sequence[Any]]
+    ) -> None:
+        self.recorder = ReverseRecorder(transform, function)
+        self.cotangents = pull([self.recorder.enter(zero) for zero in zeros])
+        self.recorder.close()
+
+    def __call__(self, ts: Sequence[Any]) -> list[Any]:
+        """Return the tangents of the results for tangents of the inputs; `None` means zero in both."""
+        recorder = self.recorder
+        pairs = [
+            (ct.slot, unfit(t, ct))
+            for t, ct in zip(ts, self.cotangents, strict=True)
+            if t is not None and isinstance(ct, Recorded) and ct.recorder is recorder
+        ]
+        seeds = seeded(recorder, [slot for slot, _ in pairs], [t for _, t in pairs])
+        return pull_back(recorder.records, seeds, recorder.inputs, consume=False)
 
 
 def unfit(t: Any, ct: Recorded) -> Any:
-    """Return a tangent with the shape and dtype of the result of a VJP rule, before `one_record.fit` sums and casts it."""
+    """Return a tangent with the shape and dtype of the result of a VJP rule, before `reverse.fit` sums and casts it."""
     shape, dtype = shape_of(ct.below), dtype_of(ct.below)
     if shape_of(t) != shape:
         t = np.broadcast_to(t, shape)
@@ -260,50 +278,44 @@ def with_zeros(found: Sequence[Any], values: Sequence[Any]) -> list[Any]:
     return [zero_tangent(value) if t is None else t for t, value in zip(found, values, strict=True)]
 
 
-def loss_at(record: Any, ts: Sequence[Any]) -> tuple[bool, ...]:
+def _loss_at(record: Any, ts: Sequence[Any]) -> tuple[bool, ...]:
     """Return `Primitive.lost` of a record with one input: one flag per result, all `True` if values are unknown."""
     plan, _, residuals, fits = record
-    t, read = lowered(ts[0]), lowered(plan.arguments(residuals)[0])
+    t, read = _lowered(ts[0]), _lowered(plan.arguments(residuals)[0])
     if any(map(is_traced, flatten((t, read))[0])):
         return (True,) * (len(fits[1]) if plan.primitive.multiple else 1)
     found: tuple[bool, ...] = plan.primitive.lost(t, *read)
     return found
 
 
-def lowered(residuals: Any) -> Any:
+def _lowered(residuals: Any) -> Any:
     """Return residuals with the innermost values in place of Tensors; Tensors without values stay."""
     if isinstance(residuals, tuple):
-        parts = [lowered(part) for part in residuals]
+        parts = [_lowered(part) for part in residuals]
         return type(residuals)(*parts) if hasattr(residuals, "_fields") else tuple(parts)
     value = innermost(residuals)
     return residuals if isinstance(value, ArraySpec) else value
 
 
-def check_losses(
-    records: Sequence[Any],
-    losses: Sequence[tuple[int, tuple[bool, ...]]],
-    outputs: Collection[int],
-    push: Callable[[Sequence[Any], list[Any], Collection[int]], Any],
-) -> None:
+def _check_losses(records: Sequence[Any], losses: Sequence[tuple[int, tuple[bool, ...]]], outputs: Collection[int]) -> None:
     """Check that no result depends on the lost tangents of degenerate decompositions.
 
     Args:
         records: the records of a forward trace.
         losses: pairs of the index of a degenerate record and one flag per result: check the cotangent of this result.
         outputs: the slots of the results.
-        push: pushes tangents through all records.
 
     Raises:
         DegenerateError: a result depends on a lost tangent.
     """
-    lowest = [None if e is None else (e[0], e[1], lowered(e[2]), e[3]) for e in records]
+    lowest = [None if e is None else (e[0], e[1], _lowered(e[2]), e[3]) for e in records]
     for index, lost in losses:
         plan, slot, residuals, fits = lowest[index]  # type: ignore[misc]
         if any(e is not None and e[0].primitive in plan.primitive.looked_at_by and inputs_of(e)[0] == slot for e in lowest):
             continue
         multiple = plan.primitive.multiple
         specs = fits[1] if multiple else (fits,)
-        for cotangents in _cotangents(lowest, index, specs, outputs, push):
+        for cotangents in _cotangents(lowest, index, specs, outputs):
             seen = [ct if look else None for ct, look in zip(cotangents, lost, strict=True)]
             if all(ct is None for ct in seen):
                 seen = cotangents
@@ -312,12 +324,12 @@ def check_losses(
                 pull_record(plan.primitive.reverse_plan((0,)), g if multiple else g[0], residuals)
 
 
-def _cotangents(records: Sequence[Any], index: int, specs: Any, outputs: Collection[int], push: Callable[..., Any]) -> Any:
+def _cotangents(records: Sequence[Any], index: int, specs: Any, outputs: Collection[int]) -> Iterator[list[Any]]:
     """Yield, for each output, the cotangents of the results of one record for a weighted sum of the output's elements."""
     recorder = ReverseRecorder("jvp", records[index][0].primitive)
     made = [recorder.enter(np.zeros(shape, dtype)) for shape, dtype in specs]
     tangents = [*[None] * (index + 1 - len(made)), *made]
-    push(records, tangents, outputs)
+    _pass(records, tangents, outputs, False, ())
     recorder.close()
     weights = np.random.default_rng(0)
     for slot in dict.fromkeys(outputs):
@@ -333,19 +345,3 @@ def random_like(value: Any, generator: np.random.Generator) -> Any:
     shape, dtype = shape_of(value), dtype_of(value)
     numbers = generator.standard_normal(shape)
     return np.asarray(numbers + 1j * generator.standard_normal(shape) if dtype.kind == "c" else numbers).astype(dtype)[()]
-
-
-def observed_forward(records: Iterable[Any], tangents: list[Any], observers: Sequence[Observer]) -> Iterator[Any]:
-    """Yield records to a forward pass, which appends a tangent for each, and notify the observers."""
-    for record in records:
-        index = len(tangents)
-        slots = () if record is None else inputs_of(record)
-        if all(tangents[slot] is None for slot in slots):
-            yield record
-            continue
-        given = functools.partial(derivatives_at, tangents, slots)
-        for observer in observers:
-            observer.before(index, record, given)
-        yield record
-        for observer in observers:
-            observer.after(index, record, tangents)

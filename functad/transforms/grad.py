@@ -1,23 +1,24 @@
-"""`grad`, `value_and_grad` and `vjp`: reverse mode on concrete values."""
+"""`grad`, `value_and_grad` and `vjp`: reverse mode on concrete values; `stop_gradient`: a value as a constant."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NoReturn, ParamSpec, Self, TypeVar, TypeVarTuple, overload
+from typing import Any, Literal, NoReturn, ParamSpec, Self, TypeVar, TypeVarTuple, cast, overload
 
 import numpy as np
 
 from functad.errors import NonScalarError, UnsupportedError
 from functad.expressions.spec import shape_and_dtype, spec_of
 from functad.places import here, name_of
+from functad.primitives.batching import elementwise
+from functad.primitives.kinds import constant
 from functad.tracing.concrete import ReverseRecorder
 from functad.tracing.ownership import lend, own_results
 from functad.tracing.trace import Recorded, Recorder, unwrap
 from functad.transforms.boundary import (
     OBJECTS,
     Inputs,
-    by_argument,
     check_like,
     checked_leaves,
     own_aux,
@@ -27,10 +28,9 @@ from functad.transforms.boundary import (
     without_slope,
     wrap_inputs,
 )
-from functad.transforms.cotangents import foreign
-from functad.transforms.reverse import pull_back, pull_through, seeded
+from functad.transforms.reverse import foreign, pull_back, pull_through
 from functad.transforms.transform import ArgNames, ArgNums, Selection, transform
-from functad.trees import flatten
+from functad.trees import flatten, tree_map
 
 P = ParamSpec("P")
 _float64 = np.float64
@@ -132,8 +132,18 @@ def gradient_function(
         out, aux = traced(recorder, f, inputs.args, inputs.kwargs), None
         if has_aux:
             out, aux = split_aux(out, True, selection)
-        value, found = _pull_scalar(recorder, out, selection, holomorphic, allow_int)
-        result = selection.pack(own_derivatives(inputs, found))
+        recorded = isinstance(out, Recorded) and out.recorder is recorder
+        value = out.below if recorded else out
+        one = _ONE if type(value) is _float64 and not holomorphic else _seed(value, selection, holomorphic, allow_int)
+        found = [None] * recorder.inputs
+        if recorded:
+            cotangents: list[Any] = [None] * max(out.slot + 1, recorder.inputs)
+            cotangents[out.slot] = one
+            if recorder.monitor is None:
+                found = pull_back(recorder.records, cotangents, recorder.inputs, consume=True)
+            else:
+                found = recorder.monitor.pull_back(cotangents)
+        result = own_derivatives(inputs, found)
         if type(value) is np.ndarray:  # of shape (), and possibly an array of the user
             value = value.copy()
         if not has_aux:
@@ -144,29 +154,8 @@ def gradient_function(
     return gradient
 
 
-def _pull_scalar(
-    recorder: Recorder, out: Any, selection: Selection, holomorphic: bool, allow_int: bool | None
-) -> tuple[Any, list[Any]]:
-    """Return the value of a scalar result, and the cotangents of the inputs for the cotangent 1."""
-    recorded = isinstance(out, Recorded) and out.recorder is recorder
-    value = out.below if recorded else out
-    one = _ONE
-    if type(value) is not np.float64 or holomorphic:
-        dtype = _checked_dtype(value, selection, holomorphic, allow_int)
-        one = dtype.type(1) if (inner := foreign(value)) is None else np.ones_like(inner)
-    inputs = recorder.inputs
-    if not recorded:
-        return value, [None] * inputs
-    slot = out.slot
-    cotangents: list[Any] = [None] * (slot + 1 if slot >= inputs else inputs)
-    cotangents[slot] = one
-    if recorder.monitor is None:
-        return value, pull_back(recorder.records, cotangents, inputs, consume=True)
-    return value, pull_through(recorder, cotangents, consume=True)
-
-
-def _checked_dtype(value: Any, selection: Selection, holomorphic: bool, allow_int: bool | None) -> np.dtype[Any]:
-    """Return the dtype of a result; raise `NonScalarError` if the result is not one number that can be differentiated."""
+def _seed(value: Any, selection: Selection, holomorphic: bool, allow_int: bool | None) -> Any:
+    """Return the cotangent 1; raise `NonScalarError` if the result is not one number that can be differentiated."""
     shape, dtype = shape_and_dtype(value)
     is_number = shape is not None and dtype is not None
     kind = getattr(dtype, "kind", "V")
@@ -185,7 +174,7 @@ def _checked_dtype(value: Any, selection: Selection, holomorphic: bool, allow_in
         needs = "needs a real result"
         cure = "Return np.abs, .real or .imag of it, or pass holomorphic=True if f is holomorphic."
     else:
-        return dtype  # type: ignore[no-any-return]
+        return dtype.type(1) if (inner := foreign(value)) is None else np.ones_like(inner)
     is_number = is_number and isinstance(dtype, np.dtype)  # other libraries have other dtype classes
     found = spec_of(value) if is_number else f"a {type(value).__name__}"
     raise NonScalarError(
@@ -230,58 +219,35 @@ def vjp(  # type: ignore[misc] # mypy does not see that Any takes each of severa
     return pulled_back("vjp", f, primals, has_aux=has_aux)
 
 
-def pulled_back(transform: str, f: Callable[..., Any], primals: tuple[Any, ...], *, has_aux: bool = False) -> Any:
-    """Return the value, the pullback and, with `has_aux`, the auxiliary result of a function."""
-    pull, value, *aux = lasting_pullback(transform, f, primals, has_aux)
-    return value, pull, *aux
-
-
-def lasting_pullback(transform: str, f: Callable[..., Any], primals: tuple[Any, ...], has_aux: bool) -> tuple[Any, ...]:
-    """Return a pullback that may be called at any later time, the value and, with `has_aux`, the auxiliary result."""
+def pulled_back(
+    transform: str,
+    f: Callable[..., Any],
+    primals: tuple[Any, ...],
+    *,
+    has_aux: bool = False,
+    kind: type[Pullback] | None = None,
+) -> Any:
+    """Return the value, a pullback that may be called at any later time and, with `has_aux`, the auxiliary result."""
     selection = Selection(transform, f, range(len(primals)))
     recorder = ReverseRecorder(transform, f)
     recorder.lasting = True
     inputs = wrap_inputs(recorder, selection, primals, {})
     out, aux = split_aux(traced(recorder, f, inputs.args, {}), has_aux, selection)
-    pull = Pullback(recorder, inputs, out, selection)
-    found = pull, pull.structure.unflatten(own_results(map(lend, pull.values)))
+    pull = (kind or Pullback)(recorder, inputs, out, selection)
+    found = pull.structure.unflatten(own_results(map(lend, pull.values))), pull
     if not has_aux:
         return found
     leaves, structure = flatten(unwrap(aux, recorder))
     return *found, structure.unflatten(own_results(map(lend, leaves)))
 
 
-class OfTrace:
-    """A function that holds a trace. Copies are the function itself, and it cannot be pickled.
-
-    Attributes:
-        transform: the name of the transform that returned the function.
-        arguments: the arguments of the function as text, for messages.
-    """
-
-    transform: str
-    arguments: str
-
-    def __copy__(self) -> Self:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self  # immutable, like any function
-
-    def __reduce__(self) -> NoReturn:
-        raise UnsupportedError(
-            f"{self!r} cannot be pickled, at {here()}: it holds a trace, which belongs to this process. Pickle its expression "
-            f"list, functad.make_expressions(function)({self.arguments}), or pickle the arguments and call {self.transform} "
-            f"again."
-        )
-
-
-class Pullback(OfTrace):
+class Pullback:
     """The function from the cotangent of a traced result to the cotangents of the selected arguments.
 
-    The pullback keeps the trace, so it may be called repeatedly.
+    The pullback keeps the trace, so it may be called repeatedly. Copies are the pullback itself, and it cannot be pickled.
 
     Attributes:
+        arguments: the arguments of the function as text, for messages.
         transform, function: names for messages.
         inputs: the selected arguments.
         values: the leaves of the result.
@@ -302,20 +268,73 @@ class Pullback(OfTrace):
         if recorder.monitor is not None:
             recorder.monitor.check_values(self.slots)
 
-    def __call__(self, g: Any) -> tuple[Any, ...]:
+    def __call__(self, g: Any) -> Any:
         """Return the cotangents of the selected arguments for a cotangent `g` of the result, which must match the result."""
         seeds = check_like(g, self.structure, self.values, "g", "value")
-        return tuple(own_derivatives(self.inputs, self.leaves(seeds), seeds))
+        return own_derivatives(self.inputs, self.leaves(seeds), seeds)
 
     def leaves(self, seeds: Sequence[Any]) -> list[Any]:
         """Return the cotangents of the inputs for cotangents of the leaves of the result. `None` means zero in both."""
-        return pull_through(self.recorder, seeded(self.recorder, self.slots, seeds), consume=False)
+        return pull_through(self.recorder, self.slots, seeds, consume=False)
 
     def signature(self) -> str:
         """Return the types of the arguments and of the result as text."""
-        taken = by_argument(self.inputs, [spec_of(primal) for primal in self.inputs.primals])
+        taken = self.inputs.pack([spec_of(primal) for primal in self.inputs.primals])
         result = self.structure.unflatten([spec_of(value) for value in self.values])
         return f"{', '.join(map(repr, taken))} -> {result!r}"
 
     def __repr__(self) -> str:
         return f"<{self.transform} of {name_of(self.function)}: {self.signature()}>"
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self  # immutable, like any function
+
+    def __reduce__(self) -> NoReturn:
+        raise UnsupportedError(
+            f"{self!r} cannot be pickled, at {here()}: it holds a trace, which belongs to this process. Pickle its expression "
+            f"list, functad.make_expressions(function)({self.arguments}), or pickle the arguments and call {self.transform} "
+            f"again."
+        )
+
+
+T = TypeVar("T")
+
+
+def _identity(x: Any) -> Any:
+    return x.copy() if type(x) is np.ndarray else x  # the user may write to the result
+
+
+STOP = constant(
+    _identity,
+    name="stop_gradient",
+    samples=lambda array: [((array(3),), {})],
+    spec=lambda x: x,
+    internal=True,
+    doc="the value; the derivative is cut",
+    batch=elementwise,
+)
+
+
+def stop_gradient(x: T) -> T:
+    """Return the value of `x` as a constant: no derivative flows through it, in any mode and of any order.
+
+    Args:
+        x: an array, number, or pytree of them.
+
+    Returns:
+        The same pytree with plain values. In an abstract trace, the leaves are Tensors with a zero derivative.
+
+    Example:
+        >>> import numpy as np, functad
+        >>> float(functad.grad(lambda x: x * stop_gradient(x))(3.0))
+        3.0
+    """
+    return cast("T", tree_map(_stopped, x))
+
+
+def _stopped(leaf: Any) -> Any:
+    read = getattr(type(leaf), "__functad_read__", None)  # read a Variable
+    return STOP(leaf if read is None else read(leaf))

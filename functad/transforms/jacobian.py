@@ -1,31 +1,32 @@
-"""`jacobian`, `jacrev`, `jacfwd`, `value_and_jacobian` and `elementwise_grad`: Jacobians of functions that return arrays.
+"""`jacobian`, `jacrev`, `jacfwd`, `value_and_jacobian` and `elementwise_grad`, and batches of seeds.
 
-The function runs once, on concrete values, so masks and branches on values work. Only cotangents or tangents are batched (see
-`functad.transforms.cotangents`). Reverse mode computes one row per element of the result, forward mode one column per
-element of the arguments. `mode="auto"` records a reverse trace. If rows outnumber columns, the columns come from the same
-trace by double transposition (`Pushforward`), without a second run of the function. `elementwise_grad` needs one backward pass,
-because the Jacobian of an elementwise function is diagonal.
+The function runs once, on concrete values, so masks and branches on values work. Only cotangents or tangents are batched: many
+of them, such as the rows of an identity matrix, take one pass over the records. Reverse mode computes one row per element of
+the result, forward mode one column per element of the arguments. `mode="auto"` records a reverse trace. If rows outnumber
+columns, the columns come from the same trace by double transposition (`pushforward`), without a second run of the function.
+`elementwise_grad` needs one backward pass, because the Jacobian of an elementwise function is diagonal.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple, ParamSpec, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 import numpy as np
 
 from functad.errors import InputError, OutputError
+from functad.expressions.records import checker
 from functad.expressions.spec import PLAIN, dtype_of, inexact, shape_of, spec_of
 from functad.places import here, name_of
-from functad.primitives.operands import zeros_for
+from functad.primitives.operands import all_examples, zeros_for
+from functad.tracing.batch import BatchRecorder
 from functad.tracing.concrete import ForwardRecorder, ReverseRecorder
 from functad.tracing.ownership import own_results, unrecorded
-from functad.tracing.trace import Recorder
+from functad.tracing.trace import Recorded, Recorder
 from functad.transforms.boundary import (
     Inputs,
-    by_argument,
     check_result,
     check_slope,
     own_aux,
@@ -33,16 +34,22 @@ from functad.transforms.boundary import (
     traced,
     wrap_inputs,
 )
-from functad.transforms.cotangents import check_chunk_size, foreign, of_identity, size_of, widest
 from functad.transforms.forward import push_through
 from functad.transforms.grad import Pullback, gradient_function
-from functad.transforms.linear import Pushforward
-from functad.transforms.transform import ArgNames, ArgNums, Selection, transform
+from functad.transforms.linear import pushforward
+from functad.transforms.reverse import foreign
+from functad.transforms.transform import ArgNames, ArgNums, Selection, check_chunk_size, transform
 from functad.trees import flatten
+
+if TYPE_CHECKING:
+    pass
+
 
 P = ParamSpec("P")
 R = TypeVar("R")
 Mode = Literal["auto", "forward", "reverse"]
+Pass = Callable[[Sequence[Any]], Sequence[Any]]
+"""A forward or backward pass: a function from seeds to results; `None` means zero in both."""
 
 
 @transform
@@ -86,8 +93,8 @@ def jacobian(
         array([[3., 2.],
                [4., 0.]])
     """
-    options = Options(argnums, argnames, has_aux, holomorphic, allow_int, mode, chunk_size)
-    return jacobian_function("jacobian", f, options)
+    selection = Selection("jacobian", f, argnums, argnames)
+    return jacobian_function(selection, has_aux, holomorphic, allow_int, mode, chunk_size)
 
 
 @transform
@@ -120,8 +127,8 @@ def jacrev(
         >>> jacrev(lambda x: np.sum(x**2, keepdims=True))(np.array([1.0, 2.0]))
         array([[2., 4.]])
     """
-    options = Options(argnums, argnames, has_aux, holomorphic, allow_int, "reverse", chunk_size)
-    return jacobian_function("jacrev", f, options)
+    selection = Selection("jacrev", f, argnums, argnames)
+    return jacobian_function(selection, has_aux, holomorphic, allow_int, "reverse", chunk_size)
 
 
 @transform
@@ -154,8 +161,8 @@ def jacfwd(
         >>> jacfwd(lambda t: np.stack([np.cos(t), np.sin(t)]))(0.0)
         array([-0.,  1.])
     """
-    options = Options(argnums, argnames, has_aux, holomorphic, allow_int, "forward", chunk_size)
-    return jacobian_function("jacfwd", f, options)
+    selection = Selection("jacfwd", f, argnums, argnames)
+    return jacobian_function(selection, has_aux, holomorphic, allow_int, "forward", chunk_size)
 
 
 @transform
@@ -189,8 +196,8 @@ def value_and_jacobian(
         (array([1., 9.]), array([[2., 0.],
                [0., 6.]]))
     """
-    options = Options(argnums, argnames, has_aux, holomorphic, allow_int, mode, chunk_size)
-    return jacobian_function("value_and_jacobian", f, options, with_value=True)
+    selection = Selection("value_and_jacobian", f, argnums, argnames)
+    return jacobian_function(selection, has_aux, holomorphic, allow_int, mode, chunk_size, with_value=True)
 
 
 @transform
@@ -241,38 +248,32 @@ def elementwise_grad(
     return gradient_function(Selection("elementwise_grad", total, argnums, argnames), has_aux)
 
 
-class Options(NamedTuple):
-    """The options of `jacobian`."""
-
-    argnums: ArgNums
-    argnames: ArgNames | None
-    has_aux: bool
-    holomorphic: bool
-    allow_int: bool | None = None
-    mode: Mode = "auto"
-    chunk_size: int | None = None
-
-
 def jacobian_function(
-    transform: str, f: Callable[..., Any], options: Options, *, with_value: bool = False
+    selection: Selection,
+    has_aux: bool,
+    holomorphic: bool,
+    allow_int: bool | None = None,
+    mode: Mode = "auto",
+    chunk_size: int | None = None,
+    *,
+    with_value: bool = False,
 ) -> Callable[..., Any]:
-    """Return the function that computes the Jacobian, or value and Jacobian, for the transform named `transform`."""
-    selection = Selection(transform, f, options.argnums, options.argnames)
-    has_aux = options.has_aux
-    if options.mode not in ("auto", "forward", "reverse"):
+    """Return the function that computes the Jacobian, or value and Jacobian, of the function of `selection`."""
+    f = selection.function
+    if mode not in ("auto", "forward", "reverse"):
         raise InputError(
-            f"{transform} of {name_of(f)}, at {here()}: mode is {options.mode!r}; it is 'auto', 'forward' or 'reverse'."
+            f"{selection.transform} of {name_of(f)}, at {here()}: mode is {mode!r}; it is 'auto', 'forward' or 'reverse'."
         )
-    check_chunk_size(transform, f, options.chunk_size)
+    check_chunk_size(selection.transform, f, chunk_size)
 
     @functools.wraps(f)
     def derived(*args: Any, **kwargs: Any) -> Any:
-        trace = _Trace(selection, options, args, kwargs)
+        trace = _Trace(selection, has_aux, holomorphic, allow_int, mode, chunk_size, args, kwargs)
         blocks = trace.columns() if trace.forward else trace.rows()
         if len(blocks) > 1 or any(len(row) > 1 for row in blocks):  # slices of one pass share memory
             leaves = iter(own_results([block for row in blocks for block in row], ()))
             blocks = [[next(leaves) for _ in row] for row in blocks]
-        result = trace.pull.structure.unflatten([selection.pack(by_argument(trace.inputs, row)) for row in blocks])
+        result = trace.pull.structure.unflatten([trace.inputs.pack(row) for row in blocks])
         recorder, primals, values = trace.recorder, trace.inputs.primals, trace.pull.values
         if with_value:
             values = own_results(values, [*primals, *unrecorded(recorder, trace.results)])
@@ -292,15 +293,24 @@ class _Trace:
         forward: compute columns instead of rows.
     """
 
-    def __init__(self, selection: Selection, options: Options, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        f, mode = selection.function, options.mode
+    def __init__(
+        self,
+        selection: Selection,
+        has_aux: bool,
+        holomorphic: bool,
+        allow_int: bool | None,
+        mode: Mode,
+        chunk_size: int | None,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> None:
+        f = selection.function
         self.selection = selection
-        self.chunk_size = options.chunk_size
         self.recorder = (ForwardRecorder if mode == "forward" else ReverseRecorder)(selection.transform, f)
-        holomorphic, allow_int = options.holomorphic, options.allow_int
+        self.chunk_size = chunk_size if self.recorder.monitor is None else 1
         self.inputs: Inputs = wrap_inputs(self.recorder, selection, args, kwargs, holomorphic=holomorphic, allow_int=allow_int)
         out = traced(self.recorder, f, self.inputs.args, self.inputs.kwargs)
-        out, self.aux = split_aux(out, options.has_aux, selection)
+        out, self.aux = split_aux(out, has_aux, selection)
         self.pull = Pullback(self.recorder, self.inputs, out, selection)
         self.results = flatten(out)[0]
         for value, path in zip(self.pull.values, self.pull.structure.paths("result"), strict=True):
@@ -314,8 +324,6 @@ class _Trace:
         )
         if not holomorphic:
             self._check_real()
-        if self.recorder.monitor is not None:
-            self.chunk_size = 1
 
     def _check_real(self) -> None:
         """Raise `InputError` if no single complex number is the derivative."""
@@ -337,18 +345,12 @@ class _Trace:
         width = widest(self.recorder, *self.primals, *self.pull.values)
         blocks = []
         for i, value in enumerate(self.pull.values):
-            found = self._rows_of(i, value, 1, width)
-            if dtype_of(value).kind == "c" and not any(dtype_of(primal).kind == "c" for primal in self.primals):
-                imaginary = self._rows_of(i, value, -1j, width)  # cotangents of real arguments are real
+            found = self._products(self.pull.leaves, self.pull.values, i, width)
+            if found and dtype_of(value).kind == "c" and not any(dtype_of(primal).kind == "c" for primal in self.primals):
+                imaginary = self._products(self.pull.leaves, self.pull.values, i, width, -1j)  # cotangents are real
                 found = [a if b is None else 1j * b + (0 if a is None else a) for a, b in zip(found, imaginary, strict=True)]
-            blocks.append(self._block(value, found))
+            blocks.append(self._block(value, found or [None] * len(self.primals)))
         return blocks
-
-    def _rows_of(self, position: int, value: Any, factor: Any, width: int) -> list[Any]:
-        before, after = [None] * position, [None] * (len(self.pull.values) - position - 1)
-        walk = lambda seed: self.pull.leaves([*before, seed, *after])  # noqa: E731
-        found = of_identity(self.recorder, value, walk, self.chunk_size, width, factor)
-        return found or [None] * len(self.primals)
 
     def columns(self) -> list[list[Any]]:
         """Return the blocks, computed column by column."""
@@ -356,15 +358,16 @@ class _Trace:
             push: Callable[[Sequence[Any]], list[Any]] = functools.partial(push_through, self.recorder, outs=self.results)
             width = pushed_size(self.recorder) // 4
         else:
-            push = Pushforward(self.pull).leaves
+            push = pushforward(self.pull)
             width = widest(self.recorder, *self.primals, *self.pull.values)
         found = []
-        for j, primal in enumerate(self.primals):
-            before, after = [None] * j, [None] * (len(self.primals) - j - 1)
-            walk = lambda seed, before=before, after=after: push([*before, seed, *after])  # noqa: E731
-            columns = of_identity(self.recorder, primal, walk, self.chunk_size, width) or [None] * len(self.pull.values)
+        for j in range(len(self.primals)):
+            columns = self._products(push, self.primals, j, width) or [None] * len(self.pull.values)
             found.append([None if column is None else np.moveaxis(column, 0, -1) for column in columns])
         return [self._block(value, [columns[i] for columns in found]) for i, value in enumerate(self.pull.values)]
+
+    def _products(self, walk: Pass, ends: Sequence[Any], i: int, width: int, factor: complex = 1) -> list[Any]:
+        return of_identity(self.recorder, ends, i, walk, self.chunk_size, width, factor=factor)
 
     def _block(self, value: Any, found: list[Any]) -> list[Any]:
         """Return the blocks of the Jacobian for one leaf of the result: one array per leaf of the arguments."""
@@ -407,3 +410,129 @@ def _kept_size(saved: Any) -> int:
     if isinstance(saved, tuple):
         return max(map(_kept_size, saved), default=1)
     return int(getattr(saved, "size", 1))
+
+
+_ndarray = np.ndarray
+
+
+MEMORY = 1 << 22
+"""Maximal number of elements of a batched value: 32 MiB of float64 (measured: larger is no faster)."""
+
+
+ONE_BY_ONE = 4
+"""Up to this many seeds run one by one, which is faster: plain passes write in place, and records are not wrapped."""
+
+
+def size_of(value: Any) -> int:
+    """Return the number of elements of an array, Tensor or scalar."""
+    return math.prod(shape_of(value))
+
+
+def chunks(count: int, chunk_size: int | None, width: int) -> Iterator[slice]:
+    """Yield a slice of `count` seeds per pass; the default size keeps values of `width` elements per seed within `MEMORY`."""
+    step = max(1, min(count, MEMORY // max(width, 1))) if chunk_size is None else chunk_size
+    for start in range(0, count, step):
+        yield slice(start, min(start + step, count))
+
+
+def identity_rows(value: Any, part: slice) -> Any:
+    """Return rows `part` of the identity matrix over the elements of a value, with shape `(rows, *value.shape)`."""
+    rows = part.stop - part.start
+    seeds = np.zeros((rows, size_of(value)), inexact(value))
+    seeds[np.arange(rows), np.arange(part.start, part.stop)] = 1
+    return seeds.reshape((rows, *shape_of(value)))
+
+
+def in_batch(transform: str, function: object, seeds: Any, walk: Callable[[Any], Sequence[Any]]) -> list[Any]:
+    """Run a pass for a batch of seeds and stack its results along a new first axis; `None` for a result that is always zero.
+
+    Args:
+        transform: the name of the transform, for messages.
+        function: the transformed function, for messages.
+        seeds: the seeds, along the first axis.
+        walk: the pass: a function of one seed that returns arrays, or `None` for zero.
+    """
+    size = shape_of(seeds)[0]
+    if 0 < size <= ONE_BY_ONE or (size and checker() is not None):  # `debug_nans` checks the values of each seed
+        rows = [walk(seed) for seed in seeds]
+        return [None if all(row is None for row in column) else _stacked(column) for column in zip(*rows, strict=True)]
+    recorder = BatchRecorder(transform, function, size)
+    found = []
+    for out in walk(recorder.batch(seeds)):
+        array = recorder.array(out)
+        if array is None and out is not None:
+            array = np.broadcast_to(out, (size, *shape_of(out)))
+        found.append(array)
+    recorder.close()
+    return found
+
+
+def _stacked(column: Sequence[Any]) -> Any:
+    known = next(row for row in column if row is not None)
+    return np.stack([np.zeros_like(known) if row is None else row for row in column])
+
+
+def of_identity(
+    of: Any,
+    ends: Sequence[Any],
+    i: int,
+    walk: Pass,
+    chunk_size: int | None,
+    width: int,
+    *,
+    factor: complex = 1,
+    diagonal: bool = False,
+) -> list[Any]:
+    """Run a pass for the rows of an identity matrix and stack its results; return an empty list if there are no rows.
+
+    Args:
+        of: an object with the names `transform` and `function`, for messages: a trace, for example.
+        ends: the arrays, numbers or specs at which the pass starts.
+        i: the index of the one that has one element per row; the seeds of all others are zero.
+        walk: the pass.
+        chunk_size: the number of rows per pass, or `None` for as many as fit into `MEMORY`.
+        width: the size of the largest value of the pass.
+        factor: multiplies the rows.
+        diagonal: return only the diagonal of each result, which has the size of `ends[i]`.
+    """
+    size = size_of(ends[i])
+    parts, counts = [], []
+    for part in chunks(size, chunk_size, width):
+        rows = identity_rows(ends[i], part)
+        found = in_batch(
+            of.transform,
+            of.function,
+            rows if factor == 1 else factor * rows,
+            lambda seed: walk([seed if j == i else None for j in range(len(ends))]),
+        )
+        if diagonal:
+            own = np.arange(len(rows)), np.arange(part.start, part.stop)
+            found = [None if array is None else array.reshape(len(rows), size)[own] for array in found]
+        parts.append(found)
+        counts.append(len(rows))
+    return [_joined(column, counts) for column in zip(*parts, strict=True)]
+
+
+def _joined(parts: Sequence[Any], counts: Sequence[int]) -> Any:
+    """Return the concatenated rows of several chunks, with zeros for a chunk that is `None`; `None` if all are."""
+    known = next((part for part in parts if part is not None), None)
+    if known is None or len(parts) == 1:
+        return known
+    shape, dtype = shape_of(known)[1:], dtype_of(known)
+    return np.concatenate([np.zeros((n, *shape), dtype) if p is None else p for p, n in zip(parts, counts, strict=True)])
+
+
+def widest(recorder: Recorder, *leaves: Any) -> int:
+    """Return the size of the largest value among `leaves` and the residuals of a trace; a batch counts with all examples."""
+    sizes = [size_of(all_examples(leaf)) for leaf in leaves]
+    for record in recorder.records:
+        if record is not None:
+            residuals = record[2]
+            for value in residuals if type(residuals) is tuple else (residuals,):
+                if type(value) is np.ndarray:
+                    sizes.append(value.size)
+                elif isinstance(value, Recorded):
+                    sizes.append(size_of(all_examples(value)))
+                elif type(value) is tuple:
+                    sizes += [size_of(all_examples(part)) for part in value if issubclass(type(part), (np.ndarray, Recorded))]
+    return max(sizes, default=1)

@@ -22,9 +22,9 @@ from functad.tracing.concrete import ForwardRecorder, ReverseRecorder
 from functad.tracing.trace import Recorded, unwrap
 from functad.transforms.boundary import as_dtype, traced
 from functad.transforms.forward import push_through, with_zeros
-from functad.transforms.jvp import jvp
+from functad.transforms.linear import jvp
 from functad.transforms.lists import trace
-from functad.transforms.reverse import pull_through, seeded
+from functad.transforms.reverse import pull_through
 from functad.transforms.zero_wins import Contraction, without_zero_terms
 
 LeafFunction = Callable[..., Sequence[Any]]
@@ -91,8 +91,7 @@ def pulled_with_results(
             slots.append(out.slot)
             seeds.append(as_dtype(g, dtype_of(out)))
     del outs, floats  # so that the backward pass frees their arrays
-    cotangents = seeded(recorder, slots, seeds)
-    return values, pull_through(recorder, cotangents, consume=True)
+    return values, pull_through(recorder, slots, seeds, consume=True)
 
 
 def _is_zero(g: Any) -> bool:

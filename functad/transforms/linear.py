@@ -1,4 +1,4 @@
-"""`linearize` and `linear_transpose`: the derivative at a point as a linear function, and transposes of linear functions.
+"""`jvp`, `linearize` and `linear_transpose`: derivatives as linear functions, and transposes of linear functions.
 
 The linearity analysis goes through an expression list equation by equation, including the lists inside loops and calls. A
 function traced without values cannot branch on them, so the analysis is valid for all arguments. Each value of the list is
@@ -13,50 +13,102 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar, TypeVarTuple, cas
 
 import numpy as np
 
-from functad.errors import AbstractValueError, NotLinearError, StructureError
+from functad.errors import AbstractValueError, InputError, NotLinearError, StructureError
 from functad.expressions.expressions import Constant, Equation, Expressions
-from functad.expressions.spec import ArraySpec, inexact, shape_of
+from functad.expressions.spec import ArraySpec, inexact, is_inexact, shape_of
 from functad.places import call_of, here, name_of
 from functad.primitives.entry import Plan, Primitive
 from functad.primitives.operands import innermost, zeros_for
-from functad.tracing.concrete import ReverseRecorder
-from functad.tracing.ownership import own_results
-from functad.transforms.boundary import check_tangents, traced, undifferentiable, wrap_inputs
-from functad.transforms.forward import transposed_seeds, with_zeros
-from functad.transforms.grad import OfTrace, Pullback, lasting_pullback
+from functad.tracing.concrete import ForwardRecorder, ReverseRecorder
+from functad.tracing.ownership import hold_input, own_results, unrecorded
+from functad.tracing.trace import unwrap
+from functad.transforms.boundary import (
+    check_tangents,
+    checked_leaves,
+    scalar_derivative,
+    split_aux,
+    traced,
+    undifferentiable,
+    wrap_inputs,
+)
+from functad.transforms.forward import Pushforward, push_through, with_zeros
+from functad.transforms.grad import Pullback, pulled_back
 from functad.transforms.lists import extract, noted_lines, trace
-from functad.transforms.reverse import pull_back
 from functad.transforms.transform import Selection
-from functad.trees import tree_map
+from functad.trees import flatten, tree_map
 
 R = TypeVar("R")
 A = TypeVar("A")
 Args = TypeVarTuple("Args")
 
 
-class Pushforward:
-    """The transpose of a pullback, `t -> J t`, from the same trace.
+def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any:
+    """Return the value of `f` and its tangent: `(f(x), J(x) t)`.
 
-    A pullback is linear in its cotangent. The backward pass is recorded once, and a call pulls the tangents back through its
-    records (`push_transposed` in `functad.transforms.forward` does the same for one primitive). A call takes the time of
-    about two forward passes, without a second run of the function.
+    Args:
+        f: a function of NumPy code.
+        primals: the arguments of `f`: arrays, numbers or pytrees of them. All are differentiated.
+        tangents: one tangent per argument, with the structure, shapes and dtypes of the argument.
+        has_aux: `f` returns a pair `(value, aux)`.
+
+    Returns:
+        `(value, tangent)`, or `(value, tangent, aux)`. The tangent has the structure, shapes and dtypes of the value.
+
+    Raises:
+        InputError: an argument cannot be differentiated.
+        StructureError: the tangents do not match the arguments.
+
+    Example:
+        >>> import numpy as np
+        >>> value, tangent = jvp(np.sin, (np.array([0.0, 1.0]),), (np.array([1.0, 2.0]),))
+        >>> tangent.round(4)
+        array([1.    , 1.0806])
     """
-
-    def __init__(self, pull: Pullback) -> None:
-        recorder = ReverseRecorder(pull.transform, pull.function)
-        self.zeros = [zeros_for(shape_of(v), inexact(v), innermost(v)) for v in pull.values]
-        seeds = [recorder.enter(zero) for zero in self.zeros]
-        self.found = pull.leaves(seeds)
-        recorder.close()
-        self.recorder = recorder
-
-    def leaves(self, tangents: Sequence[Any]) -> list[Any]:
-        """Return the tangents of the leaves of the result for tangents of the inputs; `None` means zero in both."""
-        recorder, seeds = self.recorder, transposed_seeds(self.recorder, tangents, self.found)
-        return pull_back(recorder.records, seeds, recorder.inputs, consume=False)
+    return pushed_along("jvp", f, primals, tangents, has_aux=has_aux)
 
 
-class LinearFunction(OfTrace, Generic[R, *Args]):
+def check_counts(transform: str, f: Callable[..., Any], primals: Any, tangents: Any) -> None:
+    """Raise an error unless primals and tangents are tuples or lists of the same length."""
+    if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
+        raise InputError(
+            f"{call_of(transform, f)}: primals and tangents are the tuples of all arguments; write {transform}(f, (x,), (t,)) "
+            f"for one."
+        )
+    if len(primals) != len(tangents):
+        raise StructureError(f"{call_of(transform, f)}: {len(primals)} primals but {len(tangents)} tangents.")
+
+
+def pushed_along(
+    transform: str, f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], *, has_aux: bool = False
+) -> Any:
+    """Return the value, the tangent and, with `has_aux`, the auxiliary result of a function."""
+    check_counts(transform, f, primals, tangents)
+    selection = Selection(transform, f, range(len(primals)))
+    recorder = ForwardRecorder(transform, f)
+    inputs = wrap_inputs(recorder, selection, tuple(primals), {})
+    given = [hold_input(t, recorder) for t in check_tangents(inputs, tangents)]
+    out, aux = split_aux(traced(recorder, f, inputs.args, {}), has_aux, selection)
+    leaves, structure = checked_leaves(out, transform, f)
+    found = push_through(recorder, given, leaves)
+    values = [unwrap(leaf, recorder) for leaf in leaves]
+    found = [
+        t if t is None or is_inexact(value) else None for t, value in zip(found, values, strict=True)
+    ]  # some rules return zeros for integers
+    zeros = [scalar_derivative(t) for t in with_zeros(found, values)]
+    rest, form = flatten(unwrap(aux, recorder)) if has_aux else ([], structure)
+    known = [*inputs.primals, *given, *unrecorded(recorder, [*leaves, *flatten(aux)[0]] if has_aux else leaves)]
+    owned, count = own_results([*values, *zeros, *rest], known), len(values)
+    result = structure.unflatten(owned[:count]), structure.unflatten(owned[count : 2 * count])
+    return (*result, form.unflatten(owned[2 * count :])) if has_aux else result
+
+
+def pushforward(pull: Any) -> Pushforward:
+    """Return the transpose of a `Pullback`, or of an object with the same attributes."""
+    zeros = [zeros_for(shape_of(v), inexact(v), innermost(v)) for v in pull.values]
+    return Pushforward(pull.transform, pull.function, zeros, pull.leaves)
+
+
+class LinearFunction(Pullback, Generic[R, *Args]):
     """The derivative of a function at a point: `linear(*tangents)` is `J t`, and `linear.transpose(g)` is `g^T J`.
 
     `functad.linearize` returns it. Both may be called repeatedly, also with Tensors, under `vmap` and in other traces.
@@ -69,14 +121,11 @@ class LinearFunction(OfTrace, Generic[R, *Args]):
         (array([2., 4.]), (array([ 2., 40.]),))
     """
 
-    transform, arguments = "linearize", "*tangents"
-
-    def __init__(self, pull: Pullback) -> None:
-        self._pull = pull
-        self._push: Pushforward | None = None
+    arguments = "*tangents"
+    _push: Pushforward | None = None
 
     def __repr__(self) -> str:
-        return f"<derivative of {name_of(self._pull.function)}: {self._pull.signature()}>"
+        return f"<derivative of {name_of(self.function)}: {self.signature()}>"
 
     def __call__(self, *tangents: Any) -> R:
         """Return `J t`.
@@ -90,16 +139,14 @@ class LinearFunction(OfTrace, Generic[R, *Args]):
         Raises:
             StructureError: the tangents do not match the primals.
         """
-        inputs = self._pull.inputs
-        if len(tangents) != len(inputs.structures):
-            raise StructureError(
-                f"a linear function of {len(inputs.structures)} arguments was called with {len(tangents)}, at {here()}."
-            )
-        given = check_tangents(inputs, tangents)
+        count = len(self.inputs.structures)
+        if len(tangents) != count:
+            raise StructureError(f"a linear function of {count} arguments was called with {len(tangents)}, at {here()}.")
+        given = check_tangents(self.inputs, tangents)
         if self._push is None:
-            self._push = Pushforward(self._pull)
-        results = with_zeros(self._push.leaves(given), self._pull.values)
-        return cast("R", self._pull.structure.unflatten(own_results(results, given)))
+            self._push = pushforward(self)
+        results = with_zeros(self._push(given), self.values)
+        return cast("R", self.structure.unflatten(own_results(results, given)))
 
     def transpose(self, g: Any) -> tuple[*Args]:
         """Return `g^T J`.
@@ -113,7 +160,7 @@ class LinearFunction(OfTrace, Generic[R, *Args]):
         Raises:
             StructureError: `g` does not match the value.
         """
-        return cast("tuple[*Args]", self._pull(g))
+        return cast("tuple[*Args]", super().__call__(g))
 
 
 @overload
@@ -151,8 +198,7 @@ def linearize(  # type: ignore[misc] # mypy does not see that Any takes each of 
         >>> linear.transpose(np.array([1.0, 10.0]))
         (array([ 2., 40.]),)
     """
-    pull, value, *aux = lasting_pullback("linearize", f, primals, has_aux)
-    return value, LinearFunction(pull), *aux
+    return pulled_back("linearize", f, primals, has_aux=has_aux, kind=LinearFunction)
 
 
 def linear_transpose(f: Callable[..., Any], *primals: Any) -> Callable[[Any], tuple[Any, ...]]:

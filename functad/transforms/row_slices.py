@@ -6,10 +6,11 @@ most of the time of a step. `RowSlices` holds only the rows and their indices.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from functad.errors import InputError, StructureError
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, shape_of
@@ -26,7 +27,7 @@ _OF_THE_WHOLE = frozenset(_READING.split())
 _LINEAR = (np.positive, np.negative, np.conjugate)
 
 
-class RowSlices:
+class RowSlices(NDArrayOperatorsMixin):
     """A row-sparse array: zero except for some rows. Rows with the same index are summed.
 
     NumPy functions and operators convert `RowSlices` to a dense array. Only negation, complex conjugation, products with
@@ -177,7 +178,7 @@ def _by_rows(ufunc: np.ufunc, inputs: Sequence[Any]) -> RowSlices | None:
         return first.with_values(ufunc(first.values))  # type: ignore[no-any-return]
     if ufunc in (np.add, np.subtract) and isinstance(first, RowSlices) and isinstance(second, RowSlices):
         if first.shape == second.shape:
-            return joined([first, second if ufunc is np.add else -second])  # type: ignore[operator]
+            return joined([first, second if ufunc is np.add else -second])
     elif ufunc is np.multiply and _is_factor(second):
         return first.with_values(first.values * second)  # type: ignore[no-any-return]
     elif ufunc is np.multiply and _is_factor(first):
@@ -199,25 +200,6 @@ def joined(parts: Sequence[RowSlices]) -> RowSlices:
     return RowSlices(indices, np.concatenate([part.values for part in parts]), parts[0].shape)
 
 
-# `NDArrayOperatorsMixin` would define `g += h` as a write to `g`. Without `__iadd__`, Python computes `g = g + h`.
-def _operator(ufunc: np.ufunc, *, swapped: bool = False) -> Callable[..., Any]:
-    def method(self: RowSlices, *other: Any) -> Any:
-        inputs = (*other, self) if swapped else (self, *other)
-        rows = _by_rows(ufunc, inputs)
-        return ufunc(*map(whole, inputs)) if rows is None else rows
-
-    return method
-
-
-_ufunc: np.ufunc
-for _ufunc, _name in (
-    *((np.add, "add"), (np.subtract, "sub"), (np.multiply, "mul"), (np.true_divide, "truediv"), (np.matmul, "matmul")),
-    *((np.floor_divide, "floordiv"), (np.remainder, "mod"), (np.power, "pow")),
-):
-    setattr(RowSlices, f"__{_name}__", _operator(_ufunc))
-    setattr(RowSlices, f"__r{_name}__", _operator(_ufunc, swapped=True))
-for _ufunc, _name in (
-    *((np.less, "lt"), (np.less_equal, "le"), (np.greater, "gt"), (np.greater_equal, "ge"), (np.equal, "eq")),
-    *((np.not_equal, "ne"), (np.negative, "neg"), (np.positive, "pos"), (np.absolute, "abs")),
-):
-    setattr(RowSlices, f"__{_name}__", _operator(_ufunc))
+# The operators of `NDArrayOperatorsMixin`, but `g += h` computes `g = g + h`: rows are never written to.
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul"):
+    setattr(RowSlices, f"__i{_name}__", getattr(RowSlices, f"__{_name}__"))

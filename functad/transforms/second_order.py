@@ -1,7 +1,7 @@
 """Second derivatives: the Hessian, its products, its diagonal and trace; and the divergence of a vector field.
 
 Second derivatives use forward mode over reverse mode. The gradient is recorded once, on concrete values. Tangents are pushed
-through the records in batches (see `functad.transforms.cotangents`).
+through the records in batches (see `functad.transforms.jacobian`).
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from functad.errors import InputError
-from functad.expressions.spec import inexact, shape_of, spec_of
+from functad.expressions.spec import shape_of, spec_of
 from functad.tracing.concrete import ForwardRecorder
-from functad.tracing.trace import Recorded, Recorder
+from functad.tracing.trace import Recorder
 from functad.transforms.boundary import (
     Inputs,
-    by_argument,
     check_slope,
     checked_leaves,
     own_aux,
@@ -26,14 +25,12 @@ from functad.transforms.boundary import (
     traced,
     wrap_inputs,
 )
-from functad.transforms.cotangents import check_chunk_size, chunks, identity_rows, in_batch, size_of, zero_tangent
 from functad.transforms.forward import push_through
 from functad.transforms.grad import gradient_function, pulled_back
-from functad.transforms.jacobian import Options, jacobian_function, pushed_size
-from functad.transforms.jvp import check_counts, pushed_along
-from functad.transforms.linear import LinearFunction
-from functad.transforms.transform import ArgNames, ArgNums, Selection, transform
-from functad.trees import flatten
+from functad.transforms.jacobian import jacobian_function, of_identity, pushed_size
+from functad.transforms.linear import LinearFunction, check_counts, pushed_along
+from functad.transforms.reverse import zero_tangent
+from functad.transforms.transform import ArgNames, ArgNums, Selection, check_chunk_size, transform
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -71,8 +68,8 @@ def hessian(
                [2., 0.]])
     """
     gradient = gradient_function(Selection("hessian", f, argnums, argnames), has_aux, holomorphic)
-    options = Options(argnums, argnames, has_aux, holomorphic, mode="forward", chunk_size=chunk_size)
-    return jacobian_function("hessian", gradient, options)
+    selection = Selection("hessian", gradient, argnums, argnames)
+    return jacobian_function(selection, has_aux, holomorphic, mode="forward", chunk_size=chunk_size)
 
 
 @transform
@@ -114,8 +111,8 @@ def value_grad_and_hessian(
         value, gradient = both(*args, **kwargs)
         return gradient, (value, gradient)
 
-    options = Options(argnums, argnames, True, holomorphic, mode="forward", chunk_size=chunk_size)
-    second = jacobian_function(transform, gradient_and_all, options)
+    selection = Selection(transform, gradient_and_all, argnums, argnames)
+    second = jacobian_function(selection, True, holomorphic, mode="forward", chunk_size=chunk_size)
 
     @functools.wraps(f)
     def derivatives(*args: P.args, **kwargs: P.kwargs) -> tuple[R, Any, Any]:
@@ -200,11 +197,11 @@ def gauss_newton_product(
     """
     transform = "gauss_newton_product"
     check_counts(transform, f, primals, tangents)
-    value, pull, *aux = pulled_back(transform, f, tuple(primals), has_aux=has_aux)
-    pushed: Any = LinearFunction(pull)(*tangents)  # from the same trace: `f` runs once
+    value, linear, *aux = pulled_back(transform, f, tuple(primals), has_aux=has_aux, kind=LinearFunction)
+    pushed: Any = linear(*tangents)  # from the same trace: `f` runs once
     if loss is not None:
         pushed = _hessian_product(transform, loss, (value,), (pushed,), has_aux=False)
-    return _of_arguments(pull(pushed), aux)
+    return _of_arguments(linear.transpose(pushed), aux)
 
 
 @transform
@@ -238,7 +235,7 @@ def hessian_diagonal(
         array([ 6., 12.])
     """
     selection = Selection("hessian_diagonal", f, argnums, argnames)
-    return _of_diagonals(selection.pack, selection, gradient_function(selection, has_aux), has_aux, chunk_size)
+    return _of_diagonals(Inputs.pack, selection, gradient_function(selection, has_aux), has_aux, chunk_size)
 
 
 @transform
@@ -303,15 +300,19 @@ def divergence(
     return _of_diagonals(_sum, Selection("divergence", f, argnums, argnames), f, has_aux, chunk_size)
 
 
-def _sum(diagonals: list[Any]) -> Any:
-    parts = [np.sum(leaf) for leaf in flatten(diagonals)[0]]
+def _sum(inputs: Inputs, diagonals: list[Any]) -> Any:
+    parts = [np.sum(diagonal) for diagonal in diagonals]
     return sum(parts[1:], parts[0]) if parts else np.float64(0.0)
 
 
 def _of_diagonals(
-    make: Callable[[list[Any]], Any], selection: Selection, field: Callable[..., Any], has_aux: bool, chunk_size: int | None
+    make: Callable[[Inputs, list[Any]], Any],
+    selection: Selection,
+    field: Callable[..., Any],
+    has_aux: bool,
+    chunk_size: int | None,
 ) -> Callable[..., Any]:
-    """Return a function that computes `make(diagonals)`, with one diagonal of the Jacobian of a vector field per argument."""
+    """Return a function that computes `make(inputs, diagonals)`: one diagonal of the Jacobian of a field per leaf."""
     check_chunk_size(selection.transform, selection.function, chunk_size)
 
     @functools.wraps(selection.function)
@@ -319,44 +320,25 @@ def _of_diagonals(
         recorder = ForwardRecorder(selection.transform, selection.function)
         inputs = wrap_inputs(recorder, selection, args, kwargs)
         out, aux = split_aux(traced(recorder, field, inputs.args, inputs.kwargs), has_aux, selection)
-        found = _diagonals(selection, recorder, inputs, _check_field(selection, inputs, out), chunk_size)
-        result = make(found)
+        found = _diagonals(recorder, inputs, _check_field(selection, inputs, out), chunk_size)
+        result = make(inputs, found)
         return (result, own_aux(aux, recorder, inputs.primals)) if has_aux else result
 
     return derived
 
 
-def _diagonals(
-    selection: Selection, recorder: Recorder, inputs: Inputs, leaves: list[Any], chunk_size: int | None
-) -> list[Any]:
-    """Return the diagonals of the Jacobian of a vector field with result leaves `leaves`, one per selected argument."""
+def _diagonals(recorder: Recorder, inputs: Inputs, leaves: list[Any], chunk_size: int | None) -> list[Any]:
+    """Return the diagonals of the Jacobian of a vector field with result leaves `leaves`, one per leaf of the arguments."""
     width = max(pushed_size(recorder) // 4, 1)
+    chunk_size = chunk_size if recorder.monitor is None else 1
     found = []
     for j, (primal, leaf) in enumerate(zip(inputs.primals, leaves, strict=True)):
-        if not isinstance(leaf, Recorded) or leaf.recorder is not recorder:
-            found.append(zero_tangent(primal))
-            continue
-        parts = [
-            _part_of_diagonal(selection, recorder, j, leaf, primal, part)
-            for part in chunks(size_of(primal), 1 if recorder.monitor is not None else chunk_size, width)
-        ]
-        whole = np.concatenate(parts) if parts else np.zeros(0, inexact(primal))
-        whole = whole.reshape(shape_of(primal))
-        found.append(whole if shape_of(whole) else whole[()])
-    return by_argument(inputs, found)
-
-
-def _part_of_diagonal(selection: Selection, recorder: Recorder, j: int, leaf: Any, primal: Any, part: slice) -> Any:
-    def walk(seed: Any) -> list[Any]:
-        tangents: list[Any] = [None] * recorder.inputs
-        tangents[j] = seed
-        return push_through(recorder, tangents, [leaf])
-
-    (columns,) = in_batch(selection.transform, selection.function, identity_rows(primal, part), walk)
-    rows = part.stop - part.start
-    if columns is None:
-        return np.zeros(rows, inexact(primal))
-    return columns.reshape(rows, size_of(primal))[np.arange(rows), np.arange(part.start, part.stop)]
+        push = functools.partial(push_through, recorder, outs=[leaf])
+        (diagonal,) = of_identity(recorder, inputs.primals, j, push, chunk_size, width, diagonal=True) or [None]
+        shape = shape_of(primal)
+        whole = zero_tangent(primal) if diagonal is None else diagonal.reshape(shape)
+        found.append(whole if shape or diagonal is None else whole[()])
+    return found
 
 
 def _check_field(selection: Selection, inputs: Inputs, out: Any) -> list[Any]:

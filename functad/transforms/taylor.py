@@ -22,11 +22,11 @@ from functad.expressions.spec import dtype_of, shape_of
 from functad.places import call_of, here, name_of
 from functad.primitives.entry import Plan, Primitive
 from functad.tracing.concrete import forward_fits
-from functad.tracing.ownership import hold_input, own_results
-from functad.tracing.tensor import Tensor
-from functad.tracing.trace import Recorded, Recorder, alike, bare, value_of
+from functad.tracing.ownership import own_results
+from functad.tracing.trace import Recorded, Recorder, alike, value_of
 from functad.tracing.views import clone, note_if_view
 from functad.transforms.boundary import (
+    Inputs,
     check_like,
     checked_leaves,
     described,
@@ -34,10 +34,11 @@ from functad.transforms.boundary import (
     split_aux,
     traced,
     undifferentiable,
+    wrap_inputs,
 )
-from functad.transforms.cotangents import zero_tangent
 from functad.transforms.forward import fit, push_record
 from functad.transforms.linear import is_linear
+from functad.transforms.reverse import zero_tangent
 from functad.transforms.transform import Selection, transform
 from functad.trees import flatten
 
@@ -48,11 +49,10 @@ Coefficients = list[Any]
 
 
 class SeriesRecorder(Recorder):
-    """A trace on concrete values with power series as Tensors.
+    """A trace on concrete values with power series as Tensors. The records are the coefficients from order 1 on.
 
     Attributes:
         order: the order of the truncation.
-        series: by slot, the coefficients from order 1 on.
     """
 
     pushes = True
@@ -61,28 +61,23 @@ class SeriesRecorder(Recorder):
     def __init__(self, transform: str, function: object, order: int) -> None:
         super().__init__(transform, function)
         self.order = order
-        self.series: list[Coefficients] = []
-
-    def tensor(self, value: Any, coefficients: Coefficients) -> Tensor:
-        """Return the Tensor of a power series."""
-        self.series.append(coefficients)
-        return bare(Tensor, self, value, len(self.series) - 1)  # type: ignore[no-any-return]
 
     def results(self, primitive: Primitive, out: Any, coefficients: Coefficients) -> Any:
         """Return the Tensor of a result, or the Tensors of several results, with tuples as `coefficients`."""
         if not primitive.multiple:
-            return self.tensor(out, coefficients)
+            return self.append(coefficients, out)
         columns = list(zip(*coefficients, strict=True)) or [()] * len(out)
-        return alike(out, [self.tensor(value, list(column)) for value, column in zip(out, columns, strict=True)])
+        return alike(out, [self.append(list(column), value) for value, column in zip(out, columns, strict=True)])
 
-    def buffer(self, value: Any) -> Tensor:
+    def buffer(self, value: Any) -> Any:
         """Return a Tensor with the array `value` and zero coefficients, for writes in place."""
-        return self.tensor(value, [None] * self.order)
+        return self.append([None] * self.order, value)
 
     def coefficients(self, value: Any, order: int) -> Coefficients:
         """Return the coefficients of a Tensor from order 1 to `order`; zeros for other values."""
         if isinstance(value, Recorded) and value.recorder is self:
-            return self.series[value.slot][:order]
+            found: Coefficients = self.records[value.slot][:order]
+            return found
         return [None] * order
 
     def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
@@ -93,7 +88,7 @@ class SeriesRecorder(Recorder):
         active = tuple([i for i, mine in enumerate(own) if mine and (primitive.joint or primitive.differentiable(i))])
         if not active or out is NotImplemented:
             return out
-        order = min(len(self.series[arrays[i].slot]) for i in active)
+        order = min(len(self.records[arrays[i].slot]) for i in active)
         plan = primitive.forward_plan(active) or primitive.reverse_plan(active)
         call = _Call(self, primitive, arrays, values, active, params, out, plan)
         made = self.results(primitive, out, call.coefficients(order))
@@ -178,10 +173,10 @@ class _Call(NamedTuple):
         values, slopes = list(self.values), []
         for i in self.active:
             own = recorder.coefficients(self.arrays[i], order)
-            values[i] = recorder.tensor(self.values[i], own[: order - 1])
+            values[i] = recorder.append(own[: order - 1], self.values[i])
             rising = [None if c is None else c * (k + 1.0) for k, c in enumerate(own)]
             first = zero_tangent(self.values[i]) if rising[0] is None else rising[0]
-            slopes.append(recorder.tensor(first, rising[1:]))
+            slopes.append(recorder.append(rising[1:], first))
         out = self.out
         if "out" in self.plan.names:
             out = recorder.results(self.primitive, out, self.coefficients(order - 1))
@@ -266,42 +261,41 @@ def coefficients(
     if not hasattr(order, "__index__") or order < 1:
         raise InputError(f"{call_of(transform, f)}: the order is {order!r}; it must be an integer, at least 1.")
     recorder = SeriesRecorder(transform, f, order)
-    args = [_entered(recorder, f, i, primal, path) for i, (primal, path) in enumerate(zip(primals, series, strict=True))]
-    recorder.inputs = len(recorder.series)
-    out, aux = split_aux(traced(recorder, f, args, {}), has_aux, Selection(transform, f, 0, None))
+    selection = Selection(transform, f, range(len(primals)))
+    inputs = wrap_inputs(recorder, selection, tuple(primals), {})
+    _set_paths(recorder, inputs, series)
+    out, aux = split_aux(traced(recorder, f, inputs.args, {}), has_aux, selection)
     leaves, structure = checked_leaves(out, transform, f)
-    columns = [_terms(recorder, leaf, order) for leaf in leaves]
+    columns = [_terms(recorder, leaf) for leaf in leaves]
     given = flatten((list(primals), list(series)))[0]
     terms = own_results([column[k] for k in range(order + 1) for column in columns], given)
     found = [structure.unflatten(terms[k * len(columns) : (k + 1) * len(columns)]) for k in range(order + 1)]
     return (found, own_aux(aux, recorder, [*given, *terms])) if has_aux else (found,)
 
 
-def _entered(recorder: SeriesRecorder, f: Callable[..., Any], position: int, primal: Any, path: Sequence[Any]) -> Any:
-    """Return an argument with power series as its leaves."""
-    leaves, structure = flatten(primal)
-    leaves = [value_of(leaf) for leaf in leaves]
-    for leaf, place in zip(leaves, structure.paths(f"primals[{position}]"), strict=True):
-        reason = undifferentiable(leaf)
-        if reason is not None:
-            raise InputError(f"{call_of(recorder.transform, f)}: {place} is {described(leaf)}. {reason}")
-    if not isinstance(path, (tuple, list)):
-        raise StructureError(f"series[{position}] is a {type(path).__name__}, not a list of coefficients, at {here()}.")
-    terms = [
-        check_like(term, structure, leaves, f"series[{position}][{k}]", "argument")
-        for k, term in enumerate(path[: recorder.order])
-    ]
-    missing = [None] * (recorder.order - len(terms))
-    columns = zip(*terms, strict=True) if terms else [()] * len(leaves)
-    held = [hold_input(leaf, recorder) for leaf in leaves]
-    return structure.unflatten([recorder.tensor(leaf, [*column, *missing]) for leaf, column in zip(held, columns, strict=True)])
+def _set_paths(recorder: SeriesRecorder, inputs: Inputs, series: Sequence[Sequence[Any]]) -> None:
+    """Set the coefficients of the inputs of a trace."""
+    slot = 0
+    for i, (structure, path) in enumerate(zip(inputs.structures, series, strict=True)):
+        if not isinstance(path, (tuple, list)):
+            raise StructureError(f"series[{i}] is a {type(path).__name__}, not a list of coefficients, at {here()}.")
+        leaves = inputs.primals[slot : slot + structure.leaves]
+        terms = [
+            check_like(term, structure, leaves, f"series[{i}][{k}]", "argument")
+            for k, term in enumerate(path[: recorder.order])
+        ]
+        missing = [None] * (recorder.order - len(terms))
+        for j in range(len(leaves)):
+            recorder.records[slot + j] = [*[term[j] for term in terms], *missing]
+        slot += len(leaves)
 
 
-def _terms(recorder: SeriesRecorder, leaf: Any, order: int) -> list[Any]:
+def _terms(recorder: SeriesRecorder, leaf: Any) -> list[Any]:
+    """Return the value of a result and its coefficients; zeros for `None`."""
     own = isinstance(leaf, Recorded) and leaf.recorder is recorder
     value = leaf.below if own else leaf
     spec = (shape_of(value), dtype_of(value) if dtype_of(value).kind in "fc" else np.dtype(np.float64))
-    return [value, *[zero_tangent(value) if c is None else fit(c, spec) for c in recorder.coefficients(leaf, order)]]
+    return [value, *[zero_tangent(value) if c is None else fit(c, spec) for c in recorder.coefficients(leaf, recorder.order)]]
 
 
 @transform

@@ -147,6 +147,18 @@ def positions_of(transform: str, function: Callable[..., Any], given: Any, optio
         ) from None
 
 
+def check_chunk_size(transform: str, function: object, chunk_size: int | None) -> None:
+    """Check the number of seeds or examples per pass.
+
+    Raises:
+        InputError: `chunk_size` is not a positive integer or `None`.
+    """
+    if chunk_size is not None and (not hasattr(chunk_size, "__index__") or chunk_size < 1):
+        raise InputError(
+            f"{transform} of {name_of(function)}, at {here()}: chunk_size is {chunk_size!r}; it must be an integer, at least 1."
+        )
+
+
 def parameters_of(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter] | None:
     """Return the parameters of a function; `None` if it has no known signature."""
     try:

@@ -21,8 +21,7 @@ from functad.tracing.ownership import hold_input, own_results, unrecorded
 from functad.tracing.tensor import Tensor
 from functad.tracing.trace import Recorded, value_of
 from functad.transforms.boundary import check_result, traced
-from functad.transforms.cotangents import check_chunk_size
-from functad.transforms.transform import transform
+from functad.transforms.transform import check_chunk_size, transform
 from functad.trees import LEAF, Structure, _describe, _split, _steps, flatten
 
 P = ParamSpec("P")

@@ -14,19 +14,18 @@ In expression lists without a careful pass, only elementwise primitives are hand
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, shape_of
+from functad.expressions.spec import PLAIN, dtype_of, shape_of
 from functad.primitives.elementwise.elementary import MULTIPLY
 from functad.primitives.entry import Plan
-from functad.primitives.safe import CAREFUL, PRODUCT, QUOTIENT, SINGULAR, current_pass, has_nan, mended, product
+from functad.primitives.safe import CAREFUL, PRODUCT, QUOTIENT, SINGULAR, current_pass, mended, product
 from functad.tracing.equations import may_be_infinite
 from functad.tracing.trace import Recorded
-from functad.transforms.cotangents import RowSum, Scattered
 
 _ndarray = np.ndarray
 _float64 = np.float64
@@ -217,46 +216,3 @@ def _sign(a: Any) -> Any:
     if a.dtype.kind == "c":
         return (a != 0).astype(a.dtype)
     return np.where(a != a, 1, np.sign(a)).astype(a.dtype, copy=False)
-
-
-FEW = 8  # up to this number of elements, `tolist` and `sum` take half the time of `has_nan`
-
-
-def has_nan_below(values: Iterable[Any]) -> bool:
-    """Return `True` if an innermost value of cotangents or tangents has a NaN.
-
-    An abstract trace has no values. It notes the slots of the derivatives instead, and the compiled code searches for NaN.
-    """
-    for g in values:
-        kind = type(g)
-        if kind is _ndarray:
-            if g.size <= FEW:
-                total = sum(g.tolist() if g.ndim == 1 else g.ravel().tolist())
-                if total != total:
-                    return True
-            elif has_nan(g):
-                return True
-            continue
-        if kind is _float64:
-            if g != g:
-                return True
-            continue
-        if g is None:
-            continue
-        if kind is RowSum or kind is Scattered:
-            if has_nan_below(g.values()):
-                return True
-            continue
-        value = g
-        while isinstance(value, Recorded):
-            recorder, slot = value.recorder, value.slot
-            value = value.below
-            value = getattr(value, "array", value)
-            if type(value) is ArraySpec and (noted := getattr(recorder, "derivatives", None)) is not None:
-                noted.append(slot)
-        if type(value) is _ndarray or issubclass(type(value), np.inexact):
-            if has_nan(value):
-                return True
-        elif type(value) is float and value != value:
-            return True
-    return False

@@ -5,12 +5,12 @@ import pytest
 
 import functad
 from functad import constant, sparse_hessian, sparse_jacobian
-from functad.transforms import cotangents
+from functad.transforms import jacobian
 from tests.eager.taped import counting, taped
 
 
 def test_memory_bounds_the_chunks(monkeypatch):
-    monkeypatch.setattr(cotangents, "MEMORY", 1000)
+    monkeypatch.setattr(jacobian, "MEMORY", 1000)
     calls = []
     square = counting(calls)
     tape, y, (x,) = taped(square, np.ones(100))
@@ -19,9 +19,9 @@ def test_memory_bounds_the_chunks(monkeypatch):
 
 
 def test_examples_around_the_tape_count_for_the_chunks(monkeypatch):
-    monkeypatch.setattr(cotangents, "MEMORY", 1000)
+    monkeypatch.setattr(jacobian, "MEMORY", 1000)
     sizes = []
-    chunks = cotangents.chunks
+    chunks = jacobian.chunks
     monkeypatch.setattr(
         "functad.eager.tape.request.chunks",
         lambda *given: [sizes.append(part.stop - part.start) or part for part in chunks(*given)],
@@ -47,13 +47,13 @@ def test_many_colors_are_computed_at_once():
 
     x = np.random.default_rng(0).normal(size=42)
     expected = functad.jacobian(f)(x)
-    for memory in (cotangents.MEMORY, 42 * 32 * 8):
-        old, cotangents.MEMORY = cotangents.MEMORY, memory
+    for memory in (jacobian.MEMORY, 42 * 32 * 8):
+        old, jacobian.MEMORY = jacobian.MEMORY, memory
         try:
             for mode in ("column", "row"):
                 np.testing.assert_allclose(sparse_jacobian(f, mode=mode, check=True)(x).toarray(), expected, atol=1e-12)
             energy = sparse_hessian(lambda x: np.sum(f(x) ** 2), check=True)(x)
         finally:
-            cotangents.MEMORY = old
+            jacobian.MEMORY = old
         second = functad.jacobian(functad.grad(lambda x: np.sum(f(x) ** 2)))(x)
         np.testing.assert_allclose(energy.toarray(), second, rtol=1e-9, atol=1e-9)

@@ -21,7 +21,7 @@ from functad.primitives.entry import ENTRIES
 from functad.primitives.reductions.over_axes import SELECTED
 from functad.primitives.reductions.statistics import ROOT
 from functad.primitives.safe import MENDED, PRODUCT, QUOTIENT
-from functad.transforms.stop import STOP
+from functad.transforms.grad import STOP
 
 Formula = Callable[..., Value]
 

@@ -17,7 +17,7 @@ from functad.primitives.elementwise.conversion import ASTYPE, ASTYPE_INTEGER, CO
 from functad.primitives.elementwise.selection import AT_LEAST, AT_MOST, DROPPED, KEPT
 from functad.primitives.reductions.statistics import ROOT
 from functad.primitives.safe import MENDED, PRODUCT, QUOTIENT
-from functad.transforms.stop import STOP
+from functad.transforms.grad import STOP
 
 _WEAK = {"i": int, "f": float, "c": complex}
 

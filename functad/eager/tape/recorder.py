@@ -71,9 +71,9 @@ class EagerRecorder(ReverseRecorder):
     lasting = True
     reassigns = True
     fallible = False
+    starts_fast = False
 
     def __init__(self, transform: str) -> None:
-        Recorder.__init__(self, transform, None)
         self._members: list[ref[Any]] = []
         self.variables: dict[int, tuple[Variable, list[int]]] = {}
         self.aliases: dict[int, tuple[ref[Any], Any]] = {}
@@ -83,11 +83,15 @@ class EagerRecorder(ReverseRecorder):
         self.shared = False
         self.scope: Any = None
         self.listing: list[TapeEquations] = []
+        Recorder.__init__(self, transform, None)
+        self.short = self.pulls and self.monitor is None
+
+    def observe(self) -> None:
+        """Notify the observers, which may watch the trace."""
         if (watch := watch_of(self)) is not None:
             from functad.eager.tape.diagnostics import TapeWatch  # noqa: PLC0415 - only `debug_nans` needs it
 
             self.monitor = TapeWatch(self, offence=watch.offence)
-        self.short = self.pulls and self.monitor is None
 
     @property
     def members(self) -> list[Any]:

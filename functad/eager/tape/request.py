@@ -5,7 +5,7 @@ and continues from there. While a tape records, it records the backward pass too
 `raised` replaces them by Tensors of the list, so that the rules make further records.
 
 A Jacobian needs one backward pass for many rows, with the seeds as a batch. The seeds come from
-`functad.transforms.cotangents`, in chunks that bound the memory. An outer tape or transform records the backward pass
+`functad.transforms.jacobian`, in chunks that bound the memory. An outer tape or transform records the backward pass
 once for all rows of a chunk.
 """
 
@@ -35,9 +35,9 @@ from functad.tracing.concrete import idle, tensor_of
 from functad.tracing.foreign import check_graph
 from functad.tracing.tensor import Tensor
 from functad.tracing.trace import Recorded, Recorder, alike, bare
-from functad.transforms.cotangents import RowSum, Scattered, of_identity, size_of, widest
-from functad.transforms.linear import Pushforward
-from functad.transforms.reverse import pull_back
+from functad.transforms.jacobian import of_identity, size_of, widest
+from functad.transforms.linear import pushforward
+from functad.transforms.reverse import RowSum, Scattered, pull_back
 from functad.transforms.row_slices import RowSlices
 from functad.trees import LEAF, Structure, flatten_as_inserted
 
@@ -342,12 +342,13 @@ class JacobianRequest:
         its own pass. Under `debug_nans` too: it finds the origin of a NaN for one cotangent at a time.
         """
         recorder, rows = self.tape.recorder, size_of(value)
+        pass_ = lambda seeds: walk(seeds[0])  # noqa: E731
         try:
-            return of_identity(self, value, walk, self.chunk_size if recorder.monitor is None else 1, self._width)
+            return of_identity(self, [value], 0, pass_, self.chunk_size if recorder.monitor is None else 1, self._width)
         except AbstractValueError:
             if not recorder.fallible or rows == 1:
                 raise
-            found = of_identity(self, value, walk, 1, self._width)
+            found = of_identity(self, [value], 0, pass_, 1, self._width)
             warn(
                 LoopWarning(
                     f"{self.transform} walks once for each of {rows} rows, at {here()}: a gradient function on the way "
@@ -363,13 +364,12 @@ class JacobianRequest:
 
     def _columns(self) -> list[Any]:
         """Return the Jacobian for each source, computed column by column from one backward pass; `None` without a path."""
-        push = Pushforward(self)  # type: ignore[arg-type] # it needs only the attributes of the class
+        push = pushforward(self)
         result = []
         for i, source in enumerate(self.sources):
-            others = [None] * i, [None] * (len(self.sources) - i - 1)
-            walk = lambda t, others=others: push.leaves([*others[0], t, *others[1]])  # noqa: E731
+            walk = lambda t, i=i: push([t if j == i else None for j in range(len(self.sources))])  # noqa: E731
             (columns,) = self._passes(source, walk) or [None]
-            if columns is None and push.found[i] is not None:  # a rule returned a constant
+            if columns is None and push.cotangents[i] is not None:  # a rule returned a constant
                 columns = np.zeros((size_of(source), *shape_of(self.target)), dtype_of(source))
             result.append(None if columns is None else np.moveaxis(columns, 0, -1))
         return result

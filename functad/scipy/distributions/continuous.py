@@ -25,7 +25,7 @@ from functad.primitives.operands import innermost, is_traced, known_values
 from functad.rules.custom import custom_jvp
 from functad.scipy._integrals import beyond, outside, valued, within
 from functad.tracing.trace import resolve
-from functad.transforms.jvp import jvp
+from functad.transforms.linear import jvp
 
 
 def of_class(name: str, *methods: str, module: Any = continuous) -> Callable[[Any], Any]:

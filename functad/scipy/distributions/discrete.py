@@ -19,7 +19,7 @@ from functad.places import here
 from functad.primitives.operands import innermost, known_values
 from functad.scipy._integrals import outside
 from functad.scipy.distributions.continuous import like_scipy, of_class
-from functad.transforms.stop import stop_gradient
+from functad.transforms.grad import stop_gradient
 
 
 def _ppf(original: Any, self: Any, q: Any, *args: Any) -> Any:

@@ -21,7 +21,7 @@ from functad.places import here
 from functad.primitives.operands import known_values
 from functad.scipy._integrals import outside, valued, within
 from functad.scipy.distributions.continuous import like_scipy, of_class, quantile
-from functad.transforms.stop import stop_gradient
+from functad.transforms.grad import stop_gradient
 
 
 @cache

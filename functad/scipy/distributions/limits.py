@@ -14,7 +14,7 @@ from scipy import special
 
 from functad.scipy.distributions.continuous import like_scipy, of_class, quantile
 from functad.scipy.distributions.densities import density
-from functad.transforms.stop import stop_gradient
+from functad.transforms.grad import stop_gradient
 
 
 def log1p_over(k: Any, x: Any) -> Any:

@@ -14,7 +14,7 @@ from functad.adoption.scipy_functions import of_methods, stands_for
 from functad.errors import UnsupportedError
 from functad.expressions.spec import shape_of
 from functad.places import here
-from functad.transforms.stop import stop_gradient
+from functad.transforms.grad import stop_gradient
 
 
 class _KernelEstimate:
