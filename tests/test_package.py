@@ -55,6 +55,8 @@ LAYERS = (
     "functad.eager.tape.recorder",
     "functad.eager.tape",
     "functad.eager",
+    "functad.loops",
+    "functad.emitters",
     "functad.backends",
     "functad.compilation",
     "functad.chunks",
@@ -276,7 +278,7 @@ PUBLIC_MODULES = re.compile(
     r"(\.(fft|integrate|interpolate|linalg|ndimage|optimize|signal|sparse|spatial|special|stats))?))?"
 )
 BESIDE_THE_MODULE = {
-    "backends/accuracy.py": "measures the error of single elementary functions, and writes the table of a page",
+    "loops/accuracy.py": "measures the error of single elementary functions, and writes the table of a page",
     "compat/test_functions.py": "asks the table of names which functions no row tests",
     "compilation/conftest.py": "checks the lists of all programs after each pass",
     "compilation/test_compiled_equals_eager.py": "builds the cases of the fuzzer by hand, to show that it finds differences",
