@@ -41,6 +41,9 @@ L = TypeVar("L")
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
+DUMP = "FUNCTAD_DUMP"
+"""The environment variable that prints a stage of each compilation: `pass`, `loops` or `llvm`."""
+
 # Forks
 
 LONGEST_IMPORT = 10.0

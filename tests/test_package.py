@@ -56,6 +56,8 @@ LAYERS = (
     "functad.eager.tape.recorder",
     "functad.eager.tape",
     "functad.eager",
+    "functad.loops",
+    "functad.emitters",
     "functad.backends",
     "functad.compilation",
     "functad.chunks",
@@ -277,7 +279,7 @@ PUBLIC_MODULES = re.compile(
     r"(\.(fft|integrate|interpolate|linalg|ndimage|optimize|signal|sparse|spatial|special|stats))?))?"
 )
 BESIDE_THE_MODULE = {
-    "backends/accuracy.py": "measures the error of single elementary functions, and writes the table of a page",
+    "loops/accuracy.py": "measures the error of single elementary functions, and writes the table of a page",
     "compat/test_functions.py": "asks the table of names which functions no row tests",
     "compat/test_names.py": "reads the table of names, a part of functad.compat.tensors",
     "compilation/conftest.py": "checks the lists of all programs after each pass",

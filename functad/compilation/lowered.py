@@ -10,8 +10,10 @@ import numpy as np
 from functad.compilation.lists import CompiledList
 from functad.compilation.order import peak_bytes
 from functad.compilation.passes import after_each_pass, simplified
+from functad.errors import InputError
 from functad.expressions.expressions import Constant, Expressions
 from functad.expressions.records import inputs_of
+from functad.places import here
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -88,12 +90,26 @@ class Lowered:
         """Return the source of the compiled program."""
         return str(self._program.compiled().source)
 
-    def dump(self) -> str:
-        """Return the text of the expression list before the first pass and after each pass that changed it.
+    def dump(self, stage: str = "passes") -> str:
+        """Return the text of the function at a stage of the compilation.
 
-        The lists inside loops and branches take the same passes, so the text has them too.
+        Args:
+            stage: `"passes"`, the expression list before the first pass and after each pass that changed it. The lists inside
+                loops and branches take the same passes, so the text has them too. `"loops"`, the functions of the loop IR, and
+                `"llvm"`, the LLVM module that they become; the backend `llvm` has these stages.
+
+        Raises:
+            InputError: the backend has no such stage.
         """
         program, parts = self._program, list[str]()
+        if stage != "passes":
+            stages: dict[str, str] = getattr(program.compiled(), "stages", {})
+            if stage not in stages:
+                known = ", ".join(map(repr, ["passes", *stages]))
+                raise InputError(
+                    f"the backend {program.backend.name!r} has no stage {stage!r}, at {here()}. There are {known}."
+                )
+            return stages[stage]
         with after_each_pass(lambda name, own: parts.append(f"-- {name}\n{own}")):
             simplified(self._traced, program.exact, fused=program.backend.fuses)
         return "\n".join(parts)

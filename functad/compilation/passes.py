@@ -22,11 +22,8 @@ from functad.compilation.rewriting import Rewriter
 from functad.compilation.rolling.rolled import rolled
 from functad.compilation.scans.shorter import with_shorter_loops
 from functad.expressions.expressions import Expressions
-from functad.process import context_variable, setting
+from functad.process import DUMP, context_variable, setting
 from functad.transforms.lists import extract
-
-DUMP = "FUNCTAD_DUMP"
-"""The environment variable that prints lists, if its value is `pass`."""
 
 
 class Options(NamedTuple):

@@ -45,6 +45,9 @@ _NONE: Mapping[str, Any] = MappingProxyType({})
 """The empty parameters of most equations."""
 
 
+_NO_PARAMS: Mapping[str, Any] = MappingProxyType({})
+
+
 class Equation(Immutable):
     """One call of a primitive: `outputs = primitive(*inputs, **params)`.
 
@@ -75,7 +78,11 @@ class Equation(Immutable):
         assign(self, "primitive", primitive)
         assign(self, "inputs", inputs)
         # Parameters of another equation are immutable already; passes rewrite lists often, so they are not copied again.
-        assign(self, "params", params if type(params) is MappingProxyType else MappingProxyType(dict(params)))
+        if not params:
+            params = _NO_PARAMS
+        elif type(params) is not MappingProxyType:
+            params = MappingProxyType(dict(params))
+        assign(self, "params", params)
         assign(self, "outputs", outputs)
         assign(self, "place", place)
 

@@ -214,7 +214,11 @@ def watch_of(recorder: Any) -> Any:
 
 def place_now(observers: Sequence[Observer]) -> Place | None:
     """Return the place of the running operation from the newest observer that knows it."""
-    return next((place for observer in reversed(observers) if (place := observer.place()) is not None), None)
+    for observer in reversed(observers):
+        place = observer.place()
+        if place is not None:
+            return place
+    return None
 
 
 def begun(phase: str, records: Any) -> list[Observer]:

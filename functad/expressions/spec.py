@@ -107,6 +107,9 @@ class ArraySpec(Immutable):
         return f"{name}[{','.join(map(str, self.shape))}]"
 
 
+_OF_NUMBERS = {kind: ArraySpec((), dtype, weak=True) for kind, dtype in PYTHON_SCALARS.items()}
+
+
 def spec_of(value: Any) -> ArraySpec:
     """Return the spec of an array, a Tensor, a NumPy scalar, a Python scalar, a list, or a spec itself.
 
@@ -115,9 +118,9 @@ def spec_of(value: Any) -> ArraySpec:
     """
     if issubclass(type(value), ArraySpec):
         return value if type(value) is ArraySpec else ArraySpec(value.shape, value.dtype, value.weak, value.zero_d)
-    dtype = PYTHON_SCALARS.get(type(value))
-    if dtype is not None:
-        return ArraySpec((), dtype, weak=True)
+    known = _OF_NUMBERS.get(type(value))
+    if known is not None:
+        return known
     spec = getattr(value, "spec", None)
     if isinstance(spec, ArraySpec):
         return spec

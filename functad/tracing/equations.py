@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,8 @@ def may_be_infinite(value: Any) -> bool:
         if singular is not None:
             return bool(singular[slot])
         value = getattr(value.below, "array", value.below)
+    if type(value) is float:
+        return not isfinite(value)
     if value is None or type(value) is ArraySpec:
         return False
     return is_inexact(value) and not bool(np.all(np.isfinite(value)))

@@ -353,6 +353,7 @@ class SourceLines(Observer):
         self._noted: dict[int, tuple[Any, dict[int, Place]]] = {}
         self._user: FrameType | None = None  # of the last call; kept alive, so that frame identity is unambiguous
         self._calls = 0
+        self._last = _NOWHERE
 
     def close(self) -> None:
         """Drop all references to frames, traces and lists."""
@@ -376,8 +377,11 @@ class SourceLines(Observer):
             if frame is not self._user:
                 self._user, self._calls = frame, self._calls + 1
             code = frame.f_code
-            place = Place(_name_of(code.co_qualname), code.co_filename, frame.f_lineno or 0, self._calls, phase)
-        self._open = [weak for weak in self._open if (recorder := weak()) is not None and not recorder.closed]
+            place, line, file = self._last, frame.f_lineno or 0, code.co_filename
+            if (place.line, place.file, place.call, place.phase) != (line, file, self._calls, phase):  # several in a line
+                place = self._last = Place(_name_of(code.co_qualname), file, line, self._calls, phase)
+        if self._open:
+            self._open = [weak for weak in self._open if (recorder := weak()) is not None and not recorder.closed]
         for weak in self._open:
             records = weak().records  # type: ignore[union-attr]
             self._noted.setdefault(id(records), (records, {}))[1][len(records)] = place

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from functad.backends.llvm.elementary import ELEMENTARY, definition, joined
 from functad.backends.llvm.module import Machine, host
+from functad.emitters.llvm import Text, joined
+from functad.loops.elementary.table import ELEMENTARY, Definition, definition
 
 KINDS = {"float64": "double", "float32": "float"}
 
@@ -90,17 +91,22 @@ def source(name: str, dtype: Any, *, fused: bool) -> str:
     }
     given = ", ".join(f"{kind} %x{i}" for i in range(count))
     whole = definition(name, kind, fused=fused)
-    calls = f"  %value = call {kind} {whole.symbol}({given})\n  %found = or i1 %seen, false"
+    calls = f"  %value = call {kind} {whole.function.name}({given})\n  %found = or i1 %seen, false"
     text = LOOP.format(loop="everywhere", result="void", returned="", calls=calls, **places)
     if row.quick is None:
-        return joined([whole]) + text + PLAIN.format(**places)
+        return _text([whole]) + text + PLAIN.format(**places)
     quick, beyond = (definition(name, kind, fused=fused, form=form) for form in ("quick", "beyond"))
     calls = (
-        f"  %value = call {kind} {quick.symbol}({given})\n"
-        f"  %rare = call i1 {beyond.symbol}({given})\n  %found = or i1 %seen, %rare"
+        f"  %value = call {kind} {quick.function.name}({given})\n"
+        f"  %rare = call i1 {beyond.function.name}({given})\n  %found = or i1 %seen, %rare"
     )
     text += LOOP.format(loop="quickly", result="i1", returned="%all", calls=calls, **places)
-    return joined([whole, quick, beyond]) + text + BLOCKS.format(**places)
+    return _text([whole, quick, beyond]) + text + BLOCKS.format(**places)
+
+
+def _text(parts: Sequence[Definition]) -> str:
+    """Return the text of functions and their tables."""
+    return joined([Text(part.function) for part in parts], [table for part in parts for table in part.tables]) + "\n"
 
 
 @cache

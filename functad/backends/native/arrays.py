@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from functad.backends.llvm.values import Value, where
-from functad.backends.native.code import Code, Index
 from functad.expressions.spec import PYTHON_SCALARS
+from functad.loops.build import Code, Index
+from functad.loops.values import Value, where
 from functad.places import here
 
 Shape = tuple[int, ...]
@@ -206,9 +206,9 @@ def unravel(code: Code, position: Index, shape: Shape, strides: Shape) -> list[I
         elif not isinstance(position, Value):
             found.append(position // stride % n)
         else:
-            quotient = position if stride == 1 else code.emit(f"udiv i64 {position.name}, {stride}", "i64")
+            quotient = position if stride == 1 else code.emit("udiv", "i64", position, position.like(stride))
             whole = math.prod(shape[:axis]) == 1
-            found.append(quotient if whole else code.emit(f"urem i64 {quotient.name}, {n}", "i64"))
+            found.append(quotient if whole else code.emit("urem", "i64", quotient, quotient.like(n)))
     return found
 
 

@@ -6,9 +6,10 @@ import threading
 from collections.abc import Mapping
 from weakref import WeakKeyDictionary
 
-from functad.backends.llvm.elementary import called, joined
 from functad.backends.llvm.module import Library, Machine
 from functad.backends.native.disk import loaded
+from functad.emitters.llvm import Text, joined
+from functad.loops.elementary.table import called
 from functad.process import renewed
 
 _LOCK = renewed(threading.RLock())
@@ -28,6 +29,8 @@ def addresses_of_called(machine: Machine, wanted: Mapping[str, tuple[str, str]])
         for symbol, (name, kind) in wanted.items():
             own = symbol.removeprefix("@")
             if symbol not in known:
-                known[symbol] = loaded(machine, joined(called(name, kind, fused=machine.fused)), [own], {})
+                parts = called(name, kind, fused=machine.fused)
+                text = joined([Text(part.function) for part in parts], [table for part in parts for table in part.tables])
+                known[symbol] = loaded(machine, text, [own], {})
             found[own] = known[symbol].addresses[own]
     return found

@@ -18,12 +18,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
-from functad.backends.llvm.values import Value, where
 from functad.backends.native.arrays import Array, Memory
 from functad.backends.native.axes import Arrays, Axes
-from functad.backends.native.code import Code, Index
 from functad.backends.native.lowering import Reduction
 from functad.backends.native.plan import Loops
+from functad.loops.build import Code, Index
+from functad.loops.ir import Store
+from functad.loops.values import Value, where
 
 BLOCK = 256
 """The number of elements summed without error compensation, and computed by quick formulas before these are checked."""
@@ -196,13 +197,13 @@ class Nest:
             self.blocks = {id(t): self._places(t, 3 if t.way.ordered else 1) for t in self.numbers}
             code.quick, code.rare, self.in_any_order = quick, None, any_order
             self._clear_blocks()
-            mark = len(code.lines)
+            mark = len(code.nodes)
             self._run(index, low, high, straight=self.straight)
             code.quick = self.in_any_order = False
             rare = self._met()
             again = self._needs_order() if any_order else None
             if rare is not None:
-                code.lines[mark - 1] += f"\n  store i8 0, ptr {rare.name}"  # appended, because line numbers name values
+                code.nodes.insert(mark, Store("i1", rare.name, "0", "0"))
                 met = code.load(rare, 0, "i1")
                 again = met if again is None else again | met
             if again is not None:
@@ -220,7 +221,6 @@ class Nest:
         return self.code.rare
 
     def _clear_blocks(self) -> None:
-        self.code.do("; a block")
         for total in self.numbers:
             places = self.blocks[id(total)]
             self._clear(places, total, 1)
@@ -254,7 +254,7 @@ class Nest:
         factors = value, where(size > 1.0, size, size.like(1.0)), where(size < 1.0, size, size.like(1.0))
         for i, factor in enumerate(factors):
             known = self.code.load(place, i, total.way.kind)
-            self.code.store(place, i, self.code.emit(f"fmul reassoc {known.kind} {known.name}, {factor.name}", known.kind))
+            self.code.store(place, i, self.code.emit("mul", known.kind, known, factor, loose="reassoc"))
 
     def _add_block(self, total: Total, place: Value, block: Value) -> None:
         """Add the sum of a block to the total, and the rounding error of the addition to the correction."""
@@ -277,7 +277,7 @@ class Nest:
         if straight and self.calls and self.shape[self.looped - 1] >= LARGE:
             first, stop = code.integer(first), code.integer(stop)
             most = ((stop - first) >> 6) << 6
-            count = code.fresh(f"freeze i64 {most.name}", "i64")  # LLVM knows only that it is a multiple of 64
+            count = code.emit("freeze", "i64", most)  # LLVM knows only that it is a multiple of 64
             with code.loop(0, count, straight=True, counted=True) as i:
                 self._body([*index, first + i])
             first, straight = first + count, False

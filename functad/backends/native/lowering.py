@@ -13,11 +13,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from functad.backends.llvm.values import Value
 from functad.backends.native.arrays import Array
-from functad.backends.native.code import KINDS, Code
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.spec import ArraySpec, spec_of
+from functad.loops.build import KINDS, Code
+from functad.loops.values import Value
 from functad.primitives.entry import Primitive
 
 

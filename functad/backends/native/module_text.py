@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
+from contextvars import ContextVar
+from functools import cache
 from typing import Any
 
 import numpy as np
 
-from functad.backends.llvm.elementary import Definition, joined
 from functad.backends.llvm.module import host
-from functad.backends.llvm.values import Value, literal
-from functad.backends.native.code import KINDS, Code
 from functad.backends.native.plan import Plan
+from functad.emitters.llvm import Text, joined
 from functad.expressions.expressions import Expressions
+from functad.loops.build import KINDS, Code
+from functad.loops.elementary.table import Definition
+from functad.loops.ir import Function, Table
+from functad.loops.values import Value
+from functad.process import context_variable, setting
 
 LONGEST_INLINED = 250
 """Longer loops are not inlined: the time to optimise a function grows faster than its length."""
@@ -27,27 +33,38 @@ WHOLE_VECTORS = """\
 """The loop metadata `!0`: a masked vector computes the remaining elements, instead of a scalar loop."""
 
 
+_AFTER: ContextVar[Callable[[Function], object] | None] = context_variable("after each function", default=None)
+
+
+def after_each_function(call: Callable[[Function], object] | None) -> AbstractContextManager[None]:
+    """Call a function with each function of the loop IR that is added to a module, for tests; `None` for no function."""
+    return setting(_AFTER, call)
+
+
 class ModuleText:
     """The parts of a module.
 
     Attributes:
-        functions: the texts of the functions.
+        functions: the functions.
         definitions: the elementary functions that they call.
         called: the name and type of the elementary functions that are compiled separately, by symbol.
-        declarations: the declarations of intrinsics and the constant tables.
+        tables: the constant tables.
+        support: the texts of functions that are not in the loop IR, by symbol.
         imported: the names of functions of other libraries that the module calls.
         workspace: returns the address of memory of a given size from the caller; `None` if the caller provides none.
     """
 
     def __init__(self) -> None:
-        self.functions: list[str] = []
+        self.functions: list[Function] = []
+        self._texts: list[Text] = []
         self.definitions: dict[str, Definition] = {}
         self.called: dict[str, tuple[str, str]] = {}
-        self.declarations: dict[str, None] = {}
+        self.tables: dict[str, Table] = {}
+        self.support: dict[str, str] = {}
         self.imported: set[str] = set()
         self.workspace: Callable[[int], Value] | None = None
         self._tables: dict[Any, str] = {}
-        self._parts: dict[str, str] = {}
+        self._parts: dict[Function, tuple[str, int]] = {}
         self._inlined = 0
         self._plans: dict[int, tuple[Plan, Expressions]] = {}
 
@@ -58,51 +75,54 @@ class ModuleText:
             known = self._plans[id(expressions)] = Plan(expressions), expressions
         return known[0]
 
-    def function(self, code: Code, head: str) -> None:
-        """Add a function to the module."""
-        self.functions.append(code.text(head))
+    def add(self, code: Code, function: Function) -> int:
+        """Add a function to the module, and return the number of its lines."""
+        if (after := _AFTER.get()) is not None:
+            after(function)
+        text = Text(function)
+        self.functions.append(function)
+        self._texts.append(text)
         self.definitions |= code.definitions
         self.called |= code.called
-        self.declarations |= code.declarations
+        return len(text.lines)
 
     def call(self, outer: Code, inner: Code, *, inline: bool = True) -> None:
-        """Call an anonymous function; add it to the module unless a function with the same text exists.
+        """Call an anonymous function; add it to the module unless an equal function exists.
 
         Args:
             outer: the caller.
             inner: the function to call.
             inline: `True` if a short function may be inlined.
         """
-        given = [Value(outer, own, "") for own in inner.captured]
-        parameters = ", ".join(f"{v.kind}{' noalias' if v.kind == 'ptr' else ''} {v.name}" for v in inner.captured.values())
-        arguments = ", ".join(f"{v.kind} {own.name}" for own, v in zip(given, inner.captured.values(), strict=True))
-        text = inner.text(f"({parameters}) nounwind")
-        name = self._parts.get(text)
-        if name is None:
-            name = self._parts[text] = f"@part{len(self.functions)}"
-            self.function(inner, f"define internal void {name}({parameters}) nounwind")
-        length = len(inner.lines)
+        function = inner.function("", [(v.kind, v.name) for v in inner.captured.values()], local=True)
+        known = self._parts.get(function)
+        if known is None:
+            name = f"@part{len(self.functions)}"
+            known = self._parts[function] = name, self.add(inner, function._replace(name=name))
+        name, length = known
         inlined = inline and length <= LONGEST_INLINED and self._inlined + length <= INLINED_TOGETHER
         self._inlined += length if inlined else 0
-        outer.do(f"call void {name}({arguments}) {'alwaysinline' if inlined else 'noinline'}")
+        given = [(v.kind, own) for own, v in inner.captured.items()]
+        outer.run(name, *given, inline="always" if inlined else "never")
 
     def table(self, code: Code, values: np.ndarray[Any, Any]) -> Value:
         """Return the address of a table of constants in the module."""
         kind = KINDS[values.dtype]
         key = kind, values.shape, values.tobytes()
         if key not in self._tables:
-            stored = "i8" if kind == "i1" else kind
             name = self._tables[key] = f"@table{len(self._tables)}"
-            entries = ", ".join(f"{stored} {literal(v.item(), kind)}" for v in values.ravel())
-            self.declarations[f"{name} = internal unnamed_addr constant [{values.size} x {stored}] [{entries}], align 64"] = (
-                None
-            )
+            self.tables[name] = Table(name, kind, tuple(values.ravel().tolist()))
         return Value(code, self._tables[key], "ptr")
 
     def text(self) -> str:
         """Return the whole module."""
-        parts = joined(list(self.definitions.values()))
-        known = set(parts.splitlines())
-        declarations = [line for line in self.declarations if line not in known]
+        tables = [*self.tables.values(), *[table for own in self.definitions.values() for table in own.tables]]
+        functions = [*map(_emitted, self.definitions.values()), *self._texts]
         loops = WHOLE_VECTORS if host().masked else "!0 = distinct !{!0}"
-        return "\n".join([*declarations, parts, *self.functions, loops])
+        return f"{joined(functions, tables, self.support)}\n{loops}"
+
+
+@cache
+def _emitted(own: Definition) -> Text:
+    """Return the text of an elementary function."""
+    return Text(own.function)

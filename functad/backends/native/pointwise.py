@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from functad.backends.llvm.elementary import ELEMENTARY
-from functad.backends.llvm.values import BITS, Value, where
-from functad.backends.native.code import KINDS, REALS, Code
 from functad.backends.native.lowering import Lowered, Pointwise, row
 from functad.expressions.expressions import Constant, Equation
 from functad.expressions.spec import ArraySpec
+from functad.loops.build import KINDS, REALS, Code
+from functad.loops.elementary.table import ELEMENTARY
+from functad.loops.values import BITS, Value, where
 from functad.primitives.elementwise.conversion import ASTYPE, ASTYPE_INTEGER, COPY
 from functad.primitives.elementwise.selection import DROPPED, KEPT, WHERE
 from functad.primitives.elementwise.special import SOFTMAX_FIRST
@@ -53,13 +53,13 @@ def _truth(code: Code, x: Value) -> Value:
 def _larger(code: Code, x: Value, y: Value) -> Value:
     if x.kind == "i1":
         return x | y
-    return code.function("maximum", x, y) if x.is_real else where(x > y, x, y)
+    return code.elementary("maximum", x, y) if x.is_real else where(x > y, x, y)
 
 
 def _smaller(code: Code, x: Value, y: Value) -> Value:
     if x.kind == "i1":
         return x & y
-    return code.function("minimum", x, y) if x.is_real else where(x < y, x, y)
+    return code.elementary("minimum", x, y) if x.is_real else where(x < y, x, y)
 
 
 def _absolute(code: Code, x: Value) -> Value:
@@ -68,19 +68,19 @@ def _absolute(code: Code, x: Value) -> Value:
 
 def _sign(code: Code, x: Value) -> Value:
     if x.is_real:
-        return code.function("sign", x)
+        return code.elementary("sign", x)
     return where(x > 0, x.like(1), where(x < 0, x.like(-1), 0))
 
 
 def _floor_divide(code: Code, x: Value, y: Value) -> Value:
     if x.is_real:
-        return code.function("floor_divide", x, y)
+        return code.elementary("floor_divide", x, y)
     return _whole_division(x, y)[0]
 
 
 def _remainder(code: Code, x: Value, y: Value) -> Value:
     if x.is_real:
-        return code.function("remainder", x, y)
+        return code.elementary("remainder", x, y)
     return _whole_division(x, y)[1]
 
 
@@ -113,8 +113,8 @@ FORMULAS: dict[str, Formula] = {
     "remainder": _remainder,
     "maximum": _larger,
     "minimum": _smaller,
-    "fmax": lambda code, x, y: code.function("fmax", x, y) if x.is_real else _larger(code, x, y),
-    "fmin": lambda code, x, y: code.function("fmin", x, y) if x.is_real else _smaller(code, x, y),
+    "fmax": lambda code, x, y: code.elementary("fmax", x, y) if x.is_real else _larger(code, x, y),
+    "fmin": lambda code, x, y: code.elementary("fmin", x, y) if x.is_real else _smaller(code, x, y),
     "less": lambda code, x, y: x < y,
     "less_equal": lambda code, x, y: x <= y,
     "greater": lambda code, x, y: x > y,
@@ -144,14 +144,14 @@ def _shifted(code: Code, x: Value, y: Value, how: str) -> Value:
     """Shift bits; a shift beyond the width leaves only the sign, as in NumPy."""
     bits = BITS[x.kind]
     inside = (y >= 0) & (y < bits)
-    found = code.emit(f"{how} {x.kind} {x.name}, {where(inside, y, 0).name}", x.kind)
+    found = code.emit(how, x.kind, x, where(inside, y, 0))
     beyond = where(x < 0, x.like(-1), 0) if how == "ashr" else x.like(0)
     return where(inside, found, beyond)
 
 
 def _times_log(code: Code, x: Value, y: Value, name: str) -> Value:
     """Return `x log(y)`, and 0 if x is 0 and y is not NaN."""
-    return where(x.equals(0.0) & ~y.is_nan(), 0.0, x * code.function(name, y))
+    return where(x.equals(0.0) & ~y.is_nan(), 0.0, x * code.elementary(name, y))
 
 
 FORMULAS |= {
@@ -182,7 +182,7 @@ def _formula(name: str, kinds: Sequence[str]) -> Formula | None:
     if name in ("floor", "ceil", "trunc", "rint") and kind not in REALS:
         return (lambda code, x: x) if name != "rint" else None
     if name in ELEMENTARY and kind in REALS:
-        return lambda code, *xs: code.function(name, *xs)
+        return lambda code, *xs: code.elementary(name, *xs)
     return None
 
 
@@ -222,7 +222,7 @@ def _power(equation: Equation, kinds: Sequence[str], result: str) -> Lowered | N
             return Pointwise(kinds, result, formula, 2.0)
     if kinds[0] not in REALS:
         return None
-    return Pointwise(kinds, result, lambda code, x, y: code.function("power", x, y), 40.0)
+    return Pointwise(kinds, result, lambda code, x, y: code.elementary("power", x, y), 40.0)
 
 
 _POWERS: dict[float, Formula] = {
@@ -276,7 +276,7 @@ def _softmax_first(equation: Equation, given: Sequence[ArraySpec], results: Sequ
     def formula(code: Code, x: Value, y: Value) -> Value:
         difference = y - x
         difference = where(difference.is_nan() & x.equals(y), 0.0, difference)
-        return 1.0 / (code.function("exp", difference) + 1.0)
+        return 1.0 / (code.elementary("exp", difference) + 1.0)
 
     return Pointwise(_kinds(given, results[0]), kind, formula, equation.primitive.cost, ELEMENTARY["exp"].quick is not None)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,6 +22,7 @@ from functad.backends.numpy_source import NumpyProgram
 from functad.backends.refusals import RefusedError
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.primitives.entry import Primitive
+from functad.process import DUMP
 
 
 class LlvmProgram:
@@ -55,6 +58,9 @@ class LlvmProgram:
         own = expanded(expressions)
         divided = Divided(own, self._module, self._steps, {s for s in map(own.outputs.__getitem__, checked) if type(s) is int})
         self.text = self._module.text()
+        for stage, text in self.stages.items() if DUMP in os.environ else ():
+            if os.environ[DUMP] == stage:
+                sys.stderr.write(f"-- {stage}\n{text}\n")
         functions = self._compiled()
         listed = divided.listed(lambda step: _call(step, functions[step.name]))
         self._program = NumpyProgram(listed, again=again, checked=checked)
@@ -67,6 +73,11 @@ class LlvmProgram:
             self.function = self._guarded(self.function)
             self.strict = self._guarded(self.strict) if self.strict is not None else None
         self.source = "\n".join([*map(described, self._steps), "", self._program.source])
+
+    @property
+    def stages(self) -> dict[str, str]:
+        """The text of the functions of the loop IR, and of the LLVM module."""
+        return {"loops": "\n\n".join(map(str, self._module.functions)), "llvm": self.text}
 
     def __call__(self, leaves: Sequence[Any]) -> Sequence[Any]:
         """Return the output leaves for input leaves. The caller owns the output arrays."""

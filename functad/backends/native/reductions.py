@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from functad.backends.llvm.values import Value
-from functad.backends.native.code import KINDS, REALS, Code
 from functad.backends.native.lowering import Lowered, Pointwise, Reduction, View, row
 from functad.backends.native.pointwise import FORMULAS
 from functad.expressions.expressions import Equation
 from functad.expressions.spec import ArraySpec
+from functad.loops.build import KINDS, REALS, Code
+from functad.loops.values import Value
 from functad.primitives.entry import ENTRIES
 
 _LEAST = {"double": -math.inf, "float": -math.inf, "i64": -(2**63), "i32": -(2**31), "i1": 0}
@@ -43,7 +43,7 @@ def _alone(kind: str, given: ArraySpec, result: ArraySpec) -> Lowered | None:
 def _added(code: Code, x: Value, y: Value) -> Value:
     if not x.is_real:
         return x + y
-    return code.emit(f"fadd reassoc {x.kind} {x.name}, {y.name}", x.kind)
+    return code.emit("add", x.kind, x, y, loose="reassoc")
 
 
 def _multiplied(code: Code, x: Value, y: Value) -> Value:

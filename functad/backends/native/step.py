@@ -9,9 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.backends.llvm.values import Value
 from functad.backends.native.arrays import Array, Held, Memory, plain_array
-from functad.backends.native.code import KINDS, REALS, Code, Index
 from functad.backends.native.control.interrupts import ROOM, raise_lack_of_memory, raise_noted
 from functad.backends.native.kernel import Nest
 from functad.backends.native.module_text import ModuleText
@@ -20,15 +18,18 @@ from functad.backends.native.writer import Writer
 from functad.backends.refusals import OtherArgumentsError, RefusedError
 from functad.expressions.expressions import Constant
 from functad.expressions.spec import ArraySpec, spec_of
+from functad.loops.build import KINDS, REALS, Code, Index
+from functad.loops.ir import Load, Op
+from functad.loops.values import Value
 
 HANDLE = ctypes.sizeof(ctypes.c_void_p)
 """Bytes of an address."""
 
-HEADER = object.__basicsize__
-"""The offset of the data pointer in a NumPy array object."""
+HEADER = object.__basicsize__ // HANDLE
+"""The offset of the data pointer in a NumPy array object, in addresses."""
 
-TUPLE_HEADER = tuple.__basicsize__
-"""The offset of the first element in a tuple object."""
+TUPLE_HEADER = tuple.__basicsize__ // HANDLE
+"""The offset of the first element in a tuple object, in addresses."""
 
 LARGE = 2**31
 """Native code rejects Python integers from this magnitude on: they may not fit the dtype of an array."""
@@ -66,9 +67,9 @@ class Parameter:
         self.by_value = by_value
 
     @property
-    def text(self) -> str:
-        """The declaration of the parameter."""
-        return f"{'i8' if self.kind == 'i1' else self.kind} {self.name}" if self.by_value else f"ptr {self.name}"
+    def declared(self) -> tuple[str, str]:
+        """The type and the name of the parameter."""
+        return (_passed(self.kind) if self.by_value else "ptr"), self.name
 
     @property
     def ctype(self) -> Any:
@@ -148,19 +149,18 @@ class Step:
                     writer.copy(writer.array(slot), targets[slot])
             self._search([targets[s] for s in made if s in checked and targets[s].kind in REALS])
         self.inputs.sort(key=lambda p: (0, p.source) if type(p.source) is int else (1, 0))  # in slot order, constants last
-        head = ["i64 %first", "i64 %stop", "i64 %part"] if self.parallel else []
-        parameters = [*head, *(self._unpacked() if self.crowded else [p.text for p in (*self.inputs, *self.outputs)])]
+        parameters = [("i64", name) for name in ("%first", "%stop", "%part")] if self.parallel else []
+        parameters += self._unpacked() if self.crowded else [p.declared for p in (*self.inputs, *self.outputs)]
         if self.space:
-            parameters.append("ptr %space")
+            parameters.append(("ptr", "%space"))
         if code.refused is not None:
-            parameters.append("ptr %refused")
+            parameters.append(("ptr", "%refused"))
             own = "%part" if self.parallel else "0"  # one flag per thread, since threads could overwrite a shared one
-            code.allocations += [
-                f"  %refused.place = getelementptr i8, ptr %refused, i64 {HEADER}",
-                "  %refused.all = load ptr, ptr %refused.place",
-                f"  %refused.data = getelementptr i8, ptr %refused.all, i64 {own}",
+            code.entry += [
+                Load("%refused.all", "ptr", "%refused", str(HEADER)),
+                Op("%refused.data", "address", "ptr", "i8", ("%refused.all", own)),
             ]
-        self.module.function(code, f"define {code.returned.partition(' ')[0]} @{self.name}({', '.join(parameters)}) nounwind")
+        self.module.add(code, code.function(f"@{self.name}", parameters))
 
     def _search(self, results: Sequence[Memory]) -> None:
         """Write the NaN check of results; the native function returns its outcome, which adds no time to the call.
@@ -184,14 +184,15 @@ class Step:
                 _search_array(code, found, memory, size)
             else:
                 inner = Code(fused=code.fused, outer=code)
-                _search_array(inner, found, memory, inner.own(code.fresh(f"add i64 {size}, 0", "i64")))
+                length = code.emit("copy", "i64", code.constant(size, "i64"))  # a parameter, so that all sizes share a function
+                _search_array(inner, found, memory, inner.own(length))
                 self.module.call(code, inner, inline=False)
-        code.returned = f"i8 {code.fresh(f'load i8, ptr {found.name}', 'i8').name}"
+        code.result = code.load(found, 0, "i8")
 
     @property
     def result(self) -> Any:
         """The ctypes type of the result; `None` if there is none."""
-        return None if self.code.returned == "void" else ctypes.c_uint8
+        return None if self.code.result is None else ctypes.c_uint8
 
     @property
     def crowded(self) -> bool:
@@ -209,25 +210,17 @@ class Step:
                 arrays.append(i)
         return arrays, numbers
 
-    def _unpacked(self) -> list[str]:
+    def _unpacked(self) -> list[tuple[str, str]]:
         """Return the parameters of a function with packed arguments, and unpack them at the entry."""
         arrays, numbers = self._packed()
         every = [*self.inputs, *self.outputs]
-        lines = []
-        for place, i in enumerate(arrays):
-            name = every[i].name
-            lines.append(f"  {name}.item = getelementptr i8, ptr %arrays, i64 {TUPLE_HEADER + HANDLE * place}")
-            lines.append(f"  {name} = load ptr, ptr {name}.item")
+        nodes = [Load(every[i].name, "ptr", "%arrays", str(TUPLE_HEADER + place)) for place, i in enumerate(arrays)]
         for n, (dtype, places) in enumerate(numbers.items()):
-            kind = "i8" if KINDS[dtype] == "i1" else KINDS[dtype]
-            lines.append(f"  %numbers{n}.place = getelementptr i8, ptr %numbers{n}, i64 {HEADER}")
-            lines.append(f"  %numbers{n}.data = load ptr, ptr %numbers{n}.place")
-            for place, i in enumerate(places):
-                name = every[i].name
-                lines.append(f"  {name}.item = getelementptr {kind}, ptr %numbers{n}.data, i64 {place}")
-                lines.append(f"  {name} = load {kind}, ptr {name}.item")
-        self.code.allocations[:0] = lines
-        return [f"ptr {name}" for name in self._bundles()]
+            kind = _passed(KINDS[dtype])
+            nodes.append(Load(f"%numbers{n}.data", "ptr", f"%numbers{n}", str(HEADER)))
+            nodes += [Load(every[i].name, kind, f"%numbers{n}.data", str(place)) for place, i in enumerate(places)]
+        self.code.entry[:0] = nodes
+        return [("ptr", name) for name in self._bundles()]
 
     def _bundles(self) -> list[str]:
         """Return the names of the packed arguments."""
@@ -277,29 +270,23 @@ class Step:
             return self._opened(parameter)
         value = Value(self.code, parameter.name, parameter.kind)
         if parameter.kind == "i1":
-            self.code.allocations.append(f"  {parameter.name}.true = trunc i8 {parameter.name} to i1")
+            self.code.entry.append(Op(f"{parameter.name}.true", "convert", "i1", "i8", (parameter.name,)))
             value = Value(self.code, f"{parameter.name}.true", "i1")
         return Held((), parameter.kind, [value])
 
     def _opened(self, parameter: Parameter) -> Memory:
         """Return the memory of a NumPy array argument; the entry reads its data pointer."""
         name = parameter.name
-        self.code.allocations += [
-            f"  {name}.place = getelementptr i8, ptr {name}, i64 {HEADER}",
-            f"  {name}.data = load ptr, ptr {name}.place",
-        ]
+        self.code.entry.append(Load(f"{name}.data", "ptr", name, str(HEADER)))
         return Memory(parameter.spec.shape, parameter.kind, Value(self.code, f"{name}.data", "ptr"))
 
     def _workspace(self, size: int) -> Value:
         """Return the address of memory that the caller allocates."""
         start, self.space = self.space, self.space + (size + 63) // 64 * 64
         if start == 0:
-            self.code.allocations += [
-                f"  %space.place = getelementptr i8, ptr %space, i64 {HEADER}",
-                "  %space.data = load ptr, ptr %space.place",
-            ]
+            self.code.entry.append(Load("%space.data", "ptr", "%space", str(HEADER)))
         name = f"%space.{start}"
-        self.code.allocations.append(f"  {name} = getelementptr i8, ptr %space.data, i64 {start}")
+        self.code.entry.append(Op(name, "address", "ptr", "i8", ("%space.data", str(start))))
         return Value(self.code, name, "ptr")
 
     @property
@@ -415,6 +402,11 @@ class Step:
                 if parameter.spec.shape == ():
                     lines.append(f"o{i} = t{i}.type(o{i})")
         return lines
+
+
+def _passed(kind: str) -> str:
+    """Return the type in which a number is passed: a byte for a boolean."""
+    return "i8" if kind == "i1" else kind
 
 
 def _as_number(spec: ArraySpec) -> str:

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from functad.backends.llvm.values import Value, where
 from functad.backends.native.arrays import Array, Memory, aligned
-from functad.backends.native.code import KINDS, REALS, Code, Index
 from functad.backends.native.lowering import Lowered, Own, row
 from functad.expressions.expressions import Equation
 from functad.expressions.spec import ArraySpec
+from functad.loops.build import KINDS, REALS, Code, Index
+from functad.loops.values import Value, where
 from functad.primitives.linalg.decompositions import CHOLESKY
 from functad.primitives.linalg.determinants import DET, SLOGDET, cofactors, inverse
 from functad.primitives.linalg.solve import INV, SOLVE
@@ -66,7 +66,7 @@ class Small:
 
     def magnitude(self, x: Value) -> Value:
         """Return the absolute value."""
-        return self.code.function("absolute", x)
+        return self.code.elementary("absolute", x)
 
     def eliminated(self, a: Rows, b: Rows) -> tuple[Rows, Rows, Value]:
         """Eliminate `a x = b` to `u x = y`; return `u`, `y` and the sign of the row permutation."""
@@ -125,7 +125,7 @@ class Small:
         total = self.number(0.0)
         for i in range(len(a)):
             sign = where(u[i][i] < 0, -sign, sign)
-            total = total + self.code.function("log", self.magnitude(u[i][i]))
+            total = total + self.code.elementary("log", self.magnitude(u[i][i]))
         return sign, total
 
     def norm(self, a: Rows) -> Value:
@@ -133,7 +133,7 @@ class Small:
         total = self.number(0.0)
         for x in (x for line in a for x in line):
             total = total + x * x
-        return self.code.function("sqrt", total)
+        return self.code.elementary("sqrt", total)
 
     def factor(self, a: Rows) -> Rows:
         """Return the lower Cholesky factor."""
@@ -144,7 +144,7 @@ class Small:
             for k in range(j):
                 rest = rest - found[j][k] * found[j][k]
             self.unless(rest > 0)
-            found[j][j] = self.code.function("sqrt", rest)
+            found[j][j] = self.code.elementary("sqrt", rest)
             for i in range(j + 1, n):
                 x = a[i][j]
                 for k in range(j):

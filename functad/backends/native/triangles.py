@@ -7,14 +7,14 @@ from contextlib import ExitStack
 from typing import Any
 
 from functad.backends.factors import TRIANGULAR_SOLVE, TRIL, TRIU
-from functad.backends.llvm.values import Value, where
 from functad.backends.native.arrays import Array, Formula, Memory, aligned
-from functad.backends.native.code import KINDS, REALS, Code, Index
 from functad.backends.native.lowering import Lowered, Own, View, row
 from functad.backends.native.products.blas import Matrix, substitute
 from functad.backends.native.systems import is_small, written_out
 from functad.expressions.expressions import Equation
 from functad.expressions.spec import ArraySpec
+from functad.loops.build import KINDS, REALS, Code, Index
+from functad.loops.values import Value, where
 from functad.primitives.linalg.solve import lower_half
 
 

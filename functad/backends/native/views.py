@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from functad.backends.llvm.values import Value
 from functad.backends.native.arrays import Array, Formula, Memory, aligned
-from functad.backends.native.code import KINDS, Code, Index
 from functad.backends.native.lowering import Lowered, View, row
 from functad.expressions.expressions import Equation
 from functad.expressions.spec import ArraySpec
+from functad.loops.build import KINDS, Code, Index
+from functad.loops.values import Value
 from functad.primitives.arranging.flip import FLIP
 from functad.primitives.arranging.reshape import BROADCAST_TO, RESHAPE, TRANSPOSE
 from functad.primitives.elementwise.complex_numbers import IMAG, REAL

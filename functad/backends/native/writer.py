@@ -9,9 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.backends.llvm.values import Value
 from functad.backends.native.arrays import Array, Formula, Held, Memory, aligned, plain_array
-from functad.backends.native.code import KINDS, SIZES, Code, Index
 from functad.backends.native.kernel import Nest
 from functad.backends.native.lowering import Own, Pointwise, Reduction, View
 from functad.backends.native.module_text import ModuleText
@@ -19,6 +17,8 @@ from functad.backends.native.plan import TINY, Loops, Plan
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.records import inputs_of
 from functad.expressions.spec import spec_of
+from functad.loops.build import KINDS, SIZES, Code, Index
+from functad.loops.values import Value
 
 STACK = 16_384
 """Arrays of up to this many bytes are on the stack; larger ones use memory of the caller."""

@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from functad.backends.llvm.values import Value
 from functad.backends.native.arrays import Array, Formula, Held, Memory, Summands, Totals, c_strides
-from functad.backends.native.code import KINDS, SIZES, Code, Index
 from functad.backends.native.kernel import Nest
 from functad.backends.native.lowering import Lowered, Own, View, row
 from functad.backends.native.plan import TINY, Loops
 from functad.backends.native.views import Part, broadcast
 from functad.expressions.expressions import Constant, Equation
 from functad.expressions.spec import ArraySpec
+from functad.loops.build import KINDS, SIZES, Code, Index
+from functad.loops.values import Value
 from functad.primitives.arranging.flip import ROLL
 from functad.primitives.arranging.join import CONCATENATE, STACK
 from functad.primitives.arranging.pad import PAD
@@ -87,10 +87,9 @@ def clear(writer: Any, out: Memory) -> None:
         writer.copy(Formula(out.shape, out.kind, lambda code, index: code.constant(0, out.kind)), out)
         return
     code: Code = writer.code
-    code.declarations["declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"] = None
     size = math.prod(out.shape) * SIZES[out.kind]
     place = code.place(code.own(out.pointer), out.offset, out.kind)
-    code.do(f"call void @llvm.memset.p0.i64(ptr {place.name}, i8 0, i64 {size}, i1 false)")
+    code.run("@llvm.memset.p0.i64", place, ("i8", "0"), ("i64", str(size)), ("i1", "0"))
 
 
 # A few elements

@@ -12,15 +12,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functad.backends.llvm.values import Value, where
 from functad.backends.native.arranging.pieces import FEW, clear, few, totals, write_pieces
 from functad.backends.native.arrays import Array, Formula, Memory, aligned
-from functad.backends.native.code import KINDS, Code, Index
 from functad.backends.native.lowering import Lowered, Own, Pointwise, View, row
 from functad.backends.native.plan import TINY
 from functad.backends.native.views import Part, broadcast
 from functad.expressions.expressions import Constant, Equation
 from functad.expressions.spec import ArraySpec
+from functad.loops.build import KINDS, Code, Index
+from functad.loops.values import Value, where
 from functad.primitives.elementwise.selection import CHOOSE
 from functad.primitives.indexing.index_parts import is_basic
 from functad.primitives.indexing.place import PLACE, PLACE_ADD
@@ -383,7 +383,7 @@ def _choose(equation: Equation, given: Sequence[ArraySpec], results: Sequence[Ar
         if mode == "raise":
             code.refuse((place < 0) | (place >= count))
         elif mode == "wrap":
-            rest = code.emit(f"srem i64 {place.name}, {count}", "i64")
+            rest = code.emit("rem", "i64", place, place.like(count))
             place = where(rest < 0, rest + count, rest)
         found = choices[0]
         for i in range(1, count):

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from functad.backends.native.code import KINDS
 from functad.errors import UnsupportedError
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.spec import ArraySpec, spec_of
+from functad.loops.build import KINDS
 from functad.primitives.arranging.join import STACK
 from functad.primitives.arranging.reshape import TRANSPOSE
 from functad.primitives.elementwise.elementary import DIVIDE, MULTIPLY, SUBTRACT

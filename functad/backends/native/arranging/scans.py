@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from functad.backends.llvm.values import Value, where
 from functad.backends.native.arrays import Array, Memory
-from functad.backends.native.code import KINDS, Code, Index
 from functad.backends.native.lowering import Lowered, Own, row
 from functad.expressions.expressions import Equation
 from functad.expressions.spec import ArraySpec
+from functad.loops.build import KINDS, Code, Index
+from functad.loops.values import Value, where
 from functad.primitives.reductions.over_axes import ARGMAX, ARGMIN
 from functad.primitives.reductions.scans import CUMPROD, CUMSUM, EXCLUSIVE, RECURRENCE
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from functad.backends.llvm.values import Value, where
 from functad.backends.native.arrays import Array, Memory
-from functad.backends.native.code import Code
 from functad.backends.native.control.loops import held, written
 from functad.backends.native.lowering import Lowered, Own, row
 from functad.backends.native.plan import is_native
@@ -14,6 +12,8 @@ from functad.backends.native.writer import Writer
 from functad.control.branches import COND, SWITCH
 from functad.expressions.expressions import Equation
 from functad.expressions.spec import ArraySpec
+from functad.loops.build import Code
+from functad.loops.values import Value, where
 
 
 @row(COND, SWITCH)

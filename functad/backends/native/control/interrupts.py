@@ -13,12 +13,12 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from functad.backends.llvm.values import Value
-from functad.backends.native.code import Code
 from functad.control.branches import COND, SWITCH
 from functad.control.loops import WHILE
 from functad.control.scan import SCAN
 from functad.expressions.expressions import Expressions
+from functad.loops.build import Code
+from functad.loops.values import Value
 from functad.places import here
 
 PREFIX = "functad.python."
@@ -83,7 +83,7 @@ def note_lack_of_memory(code: Code) -> None:
     """Write code that stores in the note that the system is out of memory."""
     code.refuse(code.constant(1, "i1"))
     note = code.note(looks=True)
-    code.do(f"store i8 1, ptr {code.fresh(f'getelementptr i8, ptr {note.name}, i64 2', 'ptr').name}")
+    code.store(note, 2, code.constant(1, "i1"))
 
 
 def raise_lack_of_memory() -> NoReturn:
@@ -111,9 +111,9 @@ def raise_noted(note: np.ndarray[Any, Any]) -> None:
 def looked(writer: Any) -> Value:
     """Write a signal check and return its flag: true if the loop must end."""
     code: Code = writer.code
-    code.declarations[LOOK] = None
+    writer.module.support["@functad.look"] = LOOK
     writer.module.imported.update(PREFIX + name for name in NAMES)
-    return code.fresh(f"call i1 @functad.look(ptr {code.note(looks=True).name})", "i1")
+    return code.run("@functad.look", code.note(looks=True), kind="i1")
 
 
 class Watch:
@@ -131,20 +131,17 @@ class Watch:
         code.store(self.count, 0, code.constant(0, "i64"))
         code.store(self.limit, 0, code.constant(self.every, "i64"))
 
-    def step(self, done: str) -> None:
-        """Write the signal check at the end of a step; a loop that must end jumps to the label `done`.
+    def step(self, loop: str) -> None:
+        """Write the signal check at the end of a step; it leaves the loop with the label `loop` if the loop must end.
 
         The limit is constant between two checks, so LLVM compiles the steps between them as a loop without calls.
         """
         code: Code = self.writer.code
         count, limit = code.load(self.count, 0, "i64") + 1, code.load(self.limit, 0, "i64")
         code.store(self.count, 0, count)
-        look, go = code.new_label("look"), code.new_label("go")
-        code.do(f"br i1 {count.equals(limit).name}, label %{look}, label %{go}")
-        code.start(look)
-        code.store(self.limit, 0, limit + self.every)
-        code.do(f"br i1 {looked(self.writer).name}, label %{done}, label %{go}")
-        code.start(go)
+        with code.when(count.equals(limit)):
+            code.store(self.limit, 0, limit + self.every)
+            code.leave(loop, looked(self.writer))
 
 
 def cost_of(*lists: Expressions) -> float:

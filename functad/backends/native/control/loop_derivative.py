@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from functad.backends.llvm.values import Value, where
 from functad.backends.native.arrays import Array, Formula, Memory
-from functad.backends.native.code import KINDS, SIZES, Code
 from functad.backends.native.control.interrupts import Watch, cost_of, note_lack_of_memory
-from functad.backends.native.control.loops import Carry, again, carries_of, go_on, held, written
+from functad.backends.native.control.loops import Carry, carries_of, finish_step, go_on, held, written
 from functad.backends.native.lowering import Lowered, Own, row
 from functad.backends.native.plan import is_native
 from functad.backends.native.writer import Writer
@@ -21,6 +19,8 @@ from functad.control.equation import part
 from functad.control.loops import loop_derivative
 from functad.expressions.expressions import Equation, Expressions
 from functad.expressions.spec import ArraySpec
+from functad.loops.build import KINDS, SIZES, Code
+from functad.loops.values import Value, where
 from functad.primitives.entry import Primitive
 
 FIRST = 64
@@ -81,19 +81,15 @@ class Stack:
         code.store(self.base, 0, Value(code, "null", "ptr"))
         for place in (self.count, self.room):
             code.store(place, 0, code.constant(0, "i64"))
-        code.declarations |= dict.fromkeys(("declare ptr @realloc(ptr, i64)", "declare void @free(ptr)"))
 
     def push(self, failed: str) -> list[Memory]:
-        """Return memory for the residuals of the next step; jump to the label `failed` if memory runs out."""
+        """Return memory for the residuals of the next step; leave the block `failed` if memory runs out."""
         code = self.code
         count, room = code.load(self.count, 0, "i64"), code.load(self.room, 0, "i64")
         with code.when(count.equals(room)):
             more = where(room.equals(0), FIRST, room + room)
-            base = code.load(self.base, 0, "ptr").name
-            found = code.fresh(f"call ptr @realloc(ptr {base}, i64 {(more * self.size).name})", "ptr")
-            fits = code.new_label("fits")
-            code.do(f"br i1 {code.emit(f'icmp eq ptr {found.name}, null', 'i1').name}, label %{failed}, label %{fits}")
-            code.start(fits)
+            found = code.run("@realloc", code.load(self.base, 0, "ptr"), more * self.size, kind="ptr")
+            code.leave(failed, code.emit("eq", "i1", found, Value(code, "null", "ptr")))
             code.store(self.base, 0, found)
             code.store(self.room, 0, more)
         code.store(self.count, 0, count + 1)
@@ -108,10 +104,10 @@ class Stack:
     def _record(self, number: Value) -> list[Memory]:
         code = self.code
         base = code.load(self.base, 0, "ptr")
-        start = code.fresh(f"getelementptr i8, ptr {base.name}, i64 {(number * self.size).name}", "ptr")
+        start = code.place(base, number * self.size, "i8")
         found = []
         for spec, place in zip(self.specs, self.places, strict=True):
-            pointer = code.fresh(f"getelementptr i8, ptr {start.name}, i64 {place}", "ptr")
+            pointer = code.place(start, place, "i8")
             found.append(Memory(spec.shape, KINDS[spec.dtype], pointer))
         return found
 
@@ -121,7 +117,7 @@ class Stack:
 
     def free(self) -> None:
         """Free the memory."""
-        self.code.do(f"call void @free(ptr {self.code.load(self.base, 0, 'ptr').name})")
+        self.code.run("@free", self.code.load(self.base, 0, "ptr"))
 
 
 @row(WHILE_BACKWARD)
@@ -152,16 +148,13 @@ class _Pass:
     def write(self) -> None:
         """Write both loops."""
         code = self.code
-        failed, done = code.new_label("failed"), code.new_label("done")
         stack = Stack(code, self.body.results[self.count :])
-        with code.scope():
-            self._go(stack, failed)
-            self._return(stack)
-            code.do(f"br label %{done}")
-        code.start(failed)
-        note_lack_of_memory(code)
-        code.do(f"br label %{done}")
-        code.start(done)
+        with code.block() as whole:
+            with code.block() as failed:
+                self._go(stack, failed)
+                self._return(stack)
+                code.leave(whole)
+            note_lack_of_memory(code)
         stack.free()
 
     def _carries(self, expressions: Expressions, first: Sequence[Array], outs: dict[int, Memory]) -> list[Carry]:
@@ -173,21 +166,16 @@ class _Pass:
         code, writer = self.code, self.writer
         carries = self._carries(self.body, self.first, {})
         watch = Watch(writer, cost_of(self.test, self.body))
-        head, step, done = (code.new_label(name) for name in ("test", "step", "done"))
-        code.do(f"br label %{head}")
-        code.start(head)
-        with code.scope():
+        with code.repeat() as loop:
             now = [carry.now() for carry in carries]
             [more] = writer.inline(self.test, [*now, *self.outer], [None])
-            code.do(f"br i1 {code.cast(more.at(code, ()), 'i1').name}, label %{step}, label %{done}")
-            code.start(step)
+            code.leave(loop, ~code.cast(more.at(code, ()), "i1"))
             record = stack.push(failed)
             found = writer.inline(self.body, [*now, *self.outer], [*[carry.target for carry in carries], *record])
             for array, memory in zip(found[self.count :], record, strict=True):
                 written(writer, array, memory)
             go_on(writer, carries, found)
-            again(code, watch, head, done)
-        code.start(done)
+            finish_step(code, watch, loop)
 
     def _return(self, stack: Stack) -> None:
         """Write the backward loop, which computes the cotangents."""
@@ -196,18 +184,13 @@ class _Pass:
         outs = dict(zip(self.order, self.outs, strict=True))
         carries = self._carries(self.backward, [*self.gs, *sums], outs)
         watch = Watch(writer, cost_of(self.backward))
-        head, step, done = (code.new_label(name) for name in ("back", "step", "done"))
-        code.do(f"br label %{head}")
-        code.start(head)
-        with code.scope():
-            code.do(f"br i1 {stack.is_empty().name}, label %{done}, label %{step}")
-            code.start(step)
+        with code.repeat() as loop:
+            code.leave(loop, stack.is_empty())
             now = [carry.now() for carry in carries]
             kept = [held(code, memory) for memory in stack.pop()]
             found = writer.inline(self.backward, [*now, *kept, *self.outer], [carry.target for carry in carries])
             go_on(writer, carries, found)
-            again(code, watch, head, done)
-        code.start(done)
+            finish_step(code, watch, loop)
         for place, out in outs.items():
             carries[place].finish(out)
 

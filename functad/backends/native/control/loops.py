@@ -11,9 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from functad.backends.llvm.values import Value, where
 from functad.backends.native.arrays import Array, Formula, Held, Memory
-from functad.backends.native.code import KINDS, Code, Index
 from functad.backends.native.control.interrupts import Watch, chunk_of, cost_of, looked
 from functad.backends.native.control.speculation import met_nan, without_guards
 from functad.backends.native.lowering import Lowered, Own, row
@@ -24,6 +22,8 @@ from functad.control.loops import WHILE
 from functad.control.scan import SCAN
 from functad.expressions.expressions import Equation, Expressions
 from functad.expressions.spec import ArraySpec
+from functad.loops.build import KINDS, Code, Index
+from functad.loops.values import Value, where
 
 
 def held(code: Code, array: Array) -> Array:
@@ -122,7 +122,7 @@ class Buffers:
         if not self.length:
             code = self.writer.code
             last, own = code.load(self.places[0], 0, "ptr"), code.place(code.own(out.pointer), out.offset, out.kind)
-            with code.when(code.emit(f"icmp ne ptr {last.name}, {own.name}", "i1")):
+            with code.when(code.emit("ne", "i1", last, own)):
                 self.writer.copy(Memory(self.shape, self.kind, last), out)
 
 
@@ -272,16 +272,14 @@ def go_on(writer: Writer, carries: Sequence[Carry], found: Sequence[Array]) -> N
         carry.move(array)
 
 
-def again(code: Code, watch: Watch, head: str, done: str) -> None:
-    """Write the end of a step: a jump to the next step, or to `done` if a signal handler raised.
+def finish_step(code: Code, watch: Watch, loop: str) -> None:
+    """Write the end of a step: it leaves the loop with the label `loop` if a signal handler raised.
 
     A loop also ends if NumPy must compute the list, because its condition might then never become false.
     """
-    watch.step(done)
+    watch.step(loop)
     if code.refuses:
-        code.do(f"br i1 {code.load(code.note(), 0, 'i1').name}, label %{done}, label %{head}")
-    else:
-        code.do(f"br label %{head}")
+        code.leave(loop, code.load(code.note(), 0, "i1"))
 
 
 @row(WHILE)
@@ -297,17 +295,12 @@ def _while(equation: Equation, given: Sequence[ArraySpec], results: Sequence[Arr
         outer = [held(code, array) for array in outer]
         carries = carries_of(writer, body, first, outs, None)
         watch = Watch(writer, cost_of(test, body))
-        head, step, done = (code.new_label(name) for name in ("test", "step", "done"))
-        code.do(f"br label %{head}")
-        code.start(head)
-        with code.scope():
+        with code.repeat() as loop:
             now = [carry.now() for carry in carries]
             [more] = writer.inline(test, [*now, *outer], [None])
-            code.do(f"br i1 {code.cast(more.at(code, ()), 'i1').name}, label %{step}, label %{done}")
-            code.start(step)
+            code.leave(loop, ~code.cast(more.at(code, ()), "i1"))
             go_on(writer, carries, writer.inline(body, [*now, *outer], [carry.target for carry in carries]))
-            again(code, watch, head, done)
-        code.start(done)
+            finish_step(code, watch, loop)
         for carry, out in zip(carries, outs, strict=True):
             carry.finish(out)
 

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from functad.backends.llvm.values import Value
 from functad.backends.native.arrays import Memory
-from functad.backends.native.code import REALS, Code, Index
 from functad.backends.native.plan import TINY, is_native
 from functad.backends.native.writer import Writer
 from functad.expressions.expressions import Equation, Expressions
 from functad.expressions.spec import ArraySpec
+from functad.loops.build import REALS, Code, Index
+from functad.loops.values import Value
 from functad.primitives.elementwise.elementary import DIVIDE
 from functad.primitives.entry import ENTRIES
 from functad.primitives.safe import MENDED, PRODUCT, QUOTIENT, passed_on

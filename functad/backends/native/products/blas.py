@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from functad.backends.llvm.values import Value
-from functad.backends.native.code import Code
+from functad.loops.build import Code
+from functad.loops.values import Value
 
 PREFIX = "functad.blas."
 """Prefix of the names of BLAS functions in native code."""
@@ -109,10 +109,13 @@ def multiply(code: Code, kind: str, sizes: tuple[int, int, int], a: Matrix, b: M
     Returns:
         The name of the called function.
     """
-    one, zero = [f"{kind} {code.constant(x, kind).name}" for x in (1.0, 0.0)]
-    turned = ["i32 112" if matrix.turned else "i32 111" for matrix in (a, b)]
+    one, zero = [code.constant(x, kind) for x in (1.0, 0.0)]
+    turned = [("i32", "112") if matrix.turned else ("i32", "111") for matrix in (a, b)]
     return _call(
-        code, kind, "gemm", ["i32 101", *turned, *sizes, one, a.pointer, a.rows, b.pointer, b.rows, zero, out.pointer, out.rows]
+        code,
+        kind,
+        "gemm",
+        [("i32", "101"), *turned, *sizes, one, a.pointer, a.rows, b.pointer, b.rows, zero, out.pointer, out.rows],
     )
 
 
@@ -130,23 +133,34 @@ def substitute(code: Code, kind: str, sizes: tuple[int, int], a: Matrix, out: Ma
     Returns:
         The name of the called function.
     """
-    one = f"{kind} {code.constant(1.0, kind).name}"
-    triangle = "i32 122" if lower != a.turned else "i32 121"  # the triangle as stored in memory
-    turned = "i32 112" if a.turned else "i32 111"
+    one = code.constant(1.0, kind)
+    triangle = ("i32", "122") if lower != a.turned else ("i32", "121")  # the triangle as stored in memory
+    turned = ("i32", "112") if a.turned else ("i32", "111")
     return _call(
         code,
         kind,
         "trsm",
-        ["i32 101", "i32 141", triangle, turned, "i32 131", *sizes, one, a.pointer, a.rows, out.pointer, out.rows],
+        [
+            ("i32", "101"),
+            ("i32", "141"),
+            triangle,
+            turned,
+            ("i32", "131"),
+            *sizes,
+            one,
+            a.pointer,
+            a.rows,
+            out.pointer,
+            out.rows,
+        ],
     )
 
 
-def _call(code: Code, kind: str, name: str, arguments: Sequence[str | int | Value]) -> str:
+def _call(code: Code, kind: str, name: str, arguments: Sequence[tuple[str, str] | int | Value]) -> str:
     """Write a call of a BLAS function and return its name; each `int` argument becomes a length."""
     found = routines()
     assert found is not None
     own = PREFIX + _LETTERS[kind] + name
-    texts = [x if isinstance(x, str) else f"{found.length} {x}" if isinstance(x, int) else f"ptr {x.name}" for x in arguments]
-    code.declarations[f"declare void @{own}({', '.join(text.split()[0] for text in texts)}) nounwind"] = None
-    code.do(f"call void @{own}({', '.join(texts)})")
+    given = [(found.length, str(x)) if isinstance(x, int) else x for x in arguments]
+    code.run(f"@{own}", *given)
     return own

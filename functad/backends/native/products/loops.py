@@ -12,9 +12,9 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from functad.backends.llvm.values import Value, fused
 from functad.backends.native.arrays import Memory
-from functad.backends.native.code import REALS, Code, Index
+from functad.loops.build import REALS, Code, Index
+from functad.loops.values import Value, fused
 
 SHORT = 8
 """Shorter axes are not worth a vectorised loop."""
@@ -115,8 +115,8 @@ class Loops:
         if not x.is_real:
             return total + x * y
         if loose:  # LLVM may reorder the sum
-            product = self.code.emit(f"fmul contract {x.kind} {x.name}, {y.name}", x.kind)
-            return self.code.emit(f"fadd reassoc contract nsz {x.kind} {total.name}, {product.name}", x.kind)
+            product = self.code.emit("mul", x.kind, x, y, loose="contract")
+            return self.code.emit("add", x.kind, total, product, loose="reassoc contract nsz")
         return fused(x, y, total)
 
     def _put(self, places: Places, value: Value) -> None:

@@ -12,9 +12,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from functad.backends.llvm.values import Value, fused, where
 from functad.backends.native.arrays import Array, Formula, Memory, aligned
-from functad.backends.native.code import KINDS, REALS, Code, Index
 from functad.backends.native.lowering import Lowered, Own, View, row
 from functad.backends.native.products.blas import Matrix, multiply, routines
 from functad.backends.native.products.letters import Letters, letters_of
@@ -22,6 +20,8 @@ from functad.backends.native.products.loops import Axis, Factors, write_loops
 from functad.backends.native.products.simple import is_small
 from functad.expressions.expressions import Equation
 from functad.expressions.spec import ArraySpec
+from functad.loops.build import KINDS, REALS, Code, Index
+from functad.loops.values import Value, fused, where
 from functad.primitives.linalg.einsum import einsum_of
 from functad.primitives.linalg.products import DOT, MATMUL, OUTER, SUM_OF_PRODUCTS
 from functad.primitives.signals.differences import CROSS

@@ -11,12 +11,14 @@ import pytest
 pytest.importorskip("llvmlite", reason="the llvm backend needs llvmlite, of the extra `jit`")
 special = pytest.importorskip("scipy.special", reason="some functions are those of scipy.special")
 
-from functad.backends.llvm import coefficients  # noqa: E402 - what needs llvmlite comes after the test for it
-from functad.backends.llvm.elementary import ELEMENTARY, called, definition, joined  # noqa: E402
 from functad.backends.llvm.module import Machine, host  # noqa: E402
 from functad.backends.llvm.ufunc import compile_ufunc, source  # noqa: E402
-from tests.backends.accuracy import CASES, PAGE, worst  # noqa: E402
-from tests.backends.fits import FITS, evaluated, weight_at  # noqa: E402
+from functad.emitters.llvm import Text, joined  # noqa: E402
+from functad.loops.elementary import coefficients  # noqa: E402 - what needs llvmlite comes after the test for it
+from functad.loops.elementary.table import ELEMENTARY, called, definition  # noqa: E402
+from functad.loops.ir import Call, Load  # noqa: E402
+from tests.loops.accuracy import CASES, PAGE, worst  # noqa: E402
+from tests.loops.fits import FITS, evaluated, weight_at  # noqa: E402
 
 DTYPES = ("float64", "float32")
 BOUND = 2.0
@@ -138,9 +140,8 @@ def test_loops_are_vectorised(name, dtype):
 def test_quick_formulas_call_nothing(name, dtype):
     kind = {"float64": "double", "float32": "float"}[dtype]
     for form in ("quick", "beyond"):
-        text = definition(name, kind, fused=True, form=form).text
-        assert "frem" not in text
-        assert "load" not in text
+        nodes = definition(name, kind, fused=True, form=form).function.body
+        assert not any(isinstance(node, (Call, Load)) or node.name == "rem" for node in nodes)
 
 
 @pytest.mark.parametrize("name", ["sin", "gammaln", "fmod", "exp"])
@@ -149,9 +150,9 @@ def test_called_functions_have_the_same_values(name):
     parts = called(name, "double", fused=machine.fused)
     arguments = [f"%x{i}" for i in range(ELEMENTARY[name].arguments)]
     given = ", ".join(f"double {x}" for x in arguments)
-    text = f"""{joined(parts)}
+    text = f"""{joined([Text(part.function) for part in parts], [table for part in parts for table in part.tables])}
 define void @once(ptr %out, {given}) {{
-  %value = call double {parts[-1].symbol}({given})
+  %value = call double {parts[-1].function.name}({given})
   store double %value, ptr %out
   ret void
 }}"""
@@ -165,10 +166,11 @@ define void @once(ptr %out, {given}) {{
 
 
 def test_text_of_a_function():
-    assert definition("square", "double", fused=True).text.splitlines() == [
+    assert str(Text(definition("square", "double", fused=True).function)).splitlines() == [
         "define internal double @functad.square.f64(double %x0) alwaysinline nounwind {",
-        "  %v0 = fmul double %x0, %x0",
-        "  ret double %v0",
+        "entry:",
+        "  %v1 = fmul double %x0, %x0",
+        "  ret double %v1",
         "}",
     ]
 

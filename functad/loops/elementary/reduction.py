@@ -9,10 +9,10 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-from functad.backends.llvm.exponential import ROUNDING
-from functad.backends.llvm.formats import format_of
-from functad.backends.llvm.pairs import Pair, quick_sum, two_product, two_sum
-from functad.backends.llvm.values import Value, fused, where
+from functad.loops.elementary.exponential import ROUNDING
+from functad.loops.elementary.formats import format_of
+from functad.loops.elementary.pairs import Pair, quick_sum, two_product, two_sum
+from functad.loops.values import Value, fused, where
 
 TWO_OVER_PI = 0.6366197723675814
 HALF_PI = (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591698e-33)
@@ -110,7 +110,8 @@ def quick_sum_all(first: Value, rest: list[Value]) -> Pair:
 
 
 def _turns(x: Value, index: Value) -> list[Value]:
-    return [index.at(x.body.table(f"functad.turns.{part}", numbers), _LENGTH) for part, numbers in enumerate(turns_of_powers())]
+    body, parts = x.body, turns_of_powers()
+    return [body.element(body.table(f"functad.turns.{n}", numbers), index) for n, numbers in enumerate(parts)]
 
 
 @lru_cache(maxsize=1)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from functad.backends.llvm.coefficients import LOG, LOG_PAIR, Coefficients
-from functad.backends.llvm.exponential import (
+from functad.loops.elementary.coefficients import LOG, LOG_PAIR, Coefficients
+from functad.loops.elementary.exponential import (
     LOG2,
     LOG2_REST,
     LOG2E,
@@ -16,10 +16,10 @@ from functad.backends.llvm.exponential import (
     reduced,
     times_power_of_two,
 )
-from functad.backends.llvm.formats import format_of
-from functad.backends.llvm.pairs import Pair, constant_pair, quick_sum, two_product, two_sum
-from functad.backends.llvm.polynomials import polynomial
-from functad.backends.llvm.values import Value, fused, larger, where
+from functad.loops.elementary.formats import format_of
+from functad.loops.elementary.pairs import Pair, constant_pair, quick_sum, two_product, two_sum
+from functad.loops.elementary.polynomials import polynomial
+from functad.loops.values import Value, fused, larger, where
 
 TWELFTH_LOW = 4.625929269271485e-18
 LOG2E_LOW = 2.0355273740931033e-17

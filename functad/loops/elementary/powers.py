@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 
-from functad.backends.llvm.coefficients import CBRT
-from functad.backends.llvm.exponential import bounded, exp, exp_of_pair, times_power_of_two
-from functad.backends.llvm.logarithms import log_of_one_plus, log_pair, scaled
-from functad.backends.llvm.pairs import Pair, quick_sum, two_product
-from functad.backends.llvm.polynomials import horner
-from functad.backends.llvm.values import Value, larger, where
+from functad.loops.elementary.coefficients import CBRT
+from functad.loops.elementary.exponential import bounded, exp, exp_of_pair, times_power_of_two
+from functad.loops.elementary.logarithms import log_of_one_plus, log_pair, scaled
+from functad.loops.elementary.pairs import Pair, quick_sum, two_product
+from functad.loops.elementary.polynomials import horner
+from functad.loops.values import Value, larger, where
 
 
 def power(x: Value, y: Value) -> Value:

@@ -1,4 +1,4 @@
-"""The instructions of one native function: blocks, loops, memory and calls, on top of the formulas of `Body`.
+"""The builder of a function of the loop IR: loops, branches, memory and calls, on top of the operations of `Body`.
 
 A value computed in a loop is valid only there, so each remembered value belongs to a scope. A value of the enclosing function
 becomes an argument of the kernel at its first use.
@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from functad.backends.llvm.elementary import ELEMENTARY, Definition, declared, definition
-from functad.backends.llvm.values import Body, Value, where
+from functad.loops.elementary.table import ELEMENTARY, Definition, called_symbol, definition
+from functad.loops.ir import Allocate, Barrier, Block, Call, For, Function, If, Leave, Load, Loop, Node, Store
+from functad.loops.values import Body, Value, where
 
 KINDS: dict[np.dtype[Any], str] = {
     np.dtype(np.float64): "double",
@@ -22,7 +23,7 @@ KINDS: dict[np.dtype[Any], str] = {
     np.dtype(np.int32): "i32",
     np.dtype(np.bool_): "i1",
 }
-"""The LLVM types of the dtypes that native code supports."""
+"""The types of the dtypes that native code supports."""
 
 SIZES = {"double": 8, "float": 4, "i64": 8, "i32": 4, "i1": 1}
 """Bytes of an element."""
@@ -37,16 +38,16 @@ Index = Value | int
 
 
 class Code(Body):
-    """The instructions of a native function.
+    """The builder of a function.
 
     Attributes:
         outer: the function that calls this one. This function may use its values.
-        loops: the number of enclosing loops that LLVM may vectorise.
+        vectors: the number of enclosing loops that may run in vector lanes.
         long_functions: the number of long functions inlined so far.
-        allocations: the lines at the entry that reserve stack memory.
+        entry: the nodes at the start of the function, which reserve stack memory and read arguments.
         reserved: the bytes of stack memory used by arrays.
         captured: the parameters for values of the outer function, by their names there.
-        definitions: the inlined elementary functions, and the declarations of the called ones.
+        definitions: the inlined elementary functions, by symbol.
         called: the name and type of the called elementary functions, by symbol. They are compiled once for all modules.
         quick: `True` if elementary functions may use formulas that are invalid for rare arguments.
         rare: the flag on the stack that records a rare argument.
@@ -54,21 +55,20 @@ class Code(Body):
             handler raised, or memory is exhausted.
         refuses: `True` if code in the outermost function sets the first flag.
         looks: `True` if code in the outermost function sets another flag.
-        returned: the type and name of the result of the function.
+        result: the result of the function, if it has one.
     """
 
     __slots__ = (
-        "_journal", "_labels", "_touched", "allocations", "block", "called", "captured", "definitions", "long_functions",
-        "looks", "loops", "outer", "quick", "rare", "refused", "refuses", "remembered", "reserved", "returned",
+        "_journal", "_touched", "called", "captured", "definitions", "entry", "long_functions", "looks", "outer", "quick",
+        "rare", "refused", "refuses", "remembered", "reserved", "result", "vectors",
     )  # fmt: skip
 
     def __init__(self, *, fused: bool, outer: Code | None = None) -> None:
         super().__init__(fused=fused)
         self.outer = outer
-        self.loops = 0
+        self.vectors = 0
         self.long_functions = 0
-        self.block = "entry"
-        self.allocations: list[str] = []
+        self.entry: list[Node] = []
         self.reserved = 0
         self.captured: dict[str, Value] = {}
         self.definitions: dict[str, Definition] = {} if outer is None else outer.definitions
@@ -79,28 +79,33 @@ class Code(Body):
         self.refuses = self.looks = False
         self.remembered: dict[Any, Any] = {}
         self._journal: list[list[Any]] = [[]]
-        self._labels = self._touched = 0
-        self.returned = "void"
+        self._touched = 0
+        self.result: Value | None = None
 
-    # Instructions
+    # Operations
 
-    def emit(self, instruction: str, kind: str) -> Value:
-        """Return the result of an instruction; append it unless the scope already contains it."""
-        known = self._known.get(instruction)
-        if known is None:
-            known = self._known[instruction] = self.fresh(instruction, kind)
-            self._journal[-1].append(instruction)
-        return known
-
-    def fresh(self, instruction: str, kind: str) -> Value:
-        """Append an instruction that may give another result each time, such as a load."""
-        value = Value(self, f"%v{len(self.lines)}", kind)
-        self.lines.append(f"  {value.name} = {instruction}")
+    def keep(self, key: Any, value: Value) -> Value:
+        """Keep a value as the result of the operation `key` until the scope ends."""
+        self._known[key] = value
+        self._journal[-1].append(key)
         return value
 
-    def do(self, instruction: str) -> None:
-        """Append an instruction without a result."""
-        self.lines.append(f"  {instruction}")
+    def pure_call(self, function: str, kind: str, arguments: Sequence[Value]) -> Value:
+        """Call a function of numbers; append the call unless the scope already contains it."""
+        operands = tuple([(x.kind, x.name) for x in arguments])
+        key = function, operands
+        known = self._known.get(key)
+        if known is None:
+            known = self.keep(key, self.fresh(kind))
+            self.nodes.append(Call(known.name, kind, function, operands, pure=True))
+        return known
+
+    def run(self, function: str, *arguments: tuple[str, str] | Value, kind: str = "void", inline: str = "") -> Value:
+        """Call a function that may read or write memory; arguments are values, or types with literals."""
+        operands = tuple([(x.kind, x.name) if isinstance(x, Value) else x for x in arguments])
+        found = Value(self, "", kind) if kind == "void" else self.fresh(kind)
+        self.nodes.append(Call(found.name, kind, function, operands, inline=inline))
+        return found
 
     def remember(self, key: Any, value: Any) -> Any:
         """Store `value` under `key` until the scope ends, and return it."""
@@ -139,42 +144,41 @@ class Code(Body):
         if kind == "i1":
             return ~x.equals(0.0 if x.is_real else 0)
         if x.kind == "i1":
-            return self.emit(f"{'uitofp' if kind in REALS else 'zext'} i1 {x.name} to {kind}", kind)
+            return self.emit("convert", kind, x)
         if x.is_real and kind in REALS:
             return x.widened() if kind == "double" else x.narrowed()
-        if kind in REALS:
-            return self.emit(f"sitofp {x.kind} {x.name} to {kind}", kind)
-        if x.is_real:
+        if x.is_real and kind not in REALS:
             return self._whole(x, kind)
-        return self.emit(f"{'sext' if kind == 'i64' else 'trunc'} {x.kind} {x.name} to {kind}", kind)
+        return self.emit("convert", kind, x)
 
     def _whole(self, x: Value, kind: str) -> Value:
         """Truncate to an integer; numbers out of range give the least integer, as on Intel processors."""
         limit = 2.0 ** (63 if kind == "i64" else 31)
         fits = (x >= -limit) & (x < limit)
-        found = self.emit(f"fptosi {x.kind} {where(fits, x, 0.0).name} to {kind}", kind)
+        found = self.emit("convert", kind, where(fits, x, 0.0))
         return where(fits, found, -int(limit))
 
-    def function(self, name: str, *arguments: Value) -> Value:
+    def elementary(self, name: str, *arguments: Value) -> Value:
         """Call an elementary function on real numbers of one type."""
         kind = arguments[0].kind
         row = ELEMENTARY[name]
-        given = ", ".join(f"{kind} {x.name}" for x in arguments)
-        if not self.loops and not row.brief:
-            parts = [declared(name, kind)]
-            self.called[parts[0].symbol] = name, kind
-        elif row.quick is not None and self.quick:
+        if not self.vectors and not row.brief:
+            symbol = called_symbol(name, kind)
+            self.called[symbol] = name, kind
+            return self.pure_call(symbol, kind, arguments)
+        if row.quick is not None and self.quick:
             beyond = definition(name, kind, fused=self.fused, form="beyond")
-            self.definitions[beyond.symbol] = beyond
             self.long_functions += 1
-            self._note_rare(self.emit(f"call i1 {beyond.symbol}({given})", "i1"))
-            parts = [definition(name, kind, fused=self.fused, form="quick")]
-        else:
-            parts = [definition(name, kind, fused=self.fused)]
-            self.long_functions += not row.brief
-        for part in parts:
-            self.definitions[part.symbol] = part
-        return self.emit(f"call {kind} {parts[-1].symbol}({given})", kind)
+            self._note_rare(self._defined(beyond, arguments))
+            return self._defined(definition(name, kind, fused=self.fused, form="quick"), arguments)
+        self.long_functions += not row.brief
+        return self._defined(definition(name, kind, fused=self.fused), arguments)
+
+    def _defined(self, own: Definition, arguments: Sequence[Value]) -> Value:
+        """Call an elementary function that the module defines."""
+        symbol, [kind, _] = own.function.name, own.function.result  # type: ignore[misc]
+        self.definitions[symbol] = own
+        return self.pure_call(symbol, kind, arguments)
 
     def _note_rare(self, found: Value) -> None:
         if self.rare is None:
@@ -205,41 +209,33 @@ class Code(Body):
 
     def allocate(self, kind: str, count: int) -> Value:
         """Reserve stack memory at the entry of the function, outside all loops."""
-        name = f"%m{len(self.allocations)}"
-        stored = "i8" if kind == "i1" else kind
-        self.allocations.append(f"  {name} = alloca {stored}, i64 {count}, align 64")
+        name = f"%m{len(self.entry)}"
+        self.entry.append(Allocate(name, kind, count))
         return Value(self, name, "ptr")
 
     def place(self, pointer: Value, index: Index, kind: str) -> Value:
         """Return the address of an element."""
-        position = index.name if isinstance(index, Value) else index
-        if type(position) is int and position == 0:
+        if type(index) is int and index == 0:
             return pointer
-        stored = "i8" if kind == "i1" else kind
-        return self.emit(f"getelementptr {stored}, ptr {pointer.name}, i64 {position}", "ptr")
+        return self.emit("address", "ptr", pointer, self.integer(index), of=kind)
 
     def load(self, pointer: Value, index: Index, kind: str) -> Value:
         """Load an element. As in NumPy, every nonzero byte of a boolean array is true."""
         self._touch()
-        where_ = self.place(pointer, index, kind).name
-        if kind == "i1":
-            return self.emit(f"icmp ne i8 {self.fresh(f'load i8, ptr {where_}', 'i8').name}, 0", "i1")
-        return self.fresh(f"load {kind}, ptr {where_}", kind)
+        found = self.fresh(kind)
+        self.nodes.append(Load(found.name, kind, pointer.name, _text(index)))
+        return found
 
     def store(self, pointer: Value, index: Index, value: Value) -> None:
         """Store an element."""
         self._touch()
-        where_ = self.place(pointer, index, value.kind).name
-        if value.kind == "i1":
-            self.do(f"store i8 {self.emit(f'zext i1 {value.name} to i8', 'i8').name}, ptr {where_}")
-        else:
-            self.do(f"store {value.kind} {value.name}, ptr {where_}")
+        self.nodes.append(Store(value.kind, pointer.name, _text(index), value.name))
 
     def _touch(self) -> None:
-        """Count the loads and stores of a block; emit a barrier after `MOST_TOUCHED`."""
+        """Count the loads and stores of a block; append a barrier after `MOST_TOUCHED`."""
         self._touched += 1
-        if self._touched > MOST_TOUCHED and not self.loops:
-            self.do('call void asm sideeffect "", "~{memory}"()')
+        if self._touched > MOST_TOUCHED and not self.vectors:
+            self.nodes.append(Barrier())
             self._touched = 0
 
     # Integers that may be known at compile time
@@ -270,16 +266,15 @@ class Code(Body):
 
     # Control flow
 
-    def new_label(self, name: str) -> str:
-        """Return an unused label."""
-        self._labels += 1
-        return f"{name}{self._labels}"
-
-    def start(self, label: str) -> None:
-        """Begin a basic block."""
-        self.lines.append(f"{label}:")
-        self.block = label
-        self._touched = 0
+    @contextmanager
+    def body(self) -> Iterator[list[Node]]:
+        """Collect the nodes that are written inside, and yield their list; open a scope for them."""
+        around, self.nodes, self._touched = self.nodes, [], 0
+        try:
+            with self.scope():
+                yield self.nodes
+        finally:
+            self.nodes, self._touched = around, 0
 
     @contextmanager
     def loop(
@@ -291,42 +286,59 @@ class Code(Body):
             first: the first index.
             stop: the end, which is excluded.
             step: the distance between indices.
-            straight: the body has no branches, so LLVM may vectorise it. If the body calls long functions, a masked vector
-                computes the remaining elements, instead of a second, scalar copy of the body.
+            straight: the body has no branches, so the loop may run in vector lanes. If the body calls long functions, a masked
+                vector computes the remaining elements, instead of a second, scalar copy of the body.
             counted: the loop begins at 0 and its length is a multiple of several vectors.
         """
-        head, body, latch, done = (self.new_label(name) for name in ("head", "body", "latch", "done"))
-        before, first, stop = self.block, self.integer(first), self.integer(stop)
-        self.do(f"br label %{head}")
-        self.start(head)
-        index = Value(self, f"%i{self._labels}", "i64")
-        self.do(f"{index.name} = phi i64 [ {first.name}, %{before} ], [ {index.name}.next, %{latch} ]")
-        self.do(f"{index.name}.more = icmp {'ne' if counted else 'slt'} i64 {index.name}, {stop.name}")
-        self.do(f"br i1 {index.name}.more, label %{body}, label %{done}")
-        self.start(body)
-        self.loops += straight
-        functions = self.long_functions
-        with self.scope():
+        low, high, functions = _text(first), _text(stop), self.long_functions
+        index = Value(self, self.fresh("i64").name.replace("%v", "%i"), "i64")
+        self.vectors += straight
+        with self.body() as nodes:
             yield index
-        self.loops -= straight
-        self.do(f"br label %{latch}")
-        self.start(latch)
-        self.do(f"{index.name}.next = add nsw i64 {index.name}, {step}")
-        whole = straight and not counted and self.long_functions > functions
-        self.do(f"br label %{head}{', !llvm.loop !0' if whole else ''}")
-        self.start(done)
+        self.vectors -= straight
+        masked = straight and not counted and self.long_functions > functions
+        self.nodes.append(For(index.name, low, high, step, tuple(nodes), straight, masked, counted))
 
     @contextmanager
     def when(self, condition: Value) -> Iterator[None]:
         """Run the code inside only if `condition` is true."""
-        body, done = self.new_label("then"), self.new_label("done")
-        self.do(f"br i1 {condition.name}, label %{body}, label %{done}")
-        self.start(body)
-        with self.scope():
+        with self.body() as nodes:
             yield
-        self.do(f"br label %{done}")
-        self.start(done)
+        self.nodes.append(If(condition.name, tuple(nodes)))
 
-    def text(self, head: str) -> str:
-        """Return the text of the whole function. `head` declares its name and parameters."""
-        return "\n".join([f"{head} {{", "entry:", *self.allocations, *self.lines, f"  ret {self.returned}", "}"])
+    @contextmanager
+    def block(self) -> Iterator[str]:
+        """Run the code inside once, and yield the label with which `leave` ends it."""
+        label = self.fresh("").name.replace("%v", "block")
+        with self.body() as nodes:
+            yield label
+        self.nodes.append(Block(label, tuple(nodes)))
+
+    @contextmanager
+    def repeat(self) -> Iterator[str]:
+        """Run the code inside again and again, and yield the label with which `leave` ends it."""
+        label = self.fresh("").name.replace("%v", "loop")
+        with self.body() as nodes:
+            yield label
+        self.nodes.append(Loop(label, tuple(nodes)))
+
+    def leave(self, label: str, condition: Value | None = None) -> None:
+        """End the enclosing block or loop with a label, if `condition` is true."""
+        self.nodes.append(Leave(label, "" if condition is None else condition.name))
+        self._touched = 0
+
+    def function(self, name: str, parameters: Sequence[tuple[str, str]], *, local: bool = False) -> Function:
+        """Return the whole function.
+
+        Args:
+            name: the symbol.
+            parameters: pairs of a type and a name.
+            local: only functions of the module call the function, with buffers that share no memory.
+        """
+        result = None if self.result is None else (self.result.kind, self.result.name)
+        return Function(name, tuple(parameters), (*self.entry, *self.nodes), result, distinct=local, local=local)
+
+
+def _text(index: Index) -> str:
+    """Return the name or literal of an index."""
+    return index.name if isinstance(index, Value) else str(index)

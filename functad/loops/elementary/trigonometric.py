@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from functad.backends.llvm.coefficients import ARCSIN, ARCTAN, COS, SIN
-from functad.backends.llvm.formats import format_of
-from functad.backends.llvm.pairs import Pair, quick_sum, two_product, two_sum
-from functad.backends.llvm.polynomials import polynomial
-from functad.backends.llvm.reduction import MODERATE, Angle, any_angle, moderate
-from functad.backends.llvm.values import BITS, Value, fused, larger, smaller, where
+from functad.loops.elementary.coefficients import ARCSIN, ARCTAN, COS, SIN
+from functad.loops.elementary.formats import format_of
+from functad.loops.elementary.pairs import Pair, quick_sum, two_product, two_sum
+from functad.loops.elementary.polynomials import polynomial
+from functad.loops.elementary.reduction import MODERATE, Angle, any_angle, moderate
+from functad.loops.values import BITS, Value, fused, larger, smaller, where
 
 HALF_PI, HALF_PI_LOW = 1.5707963267948966, 6.123233995736766e-17
 SIGN = -(1 << 63)

@@ -8,11 +8,11 @@ up to infinity (after Shepherd and Laframboise, Chebyshev approximation of (1 + 
 
 from __future__ import annotations
 
-from functad.backends.llvm.coefficients import ERF, ERFC, LOG_ERFC
-from functad.backends.llvm.exponential import exp_of_pair, exp_tail, power_of_two, reduced, times_power_of_two
-from functad.backends.llvm.pairs import quick_sum, two_product
-from functad.backends.llvm.polynomials import polynomial
-from functad.backends.llvm.values import Value, fused, larger, smaller, where
+from functad.loops.elementary.coefficients import ERF, ERFC, LOG_ERFC
+from functad.loops.elementary.exponential import exp_of_pair, exp_tail, power_of_two, reduced, times_power_of_two
+from functad.loops.elementary.pairs import quick_sum, two_product
+from functad.loops.elementary.polynomials import polynomial
+from functad.loops.values import Value, fused, larger, smaller, where
 
 
 def _complement(size: Value) -> tuple[Value, Value]:

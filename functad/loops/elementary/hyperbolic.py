@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from functad.backends.llvm.coefficients import COSH, SINH
-from functad.backends.llvm.exponential import LOG2, ONE_BITS, exp_tail, power_of_two, reduced
-from functad.backends.llvm.formats import format_of
-from functad.backends.llvm.logarithms import log1p_of_pair
-from functad.backends.llvm.pairs import Pair, quick_sum, two_product, two_sum
-from functad.backends.llvm.polynomials import polynomial
-from functad.backends.llvm.values import Value, fused, smaller, where
+from functad.loops.elementary.coefficients import COSH, SINH
+from functad.loops.elementary.exponential import LOG2, ONE_BITS, exp_tail, power_of_two, reduced
+from functad.loops.elementary.formats import format_of
+from functad.loops.elementary.logarithms import log1p_of_pair
+from functad.loops.elementary.pairs import Pair, quick_sum, two_product, two_sum
+from functad.loops.elementary.polynomials import polynomial
+from functad.loops.values import Value, fused, smaller, where
 
 
 class Parts(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from functad.backends.llvm.values import Operand, Value, fused
+from functad.loops.values import Operand, Value, fused
 
 _LOWER = {"double": 27, "float": 12}
 """The number of low bits to round off so that products of two numbers are exact."""

@@ -1,4 +1,4 @@
-"""How exact the elementary functions of the llvm backend are: `python -m tests.backends.accuracy` writes the table.
+"""How exact the elementary functions of the llvm backend are: `python -m tests.loops.accuracy` writes the table.
 
 Each function is compared with mpmath at random arguments: spread over its interesting range, over all exponents, and at the
 edges. The error is counted in units in the last place of the exact result.

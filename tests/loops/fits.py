@@ -1,4 +1,4 @@
-"""Minimax polynomials of the elementary functions: `python -m tests.backends.fits` writes `coefficients.py`.
+"""Minimax polynomials of the elementary functions: `python -m tests.loops.fits` writes `coefficients.py`.
 
 Each is found by Remez' exchange (Cheney, Introduction to Approximation Theory, chapter 3) in 50 digits, with the least degree
 whose weighted error is below the bound that is asked for, once for float64 (`wide`) and once for float32 (`short`).
@@ -260,7 +260,7 @@ def written(name: str, fit: Fit) -> str:
     return text + f"\n)\n{quoted}\n"
 
 
-HEADER = '''"""Coefficients of the polynomials, least power first: minimax fits made by `python -m tests.backends.fits`."""
+HEADER = '''"""Coefficients of the polynomials, least power first: minimax fits made by `python -m tests.loops.fits`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Coefficients of the polynomials, least power first: minimax fits made by `python -m tests.backends.fits`."""
+"""Coefficients of the polynomials, least power first: minimax fits made by `python -m tests.loops.fits`."""
 
 from __future__ import annotations
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 
-from functad.backends.llvm.coefficients import DIGAMMA, DIGAMMA_FAR
-from functad.backends.llvm.gamma import PI, PI_LOW, where_pair
-from functad.backends.llvm.logarithms import log_pair
-from functad.backends.llvm.pairs import Pair, constant_pair, quick_sum, two_product, two_sum
-from functad.backends.llvm.polynomials import horner, polynomial
-from functad.backends.llvm.trigonometric import sine_and_cosine
-from functad.backends.llvm.values import Value, fused, larger, smaller, where
+from functad.loops.elementary.coefficients import DIGAMMA, DIGAMMA_FAR
+from functad.loops.elementary.gamma import PI, PI_LOW, where_pair
+from functad.loops.elementary.logarithms import log_pair
+from functad.loops.elementary.pairs import Pair, constant_pair, quick_sum, two_product, two_sum
+from functad.loops.elementary.polynomials import horner, polynomial
+from functad.loops.elementary.trigonometric import sine_and_cosine
+from functad.loops.values import Value, fused, larger, smaller, where
 
 ZERO, ZERO_LOW = 1.4616321449683622, 9.549995429965697e-17
 """The positive zero of the function, to 106 bits."""

@@ -1,4 +1,4 @@
-"""The table of elementary functions, by their names in NumPy and `scipy.special`, as LLVM functions that are always inlined.
+"""The table of elementary functions, by their names in NumPy and `scipy.special`, as functions of the loop IR.
 
 Each row has a formula that is valid for all arguments. If rare arguments, such as angles above 2^30, make it slow, the row also
 has a quick formula and a condition for the arguments that need the full formula. A loop may compute a block with the quick
@@ -11,10 +11,11 @@ Formulas of common functions run in either precision.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
-from functad.backends.llvm import (
+from functad.loops.elementary import (
     digamma,
     error_functions,
     exponential,
@@ -25,9 +26,13 @@ from functad.backends.llvm import (
     rounding,
     trigonometric,
 )
-from functad.backends.llvm.values import SUFFIX, Body, Value
+from functad.loops.ir import Allocate, Call, Function, If, Load, Node, Op, Store, Table
+from functad.loops.values import Body, Value
 
 FORMS = ("formula", "quick", "beyond")
+
+SUFFIX = {"double": "f64", "float": "f32"}
+"""The type suffixes in the symbols of functions."""
 
 
 class Elementary(NamedTuple):
@@ -116,17 +121,17 @@ ELEMENTARY: dict[str, Elementary] = {
 """All functions by name."""
 
 
-class Definition(NamedTuple):
-    """The text of a function, and the declarations that its module must contain once each."""
+@dataclass(frozen=True, eq=False)
+class Definition:
+    """A function, and the tables that it reads."""
 
-    symbol: str
-    text: str
-    declarations: tuple[str, ...]
+    function: Function
+    tables: tuple[Table, ...] = ()
 
 
 @cache
 def definition(name: str, kind: str, *, fused: bool, form: str = "formula") -> Definition:
-    """Return one form of a function for a type, as LLVM text.
+    """Return one form of a function for a type.
 
     Args:
         name: the function, a key of `ELEMENTARY`.
@@ -142,33 +147,14 @@ def definition(name: str, kind: str, *, fused: bool, form: str = "formula") -> D
     if narrow and result.kind == "double":
         result = result.narrowed()
     symbol = f"@functad.{name}.{SUFFIX[kind]}" + ("" if form == "formula" else f".{form}")
-    given = ", ".join(f"{x.kind} {x.name}" for x in arguments)
-    lines = [
-        f"define internal {result.kind} {symbol}({given}) alwaysinline nounwind {{",
-        *body.lines,
-        f"  ret {result.kind} {result.name}",
-        "}",
-    ]
-    return Definition(symbol, "\n".join(lines), tuple(body.declarations))
+    given = tuple([(x.kind, x.name) for x in arguments])
+    whole = Function(symbol, given, tuple(body.nodes), (result.kind, result.name), local=True, inline="always")
+    return Definition(whole, tuple(body.tables.values()))
 
 
-GUARDED = """\
-define {kind} {symbol}.called({given}) noinline nounwind {{
-  %rare = call i1 {symbol}.beyond({given})
-  br i1 %rare, label %apart, label %quick
-apart:
-  %slow = call {kind} {symbol}({given})
-  ret {kind} %slow
-quick:
-  %fast = call {kind} {symbol}.quick({given})
-  ret {kind} %fast
-}}"""
-
-CALLED = """\
-define {kind} {symbol}.called({given}) noinline nounwind {{
-  %value = call {kind} {symbol}({given})
-  ret {kind} %value
-}}"""
+def called_symbol(name: str, kind: str) -> str:
+    """Return the symbol of the function that `called` defines."""
+    return f"@functad.{name}.{SUFFIX[kind]}.called"
 
 
 def called(name: str, kind: str, *, fused: bool) -> list[Definition]:
@@ -184,25 +170,19 @@ def called(name: str, kind: str, *, fused: bool) -> list[Definition]:
     """
     row = ELEMENTARY[name]
     whole = definition(name, kind, fused=fused)
-    given = ", ".join(f"{kind} %x{i}" for i in range(row.arguments))
+    given = tuple([(kind, f"%x{i}") for i in range(row.arguments)])
     forms = [] if row.quick is None else [definition(name, kind, fused=fused, form=form) for form in ("quick", "beyond")]
-    text = (GUARDED if forms else CALLED).format(kind=kind, symbol=whole.symbol, given=given)
-    return [whole, *forms, Definition(f"{whole.symbol}.called", text, ())]
-
-
-def declared(name: str, kind: str) -> Definition:
-    """Return the declaration of the function that `called` defines, for a module that imports it.
-
-    Args:
-        name: the function, a key of `ELEMENTARY`.
-        kind: `double` or `float`.
-    """
-    symbol = f"@functad.{name}.{SUFFIX[kind]}.called"
-    kinds = ", ".join([kind] * ELEMENTARY[name].arguments)
-    return Definition(symbol, f"declare {kind} {symbol}({kinds}) nounwind willreturn memory(none)", ())
-
-
-def joined(definitions: list[Definition]) -> str:
-    """Return the text of definitions and their declarations, without duplicates."""
-    declarations = {line: None for part in definitions for line in part.declarations}
-    return "\n".join([*declarations, *{part.text: None for part in definitions}])
+    slow = Call("%slow", kind, whole.function.name, given)
+    body: tuple[Node, ...] = (slow,)
+    if forms:
+        quick, beyond = forms
+        body = (
+            Allocate("%value", kind, 1),
+            Call("%rare", "i1", beyond.function.name, given),
+            If("%rare", (slow, Store(kind, "%value", "0", "%slow"))),
+            Op("%usual", "xor", "i1", "i1", ("%rare", "1")),
+            If("%usual", (Call("%fast", kind, quick.function.name, given), Store(kind, "%value", "0", "%fast"))),
+            Load("%found", kind, "%value", "0"),
+        )
+    result = kind, "%found" if forms else "%slow"
+    return [whole, *forms, Definition(Function(called_symbol(name, kind), given, body, result, inline="never"))]

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 
-from functad.backends.llvm.coefficients import GAMMALN, STIRLING
-from functad.backends.llvm.exponential import ROUNDING
-from functad.backends.llvm.logarithms import log_of_pair, log_pair
-from functad.backends.llvm.pairs import Pair, constant_pair, quick_sum, two_product, two_sum
-from functad.backends.llvm.polynomials import horner, polynomial
-from functad.backends.llvm.trigonometric import sine_and_cosine
-from functad.backends.llvm.values import Value, fused, larger, smaller, where
+from functad.loops.elementary.coefficients import GAMMALN, STIRLING
+from functad.loops.elementary.exponential import ROUNDING
+from functad.loops.elementary.logarithms import log_of_pair, log_pair
+from functad.loops.elementary.pairs import Pair, constant_pair, quick_sum, two_product, two_sum
+from functad.loops.elementary.polynomials import horner, polynomial
+from functad.loops.elementary.trigonometric import sine_and_cosine
+from functad.loops.values import Value, fused, larger, smaller, where
 
 SLOPE, SLOPE_LOW = 0.42278433509846713, 4.942915152430645e-18
 """1 - Euler's constant."""

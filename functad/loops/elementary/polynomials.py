@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from functad.backends.llvm.coefficients import Coefficients
-from functad.backends.llvm.values import Value, fused
+from functad.loops.elementary.coefficients import Coefficients
+from functad.loops.values import Value, fused
 
 
 def polynomial(x: Value, table: Coefficients, square: Value | None = None) -> Value:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from functad.backends.llvm.values import Value
+from functad.loops.values import Value
 
 
 class Format(NamedTuple):

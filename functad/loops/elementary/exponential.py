@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from functad.backends.llvm.coefficients import EXP
-from functad.backends.llvm.formats import Format, format_of
-from functad.backends.llvm.pairs import Pair, quick_sum, two_product, two_sum
-from functad.backends.llvm.polynomials import polynomial
-from functad.backends.llvm.values import Value, fused, larger, smaller, where
+from functad.loops.elementary.coefficients import EXP
+from functad.loops.elementary.formats import Format, format_of
+from functad.loops.elementary.pairs import Pair, quick_sum, two_product, two_sum
+from functad.loops.elementary.polynomials import polynomial
+from functad.loops.values import Value, fused, larger, smaller, where
 
 LOG2, LOG2_REST = 0.6931471805599453, 2.3190468138462996e-17
 LOG2E = 1.4426950408889634

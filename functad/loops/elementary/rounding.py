@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from functad.backends.llvm.pairs import two_product
-from functad.backends.llvm.values import Value, where
+from functad.loops.elementary.pairs import two_product
+from functad.loops.values import Value, where
 
 
 def floor(x: Value) -> Value:
@@ -28,7 +28,7 @@ def rint(x: Value) -> Value:
 
 def fmod(x: Value, y: Value) -> Value:
     """Return the exact remainder, with the sign of x."""
-    return x.body.emit(f"frem {x.kind} {x.name}, {y.name}", x.kind)
+    return x.body.emit("rem", x.kind, x, y)
 
 
 def fmod_of_moderate(x: Value, y: Value) -> Value:

@@ -1,0 +1,1 @@
+"""Emitters: the text of functions of the loop IR for a target."""

@@ -1,0 +1,1 @@
+"""Elementary functions of real numbers as functions of the loop IR."""
