@@ -8,7 +8,6 @@ infinite x.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,8 @@ from functad.expressions.spec import ArraySpec
 from functad.primitives.arranging.broadcast import BROADCAST_TO
 from functad.primitives.arranging.reshape import RESHAPE, TRANSPOSE
 from functad.primitives.elementwise.conversion import ASTYPE, COPY
+from functad.primitives.linalg.contractions import letters_before
+from functad.primitives.linalg.einsum import terms_of
 from functad.primitives.safe import MENDED, PRODUCT, QUOTIENT
 
 _ZERO = "the sign of a zero"
@@ -206,30 +207,20 @@ def _composed(x: Any, params: Any) -> Any:
     return np.transpose(x, [first[i] for i in second])
 
 
-def _subscripts(term: str, axes: Sequence[int]) -> str:
-    """Return the einsum letters of an array, given the letters of its transpose."""
-    return "".join(term[axes.index(i)] for i in range(len(axes)))
-
-
 def _einsum_of_first(x: Any, y: Any, params: Any) -> Any:
-    (first, second), result = _terms_of(params[1]["subscripts"])
-    return np.einsum(f"{_subscripts(first, params[0]['axes'])},{second}->{result}", x, y, optimize=params[1]["optimize"])
+    (first, second), result = terms_of(params[1]["subscripts"])
+    return np.einsum(f"{letters_before(params[0]['axes'], first)},{second}->{result}", x, y, optimize=params[1]["optimize"])
 
 
 def _einsum_of_second(x: Any, y: Any, params: Any) -> Any:
-    (first, second), result = _terms_of(params[1]["subscripts"])
-    return np.einsum(f"{first},{_subscripts(second, params[0]['axes'])}->{result}", x, y, optimize=params[1]["optimize"])
+    (first, second), result = terms_of(params[1]["subscripts"])
+    return np.einsum(f"{first},{letters_before(params[0]['axes'], second)}->{result}", x, y, optimize=params[1]["optimize"])
 
 
 def _einsum_turned(x: Any, y: Any, params: Any) -> Any:
-    (first, second), result = _terms_of(params[0]["subscripts"])
+    (first, second), result = terms_of(params[0]["subscripts"])
     turned = "".join(result[i] for i in params[1]["axes"])
     return np.einsum(f"{first},{second}->{turned}", x, y, optimize=params[0]["optimize"])
-
-
-def _terms_of(subscripts: str) -> tuple[list[str], str]:
-    terms, _, result = subscripts.partition("->")
-    return terms.split(","), result
 
 
 def _of_one_step(x: ArraySpec, y: ArraySpec, out: ArraySpec) -> bool:
