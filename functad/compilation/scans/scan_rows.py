@@ -329,7 +329,8 @@ class _Sums:
         found = contraction_of(e.primitive, e.params, [specs[s].ndim for s in e.inputs])  # type: ignore[index]
         if found is None:
             return None
-        (a, b), factors = zip(*map(self._untransposed, found.terms, e.inputs), strict=True)
+        inputs: Sequence[Any] = e.inputs
+        (a, b), factors = zip(*map(self._untransposed, found.terms, inputs), strict=True)
         own, given = specs[place], [specs[s] for s in factors]
         if not all(map(self._is_kept, factors)) or any(s.dtype != own.dtype or not reorders(s.dtype) for s in given):
             return None

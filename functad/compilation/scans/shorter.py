@@ -46,6 +46,19 @@ def with_shorter_loops(expressions: Expressions, simplify: Simplify, exact: bool
     return _Loops(expressions, simplify, exact, fused).run()
 
 
+def with_lists(equation: Equation, change: Callable[[Expressions], Expressions]) -> Equation:
+    """Return a loop or branch with changed inner lists, and other equations as they are."""
+    if not equation.primitive.lists:
+        return equation
+    params = dict(equation.params)
+    for name, value in params.items():
+        if isinstance(value, Expressions):
+            params[name] = change(value)
+        elif isinstance(value, tuple) and value and isinstance(value[0], Expressions):
+            params[name] = tuple(map(change, value))
+    return Equation(equation.primitive, equation.inputs, params, equation.outputs)
+
+
 class _Loops:
     """Rewrite the loops of an expression list."""
 
@@ -82,12 +95,7 @@ class _Loops:
         if equation.primitive is SCAN and params["length"]:
             yield from self._scan(inputs, params, equation.outputs)
             return
-        for name, value in params.items():
-            if isinstance(value, Expressions):
-                params[name] = self.simplify(value)
-            elif isinstance(value, tuple) and value and isinstance(value[0], Expressions):
-                params[name] = tuple(map(self.simplify, value))
-        yield Equation(equation.primitive, inputs, params, equation.outputs)
+        yield with_lists(Equation(equation.primitive, inputs, params, equation.outputs), self.simplify)
 
     def _scan(self, inputs: Sequence[Any], params: dict[str, Any], results: Sequence[int]) -> Iterator[Equation]:
         """Yield the equations that replace a scan."""
