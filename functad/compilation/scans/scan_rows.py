@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functad.compilation.rewriting import reorders
-from functad.expressions.expressions import Constant, Equation, Expressions, evaluate
+from functad.expressions.expressions import Equation, Expressions, evaluate
 from functad.expressions.records import mark_reached, marks_at
 from functad.expressions.spec import ArraySpec, spec_of
 from functad.primitives.arranging.reshape import TRANSPOSE
@@ -83,40 +83,6 @@ class Writer:
 
 def _placed(sources: Sequence[Any], places: dict[int, Any]) -> tuple[Any, ...]:
     return tuple([places[s] if type(s) is int else s for s in sources])
-
-
-def fixed_terms_first(step: Step) -> Step:
-    """Return a scan that adds terms without carries before terms with carries: `h @ w + (x + b)`.
-
-    Two terms of int8, or of a float narrower than the sum, stay apart: NumPy would add them in their own dtype.
-    """
-    body = step.body
-    moving = mark_reached(marks_at(range(len(step.carries)), len(body.specs)), body.equations)
-    specs, equations = list(body.specs), list[Equation]()
-    sums: dict[int, tuple[Any, Any]] = {}  # by slot: the term that depends on carries, and the other term
-
-    for e in body.equations:
-        terms = [s for s in e.inputs if type(s) is int and moving[s]]
-        out = specs[e.outputs[0]]
-        alike = e.primitive is ENTRIES[np.add] and len(terms) == 1 and specs[terms[0]] == out
-        if alike and reorders(out.dtype) and not out.weak:
-            [fixed] = [s for s in e.inputs if isinstance(s, Constant) or not moving[s]]
-            [slot] = e.outputs
-            if terms[0] in sums:
-                term, other = sums[terms[0]]
-                given = [s.value if isinstance(s, Constant) else specs[s] for s in (other, fixed)]
-                spec = e.primitive.spec(*given)
-                if spec.dtype == out.dtype and not spec.weak:
-                    specs.append(spec)
-                    equations.append(Equation(e.primitive, (other, fixed), {}, (len(specs) - 1,)))
-                    terms, fixed = [term], len(specs) - 1
-                    e = Equation(e.primitive, (term, fixed), {}, e.outputs)
-            sums[slot] = terms[0], fixed
-        equations.append(e)
-    if len(specs) == len(body.specs):
-        return step
-    inner = body.replace(equations=tuple(equations), specs=tuple(specs))
-    return step._replace(body=extract(inner))
 
 
 def rows_at_once(step: Step, length: int, before: Writer, moved: dict[int, Any]) -> Step:

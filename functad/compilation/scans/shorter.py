@@ -11,7 +11,6 @@ from functad.compilation.scans.carries import taken_apart, without_fixed
 from functad.compilation.scans.scan_rows import (
     Step,
     Writer,
-    fixed_terms_first,
     products_at_once,
     results_at_once,
     rows_at_once,
@@ -111,8 +110,6 @@ class _Loops:
             step = self._read_only(sums_at_once(step, length, before, last, self.moved, self.fused))
             step = results_at_once(step, length, before, after, self.moved)
             step = self._read_only(step)
-            if not self.fused:
-                step = self._hoisted(fixed_terms_first(step), before)
             step = rows_at_once(step, length, before, self.moved)
             step = self._read_only(step)
             if not self.fused:
