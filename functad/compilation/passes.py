@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 from functad.compilation.factor_products import with_factor_products
 from functad.compilation.order import in_order
-from functad.compilation.pieces import put_together
 from functad.compilation.rewrites import index, routines_index
 from functad.compilation.rewriting import Rewriter
 from functad.compilation.rolling.rolled import rolled
@@ -77,7 +76,6 @@ PASSES = (
     Pass("roll: make a scan of repeated equations", lambda own, options: rolled(own, options.fused)),
     Pass("rewrite: merge equal inputs of loops", _rewritten, _has_loops),
     Pass("loops: simplify their lists, hoist invariant work, drop dead results", _with_shorter_loops, _has_loops),
-    Pass("pieces: make stacks of scatters that fill an array", lambda own, options: put_together(own), _may_round),
     Pass("rewrite: fold constants, share equal equations, apply the table of rewrites", _rewritten),
     Pass("factors: use the structure of cotangents of Cholesky factors", _with_factor_products, _may_round),
     Pass("order: reduce the peak memory", lambda own, options: in_order(own), lambda own, options: not options.fused),
