@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from functad.compilation.coefficients import has_factors, with_coefficients
-from functad.compilation.placing import put
 from functad.compilation.rewrites import index
 from functad.compilation.rewriting import Rewriter
+from functad.compilation.scans.scan_rows import Writer
 from functad.compilation.scans.shorter import with_shorter_loops
 from functad.control.scan import SCAN
 from functad.expressions.expressions import Equation, Expressions
@@ -68,8 +68,8 @@ def _without_guards(expressions: Expressions, hidden: Sequence[bool]) -> tuple[E
         hidden: for each output, `True` if a NaN in the output may stay undetected.
     """
     lost = _lost(expressions, hidden)
-    specs, moved, taken = list(expressions.specs), dict[int, Any](), list[int]()
-    equations: list[Equation] = []
+    writer, moved, taken = Writer(list(expressions.specs)), dict[int, Any](), list[int]()
+    specs, equations = writer.specs, writer.equations
     for e in expressions.equations:
         inputs = tuple([moved.get(s, s) if type(s) is int else s for s in e.inputs])
         new = Equation(e.primitive, inputs, e.params, e.outputs)
@@ -81,8 +81,8 @@ def _without_guards(expressions: Expressions, hidden: Sequence[bool]) -> tuple[E
         elif e.primitive.plain is not None and not lost[e.outputs[0]] and _has_mask(e, specs):
             made = _plain(e.primitive, tuple([_spec(s, specs) for s in inputs]))
             if made.results == [specs[e.outputs[0]]]:
-                moved[e.outputs[0]] = source = put(made, inputs, specs, equations)
-                taken.append(source)
+                [moved[e.outputs[0]]] = found = writer.inline(made, inputs)
+                taken += found
                 continue
         equations.append(new)
     outputs = tuple([moved.get(s, s) if type(s) is int else s for s in expressions.outputs])

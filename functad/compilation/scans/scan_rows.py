@@ -46,7 +46,7 @@ class Step(NamedTuple):
 
 
 class Writer:
-    """Write equations into the list around a scan.
+    """Write equations into a list, such as the list around a scan.
 
     Attributes:
         specs: the specs of the slots of the list; extended for new slots.
@@ -76,6 +76,10 @@ class Writer:
         made = trace("simplify", f, given)
         if made.results != list(expected):
             return None
+        return self.inline(made, sources)
+
+    def inline(self, made: Expressions, sources: Sequence[Any]) -> list[Any]:
+        """Write the equations of a list, and return the sources of its results."""
         places = dict(enumerate(sources))
         self.put(made.equations, made.specs, places)
         return list(_placed(made.outputs, places))
