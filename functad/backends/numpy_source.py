@@ -16,12 +16,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functad.backends.array_loops import ArrayLoop
-from functad.backends.block_source import BlockWriter
-from functad.backends.blocks import Block, arranged
+from functad.backends.blocks import Block, BlockWriter, arranged
 from functad.backends.careful import Again, Careful, nan_test
 from functad.backends.columns import Columns
-from functad.backends.number_loops import LOCAL_NAMES, NumberLoop, NumberLoopText
+from functad.backends.python_loops import LOCAL_NAMES, ArrayLoop, NumberLoop, NumberLoopText
 from functad.backends.short_text import placed_lines, short_text
 from functad.backends.source import Definitions, NoTextError, identifier
 from functad.backends.ufuncs import is_fresh, is_power, makes_numbers, ufunc_of
