@@ -1,4 +1,4 @@
-"""The registry of backends by name, and the exceptions of their programs."""
+"""The registry of backends: find the compiler of expression lists with a given name."""
 
 from __future__ import annotations
 
@@ -73,11 +73,3 @@ def find(name: str | None, exact: bool = False) -> Backend:
         f"jit has no backend {name!r}, at {here()}. There are 'numpy', which needs nothing; 'llvm', which needs llvmlite: "
         f"pip install 'functad[jit]'; and 'xla', which needs jax: pip install 'functad[xla]'."
     )
-
-
-class RefusedError(Exception):
-    """A native function received arguments that only NumPy supports, or for which NumPy raises an error."""
-
-
-class OtherArgumentsError(Exception):
-    """A program received arrays with types, dtypes or shapes that differ from the compiled signature."""

@@ -8,7 +8,8 @@ from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar, cast
 
 import numpy as np
 
-from functad.backends.backend import Backend, OtherArgumentsError, find
+from functad.backends.backend import Backend, find
+from functad.backends.refusals import OtherArgumentsError
 from functad.chunks.program import chunks_of, holds_chunks, in_chunks
 from functad.compilation.collector import collector_paused
 from functad.compilation.error_modes import CHECKED, are_heard, modes

@@ -21,9 +21,9 @@ from functad.backends.careful import Again
 from functad.compilation.collector import collector_paused
 from functad.compilation.forms import Forms, made
 from functad.compilation.passes import of_program, simplified
-from functad.compilation.residuals import worth_keeping
+from functad.compilation.passes.rematerialise import worth_keeping
+from functad.compilation.passes.speculate import unguarded
 from functad.compilation.shared import shared_program
-from functad.compilation.unguarded import unguarded
 from functad.errors import EscapedTensorError
 from functad.expressions.expressions import Constant, Expressions, evaluate, inner_lists
 from functad.expressions.records import mark_reached, marks_at

@@ -14,7 +14,7 @@ import numpy as np
 
 from functad.backends.blocks import LARGE
 from functad.backends.routines import GRAM, HALVED, TRIANGULAR_SOLVE, has_substitution
-from functad.compilation.patterns import Index, Row
+from functad.compilation.passes.peephole import Index, Row
 from functad.expressions.spec import ArraySpec
 from functad.primitives.arranging.broadcast import BROADCAST_TO
 from functad.primitives.arranging.reshape import RESHAPE, TRANSPOSE

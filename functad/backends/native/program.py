@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from functad.backends.backend import RefusedError
 from functad.backends.careful import Again
 from functad.backends.llvm.module import Machine, host
 from functad.backends.native.called import addresses_of_called
@@ -20,6 +19,7 @@ from functad.backends.native.plan import Loops
 from functad.backends.native.products.blas import addresses_of
 from functad.backends.native.step import Step
 from functad.backends.numpy_source import NumpyProgram
+from functad.backends.refusals import RefusedError
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.primitives.entry import Primitive
 from functad.process import DUMP

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from functad.backends.backend import OtherArgumentsError, RefusedError
 from functad.backends.native.arrays import Array, Held, Memory, plain_array
 from functad.backends.native.control.interrupts import ROOM, raise_lack_of_memory, raise_noted
 from functad.backends.native.kernel import Nest
 from functad.backends.native.module_text import ModuleText
 from functad.backends.native.plan import Loops, Plan
 from functad.backends.native.writer import Writer
+from functad.backends.refusals import OtherArgumentsError, RefusedError
 from functad.expressions.expressions import Constant
 from functad.expressions.spec import ArraySpec, spec_of
 from functad.loops.build import KINDS, REALS, Code, Index

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functad.compilation.scans.scan_rows import Writer
+from functad.compilation.passes.hoist import Writer
 from functad.expressions.expressions import Equation, Expressions
 from functad.expressions.spec import ArraySpec
 from functad.primitives.arranging.reshape import RESHAPE, TRANSPOSE

@@ -14,12 +14,13 @@ from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import NamedTuple
 
-from functad.compilation.factor_products import with_factor_products
-from functad.compilation.order import in_order
+from functad.compilation.passes.cholesky import with_factor_products
+from functad.compilation.passes.loops import with_lists, with_shorter_loops
+from functad.compilation.passes.peephole import Rewriter, match
+from functad.compilation.passes.scalar_replacement import with_numbers
+from functad.compilation.passes.schedule import in_order
 from functad.compilation.rewrites import index, routines_index
-from functad.compilation.rewriting import Rewriter
 from functad.compilation.rolling.rolled import rolled
-from functad.compilation.scans.shorter import with_lists, with_shorter_loops
 from functad.expressions.expressions import Expressions
 from functad.process import DUMP, context_variable, setting
 from functad.transforms.lists import extract
@@ -76,6 +77,7 @@ PASSES = (
     Pass("roll: make a scan of repeated equations", lambda own, options: rolled(own, options.fused)),
     Pass("rewrite: merge equal inputs of loops", _rewritten, _has_loops),
     Pass("loops: simplify their lists, hoist invariant work, drop dead results", _with_shorter_loops, _has_loops),
+    Pass("numbers: compute with numbers in place of short vectors", lambda own, options: with_numbers(own), _may_round),
     Pass("rewrite: fold constants, share equal equations, apply the table of rewrites", _rewritten),
     Pass("factors: use the structure of cotangents of Cholesky factors", _with_factor_products, _may_round),
     Pass("order: reduce the peak memory", lambda own, options: in_order(own), lambda own, options: not options.fused),
@@ -87,11 +89,10 @@ def _with_routines(own: Expressions, options: Options) -> Expressions:
     table = routines_index(options.fused)
     equations = [with_lists(e, lambda inner: _with_routines(inner, options)) for e in own.equations]
     own = own.replace(equations=tuple(equations)) if any(map(operator.is_not, equations, own.equations)) else own
-    if not any(e.primitive in table.by_root for e in own.equations):
-        return own
-    rewriter = Rewriter(own, table)
-    found = rewriter.run()
-    return extract(found) if rewriter.applied else own
+    rewriter, makers = Rewriter(own, table), {e.outputs[0]: e for e in own.equations if len(e.outputs) == 1}
+    roots = [(e, pattern) for e in makers.values() for pattern in table.by_root.get(e.primitive, ())]
+    found = any(match(pattern.root, e, makers, rewriter.number_of) is not None for e, pattern in roots)
+    return extract(rewriter.run()) if found else own
 
 
 PROGRAM_PASSES = (Pass("routines: triangular systems, Gram matrices, ties", _with_routines, _may_round),)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functad.compilation.rewriting import reorders
+from functad.compilation.passes.peephole import reorders
 from functad.expressions.expressions import Equation, Expressions, evaluate
 from functad.expressions.records import mark_reached, marks_at
 from functad.expressions.spec import ArraySpec, spec_of

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.compilation.scans.carries import taken_apart, without_fixed
-from functad.compilation.scans.scan_rows import (
+from functad.compilation.passes.hoist import (
     Step,
     Writer,
     products_at_once,
@@ -16,7 +15,8 @@ from functad.compilation.scans.scan_rows import (
     rows_at_once,
     sums_at_once,
 )
-from functad.compilation.scans.side_by_side import side_by_side, whole_rows
+from functad.compilation.passes.horizontal_fusion import side_by_side, whole_rows
+from functad.compilation.passes.scalar_replacement import taken_apart, without_fixed
 from functad.control.scan import SCAN
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.records import mark_needed, mark_reached, marks_at
