@@ -17,9 +17,9 @@ from typing import NamedTuple
 from functad.compilation.passes.cholesky import with_factor_products
 from functad.compilation.passes.loops import with_lists, with_shorter_loops
 from functad.compilation.passes.peephole import Rewriter, match
+from functad.compilation.passes.rewrites import index, routines_index
 from functad.compilation.passes.scalar_replacement import with_numbers
 from functad.compilation.passes.schedule import in_order
-from functad.compilation.rewrites import index, routines_index
 from functad.compilation.rolling.rolled import rolled
 from functad.expressions.expressions import Expressions
 from functad.process import DUMP, context_variable, setting

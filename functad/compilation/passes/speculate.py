@@ -22,7 +22,7 @@ import numpy as np
 from functad.compilation.passes.hoist import Writer
 from functad.compilation.passes.loops import with_shorter_loops
 from functad.compilation.passes.peephole import Rewriter
-from functad.compilation.rewrites import index
+from functad.compilation.passes.rewrites import index
 from functad.control.scan import SCAN
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.records import inputs_of, mark_reached, marks_at

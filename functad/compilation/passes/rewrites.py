@@ -390,7 +390,6 @@ ROUTINES = (
         error=None,
         where=_is_gram,
         kinds="f",
-        fused=False,
         shapes={"w": (2,)},
     ),
     Row(
@@ -400,7 +399,6 @@ ROUTINES = (
         error=None,
         where=_is_gram,
         kinds="f",
-        fused=False,
         shapes={"w": (2,)},
     ),
     Row(
