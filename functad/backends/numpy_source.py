@@ -16,17 +16,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functad.backends.array_loops import ArrayLoop
-from functad.backends.block_source import BlockWriter
-from functad.backends.blocks import Block, arranged
+from functad.backends.blocks import Block, BlockWriter, arranged
 from functad.backends.careful import Again, Careful, nan_test
 from functad.backends.columns import Columns
-from functad.backends.factors import by_substitution
-from functad.backends.grams import with_grams
-from functad.backends.number_loops import LOCAL_NAMES, NumberLoop, NumberLoopText
+from functad.backends.python_loops import LOCAL_NAMES, ArrayLoop, NumberLoop, NumberLoopText
 from functad.backends.short_text import placed_lines, short_text
 from functad.backends.source import Definitions, NoTextError, identifier
-from functad.backends.ties import with_rare_ties
 from functad.backends.ufuncs import is_fresh, is_power, makes_numbers, ufunc_of
 from functad.expressions.expressions import Constant, Equation, Expressions, own_arrays, roots_of
 from functad.expressions.records import inputs_of, last_readers
@@ -88,8 +83,7 @@ class NumpyProgram:
             finite: an infinity triggers the fallback, too.
             again: recomputes the results if the fallback list, or this list without a fallback, gives a NaN.
         """
-        own = expressions if exact else with_grams(with_rare_ties(by_substitution(expressions)))
-        writer = _Writer(own, name, exact=exact)
+        writer = _Writer(expressions, name, exact=exact)
         writer.columns = Columns(writer.expressions) if not exact and not writer.blocks else None
         if careful is not None:
             self.careful = writer.careful = Careful(careful, NumpyProgram, again)
@@ -102,7 +96,7 @@ class NumpyProgram:
         exec(compile(self.source, f"<functad.jit {name}>", "exec"), space)  # noqa: S102 - the text was made above
         self._run: Callable[..., tuple[Any, ...]] = space[name]
         self.function = self._run if self._owned else None
-        self._foreign = set() if self._owned else roots_of(_constants(own))
+        self._foreign = set() if self._owned else roots_of(_constants(expressions))
 
     def __call__(self, leaves: Sequence[Any]) -> Sequence[Any]:
         """Return the output leaves for the input leaves. Arrays in the result never share memory with other arrays."""

@@ -20,10 +20,10 @@ from functad.backends.backend import Backend, find
 from functad.backends.careful import Again
 from functad.compilation.collector import collector_paused
 from functad.compilation.forms import Forms, made
-from functad.compilation.passes import simplified
-from functad.compilation.residuals import worth_keeping
+from functad.compilation.passes import of_program, simplified
+from functad.compilation.passes.rematerialise import worth_keeping
+from functad.compilation.passes.speculate import unguarded
 from functad.compilation.shared import shared_program
-from functad.compilation.unguarded import unguarded
 from functad.errors import EscapedTensorError
 from functad.expressions.expressions import Constant, Expressions, evaluate, inner_lists
 from functad.expressions.records import mark_reached, marks_at
@@ -105,10 +105,14 @@ class CompiledList:
             watch = {"again": Again(self._careful_program), "checked": self._checked}
             if self.backend.plain is not None:
                 watch["within"] = Again(lambda: self._careful_program(ELEMENTWISE))
+        program = self._of_program(own)
         if plain is None:
-            return self.backend.compile(own, **watch)
+            return self.backend.compile(program, **watch)
         watch["checked"] = sorted({*plain.checked, *watch.get("checked", ())})
-        return self.backend.compile(plain.expressions, careful=own, finite=plain.finite, **watch)
+        return self.backend.compile(self._of_program(plain.expressions), careful=program, finite=plain.finite, **watch)
+
+    def _of_program(self, expressions: Expressions) -> Expressions:
+        return of_program(expressions, self.exact, fused=self.backend.fuses)
 
     def _careful_program(self, now: int = CAREFUL) -> Callable[[Sequence[Any]], Sequence[Any]] | None:
         """Return the program of the list for a careful pass, or `None` if this list has none."""

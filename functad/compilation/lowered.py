@@ -8,8 +8,8 @@ from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar, o
 import numpy as np
 
 from functad.compilation.lists import CompiledList
-from functad.compilation.order import peak_bytes
 from functad.compilation.passes import after_each_pass, simplified
+from functad.compilation.passes.schedule import peak_bytes
 from functad.errors import InputError
 from functad.expressions.expressions import Constant, Expressions
 from functad.expressions.records import inputs_of

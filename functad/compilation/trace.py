@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from functad.compilation.kinds import Weak, without_owner
-from functad.compilation.unguarded import hides_nan
+from functad.compilation.passes.speculate import hides_nan
 from functad.eager.variable import MAKER, Given, Variable
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.records import mark_needed, mark_reached, marks_at

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 import functad
-from functad.compilation.coefficients import has_factors, with_coefficients
+from functad.compilation.passes import hoist as scan_rows
 from functad.compilation.passes import simplified
-from functad.compilation.scans import scan_rows
-from functad.compilation.unguarded import unguarded
+from functad.compilation.passes.speculate import has_factors, unguarded, with_coefficients
 from functad.expressions.expressions import evaluate
 
 WIDTH = 12

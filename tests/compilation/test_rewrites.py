@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 import functad
-from functad.compilation.patterns import Index, is_constant, patterns_of
-from functad.compilation.rewrites import TABLE, index
-from functad.compilation.rewriting import Rewriter
+from functad.compilation.passes.peephole import Index, Rewriter, is_constant, patterns_of
+from functad.compilation.passes.rewrites import TABLE, index
 from functad.expressions.expressions import evaluate
 from functad.expressions.spec import spec_of
 from functad.transforms.lists import trace

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from functad.backends.factors import Factors
 from functad.backends.native.arranging.rewrite import rewritten
 from functad.backends.native.lowering import lowered
 from functad.backends.native.products.letters import is_product
@@ -21,7 +20,6 @@ from functad.control.loops import WHILE
 from functad.control.scan import SCAN
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.spec import ArraySpec
-from functad.primitives.linalg.decompositions import CHOLESKY
 from functad.transforms.lists import close
 
 LARGE = 1_024
@@ -41,14 +39,10 @@ def expanded(expressions: Expressions) -> Expressions:
     specs = list(expressions.specs)
     equations: list[Equation] = []
     moved: dict[int, Any] = {}
-    factors = Factors()
     for equation in expressions.equations:
         inputs = tuple([moved.get(s, s) if type(s) is int else s for s in equation.inputs])
         equation = Equation(equation.primitive, inputs, equation.params, equation.outputs)
-        factors.note(equation)
-        if factors.is_whole(equation):
-            moved[equation.outputs[0]] = equation.inputs[0]
-        elif equation.primitive in HOLDERS:
+        if equation.primitive in HOLDERS:
             equations.append(_with_bodies(equation))
         elif equation.primitive.inner is not None:
             found = _inlined(expanded(equation.primitive.inner), inputs, specs, equations)
@@ -56,7 +50,7 @@ def expanded(expressions: Expressions) -> Expressions:
         elif equation.primitive.name == BACKWARD:
             equations.append(_backward(equation, specs))
         elif not Rewriting(specs, equations).rewrite(equation):
-            equations.append(factors.by_substitution(equation, specs[equation.outputs[0]]))
+            equations.append(equation)
     outputs = tuple([moved.get(s, s) if type(s) is int else s for s in expressions.outputs])
     return rewritten(expressions.replace(equations=tuple(equations), specs=tuple(specs), outputs=outputs))
 
@@ -64,7 +58,7 @@ def expanded(expressions: Expressions) -> Expressions:
 def _is_several(equation: Equation) -> bool:
     primitive = equation.primitive
     several = primitive in HOLDERS or primitive.inner is not None or primitive.name == BACKWARD
-    return several or is_product(primitive) or primitive is CHOLESKY
+    return several or is_product(primitive)
 
 
 def _backward(equation: Equation, specs: Sequence[ArraySpec]) -> Equation:

@@ -6,16 +6,21 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from functad.backends.factors import TRIANGULAR_SOLVE, TRIL, TRIU
+import numpy as np
+
 from functad.backends.native.arrays import Array, Formula, Memory, aligned
 from functad.backends.native.lowering import Lowered, Own, View, row
 from functad.backends.native.products.blas import Matrix, substitute
 from functad.backends.native.systems import is_small, written_out
+from functad.backends.routines import TRIANGULAR_SOLVE
 from functad.expressions.expressions import Equation
 from functad.expressions.spec import ArraySpec
 from functad.loops.build import KINDS, REALS, Code, Index
 from functad.loops.values import Value, where
+from functad.primitives.entry import ENTRIES
 from functad.primitives.linalg.solve import lower_half
+
+_TRIL, _TRIU = ENTRIES[np.tril], ENTRIES[np.triu]
 
 
 @row(TRIANGULAR_SOLVE)
@@ -66,9 +71,9 @@ def _chosen(array: Array, choose: Callable[[Code, Value, Index], Value]) -> Arra
     return Formula(array.shape, array.kind, element)
 
 
-@row(TRIL, TRIU)
+@row(_TRIL, _TRIU)
 def _triangle(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
-    k, lower = int(equation.params["k"]), equation.primitive is TRIL
+    k, lower = int(equation.params["k"]), equation.primitive is _TRIL
 
     def choose(code: Code, x: Value, distance: Index) -> Value:
         zero = code.constant(0.0 if x.is_real else 0, x.kind)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.backends.routines import GRAM, TRIANGULAR_SOLVE
 from functad.backends.xla import complex_numbers
 from functad.backends.xla.engine import cast, jax, jnp, lax
 from functad.backends.xla.table import Call, row
@@ -120,6 +121,17 @@ def _slogdet(call: Call, a: Any) -> Any:
 def _cholesky(call: Call, a: Any) -> Any:
     """Compute Cholesky factors. A matrix that is not positive definite gives NaN, where NumPy raises."""
     return _by_name(call, a, symmetrize_input=False)
+
+
+@row(GRAM)
+def _gram(call: Call, x: Any, w: Any) -> Any:
+    return jnp.matmul(x.T * w, x, precision=_precision())
+
+
+@row(TRIANGULAR_SOLVE)
+def _triangular_solve(call: Call, a: Any, b: Any, *, lower: bool) -> Any:
+    a, b = (jnp.broadcast_to(x, (*call.shape[:-2], *x.shape[-2:])) for x in call.cast(a, b))
+    return lax.linalg.triangular_solve(a, b, left_side=True, lower=lower)
 
 
 @row(np.linalg.solve)

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from functad.backends.factors import Factors
-from functad.backends.xla.engine import cast, jax, lax
+from functad.backends.xla.engine import cast, jax
 from functad.backends.xla.host import called
 from functad.backends.xla.table import Call, row_of
 from functad.errors import UnsupportedError
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.spec import ArraySpec, spec_of
 from functad.places import here
-from functad.primitives.linalg.solve import SOLVE
 
 
 def replay(expressions: Expressions, leaves: Sequence[Any]) -> list[Any]:
@@ -24,12 +22,9 @@ def replay(expressions: Expressions, leaves: Sequence[Any]) -> list[Any]:
     def value_of(source: int | Constant) -> Any:
         return source.value if isinstance(source, Constant) else values[source]
 
-    factors = Factors()
     for equation in expressions.equations:
-        factors.note(equation)
         call, given = call_of(equation, expressions), [value_of(s) for s in equation.inputs]
-        lower = factors.is_lower.get(equation.inputs[0]) if equation.primitive is SOLVE else None  # type: ignore[arg-type]
-        found = computed(call, given, dict(equation.params)) if lower is None else by_substitution(call, given, lower)
+        found = computed(call, given, dict(equation.params))
         values.update(zip(equation.outputs, found, strict=True))
     return [cast(value_of(s), spec.dtype) for s, spec in zip(expressions.outputs, expressions.results, strict=True)]
 
@@ -57,14 +52,6 @@ def computed(call: Call, values: Sequence[Any], params: dict[str, Any]) -> Seque
         return by_numpy(call, values, params)
     outs = out if call.primitive.multiple else (out,)
     return [fitted(call, value, spec) for value, spec in zip(outs, call.results, strict=True)]
-
-
-def by_substitution(call: Call, values: Sequence[Any], lower: bool) -> Sequence[Any]:
-    """Return the solution of a system with a Cholesky factor as matrix, without another factorization."""
-    a, b = call.cast(*values)
-    if a.shape[:-2] != b.shape[:-2] or 0 in b.shape or call.dtype.kind not in "fc" or call.dtype.itemsize < 4:
-        return computed(call, values, {})
-    return [lax.linalg.triangular_solve(a, b, left_side=True, lower=lower)]
 
 
 def _of_jax(call: Call, *values: Any, **params: Any) -> Any:

@@ -43,7 +43,7 @@ def is_by_blas(subscripts: str, products: int) -> bool:
 @lru_cache(maxsize=4096)
 def _is_matrix_product(subscripts: str) -> bool:
     """Return `True` if there are rows, columns and summed axes, and no letter occurs twice in a term."""
-    terms, result = _terms(subscripts)
+    terms, result = terms_of(subscripts)
     a, b = terms
     left, right, both = set(a) - set(b), set(b) - set(a), set(a) & set(b)
     plain = len(set(a)) == len(a) and len(set(b)) == len(b) and left | right <= set(result)
@@ -51,7 +51,7 @@ def _is_matrix_product(subscripts: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _terms(subscripts: str) -> tuple[list[str], str]:
+def terms_of(subscripts: str) -> tuple[list[str], str]:
     """Return the letters of each operand and the letters of the result."""
     inputs, _, result = subscripts.partition("->")
     return inputs.split(","), result
@@ -59,7 +59,7 @@ def _terms(subscripts: str) -> tuple[list[str], str]:
 
 def _einsum_spec(*operands: Any, subscripts: str, optimize: Any) -> ArraySpec:
     specs = [spec_of(a) for a in operands]
-    terms, result = _terms(subscripts)
+    terms, result = terms_of(subscripts)
     sizes: dict[str, int] = {}
     for term, spec in zip(terms, specs, strict=True):
         for letter, n in zip(term, spec.shape, strict=True):
@@ -81,7 +81,7 @@ def _recipe(subscripts: str, position: int, shape: Shape) -> tuple[str, tuple[bo
         The subscripts of the einsum of `g` with the other operands, empty for `g` itself; a flag for each letter of the
         operand, `True` if this einsum returns it; the lengths of all letters; and the subscripts that read the diagonal, or "".
     """
-    terms, result = _terms(subscripts)
+    terms, result = terms_of(subscripts)
     own = terms[position]
     rest = terms[:position] + terms[position + 1 :]
     lengths = dict(zip(own, shape, strict=True))
@@ -161,7 +161,7 @@ def _einsum_batch(
 ) -> Any:
     """Use an unused letter for the batch axis, or compute the examples one by one if no letter is left."""
     subscripts = params["subscripts"]
-    terms, result = _terms(subscripts)
+    terms, result = terms_of(subscripts)
     letter = next((symbol for symbol in _SYMBOLS if symbol not in subscripts), None)
     if letter is None:
         return one_by_one(primitive, size, values, batched, params)
@@ -195,7 +195,7 @@ def _spread(x: Any, *, subscripts: str, shape: Shape) -> Any:
 def _spread_batch(
     primitive: Primitive, size: int, values: Sequence[Any], batched: Sequence[bool], params: Mapping[str, Any]
 ) -> Any:
-    (own,), result = _terms(params["subscripts"])
+    (own,), result = terms_of(params["subscripts"])
     letter = next((symbol for symbol in _SYMBOLS if symbol not in own), None)
     if letter is None:
         return one_by_one(primitive, size, values, batched, params)

@@ -9,10 +9,9 @@ from typing import NamedTuple
 from functad.expressions.expressions import Equation
 from functad.expressions.spec import ArraySpec
 from functad.primitives.entry import Primitive
+from functad.primitives.linalg.contractions import contraction_of
 from functad.primitives.linalg.products import DOT, MATMUL, OUTER, SUM_OF_PRODUCTS
 from functad.primitives.reductions.norms import EUCLIDEAN
-
-Terms = tuple[str, str, str]
 
 
 class Letters(NamedTuple):
@@ -53,10 +52,10 @@ def is_product(primitive: Primitive) -> bool:
 
 def letters_of(equation: Equation, given: Sequence[ArraySpec]) -> Letters | None:
     """Return the letters of a product of two arrays; `None` for any other equation."""
-    terms = _terms(equation, given)
-    if terms is None:
+    found = contraction_of(equation.primitive, equation.params, [spec.ndim for spec in given]) if len(given) == 2 else None
+    if found is None:
         return None
-    a, b, out = terms
+    (a, b), out = found
     sizes: dict[str, int] = {}
     for term, spec in zip((a, b), given, strict=True):
         for letter, n in zip(term, spec.shape, strict=True):
@@ -67,43 +66,3 @@ def letters_of(equation: Equation, given: Sequence[ArraySpec]) -> Letters | None
     ]
     whole = "".join([letter if sizes[letter] > 1 else " " for letter in out])
     return Letters(own[0], own[1], whole, {letter: n for letter, n in sizes.items() if n > 1})
-
-
-def _terms(equation: Equation, given: Sequence[ArraySpec]) -> Terms | None:
-    primitive = equation.primitive
-    if len(given) != 2:
-        return None
-    ndims = given[0].ndim, given[1].ndim
-    if primitive is MATMUL:
-        return _of_matmul(*ndims)
-    if primitive is DOT:
-        return _of_dot(*ndims)
-    if primitive is OUTER:
-        return "a", "b", "ab"
-    if primitive is SUM_OF_PRODUCTS:
-        batch = _letters(max(ndims) - 1)
-        return batch[len(batch) - ndims[0] + 1 :] + "z", batch[len(batch) - ndims[1] + 1 :] + "z", batch
-    if primitive.name == "einsum":
-        inputs, _, result = equation.params["subscripts"].partition("->")
-        a, b = inputs.split(",")
-        return a, b, result
-    return None
-
-
-def _letters(count: int, first: str = "A") -> str:
-    return "".join([chr(ord(first) + i) for i in range(count)])
-
-
-def _of_matmul(m: int, n: int) -> Terms:
-    batch = _letters(max(m - 2, n - 2, 0))
-    a = "z" if m == 1 else batch[len(batch) - m + 2 :] + "xz"
-    b = "z" if n == 1 else batch[len(batch) - n + 2 :] + "zy"
-    return a, b, batch + "x" * (m > 1) + "y" * (n > 1)
-
-
-def _of_dot(m: int, n: int) -> Terms:
-    if not m or not n:
-        own = _letters(max(m, n))
-        return own[:m], own[:n], own
-    rows, columns = _letters(m - 1), _letters(max(n - 2, 0), "a")
-    return rows + "z", columns + "z" + "y" * (n > 1), rows + columns + "y" * (n > 1)

@@ -8,15 +8,20 @@ infinite x.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from functad.compilation.patterns import Index, Row
+from functad.backends.blocks import LARGE
+from functad.backends.routines import GRAM, HALVED, TRIANGULAR_SOLVE, has_substitution
+from functad.compilation.passes.peephole import Index, Row
 from functad.expressions.spec import ArraySpec
 from functad.primitives.arranging.reshape import BROADCAST_TO, RESHAPE, TRANSPOSE
 from functad.primitives.elementwise.conversion import ASTYPE, COPY
+from functad.primitives.linalg.contractions import letters_before
+from functad.primitives.linalg.decompositions import CHOLESKY
+from functad.primitives.linalg.einsum import terms_of
+from functad.primitives.linalg.solve import SOLVE
 from functad.primitives.safe import MENDED, PRODUCT, QUOTIENT
 
 _ZERO = "the sign of a zero"
@@ -205,30 +210,20 @@ def _composed(x: Any, params: Any) -> Any:
     return np.transpose(x, [first[i] for i in second])
 
 
-def _subscripts(term: str, axes: Sequence[int]) -> str:
-    """Return the einsum letters of an array, given the letters of its transpose."""
-    return "".join(term[axes.index(i)] for i in range(len(axes)))
-
-
 def _einsum_of_first(x: Any, y: Any, params: Any) -> Any:
-    (first, second), result = _terms_of(params[1]["subscripts"])
-    return np.einsum(f"{_subscripts(first, params[0]['axes'])},{second}->{result}", x, y, optimize=params[1]["optimize"])
+    (first, second), result = terms_of(params[1]["subscripts"])
+    return np.einsum(f"{letters_before(params[0]['axes'], first)},{second}->{result}", x, y, optimize=params[1]["optimize"])
 
 
 def _einsum_of_second(x: Any, y: Any, params: Any) -> Any:
-    (first, second), result = _terms_of(params[1]["subscripts"])
-    return np.einsum(f"{first},{_subscripts(second, params[0]['axes'])}->{result}", x, y, optimize=params[1]["optimize"])
+    (first, second), result = terms_of(params[1]["subscripts"])
+    return np.einsum(f"{first},{letters_before(params[0]['axes'], second)}->{result}", x, y, optimize=params[1]["optimize"])
 
 
 def _einsum_turned(x: Any, y: Any, params: Any) -> Any:
-    (first, second), result = _terms_of(params[0]["subscripts"])
+    (first, second), result = terms_of(params[0]["subscripts"])
     turned = "".join(result[i] for i in params[1]["axes"])
     return np.einsum(f"{first},{second}->{turned}", x, y, optimize=params[0]["optimize"])
-
-
-def _terms_of(subscripts: str) -> tuple[list[str], str]:
-    terms, _, result = subscripts.partition("->")
-    return terms.split(","), result
 
 
 def _of_one_step(x: ArraySpec, y: ArraySpec, out: ArraySpec) -> bool:
@@ -347,6 +342,80 @@ _BINARY = (np.add, np.subtract, np.multiply, np.divide, PRODUCT, QUOTIENT)
 BROADCASTS = tuple([spread(f) for f in _BINARY for spread in (_spread_first, _spread_second)])
 
 TABLE = (*SIGNS, *NEUTRAL, *GUARDS, *POWERS, *SCALES, *SUMS, *CONTRACTIONS, *ARRANGEMENTS, *BROADCASTS)
+
+
+def _solves(axes: tuple[int, ...] | None) -> Row:
+    """Return the row for systems with a Cholesky factor as matrix, or its transpose with some axes."""
+
+    def factor(x: Any) -> Any:
+        return CHOLESKY(x) if axes is None else TRANSPOSE(CHOLESKY(x), axes=axes)
+
+    return Row(
+        lambda x, b: SOLVE(factor(x), b),
+        lambda x, b: TRIANGULAR_SOLVE(factor(x), b, lower=axes is None),
+        changes=_ULP,
+        error=None,
+        where=lambda x, b, out: has_substitution(out),
+        kinds="f",
+        more=2,
+        shapes={"x": (4, 2, 2)[-len(axes or "ab") :], "b": (4, 2, 3)[-len(axes or "ab") :]},
+    )
+
+
+def _is_gram(x: ArraySpec, w: ArraySpec, **others: Any) -> bool:
+    """Return `True` for a weighted Gram matrix that is large enough for a test of the signs of the weights."""
+    return x.ndim == 2 and w.shape == x.shape[:1] and w.dtype == x.dtype and x.size * x.shape[1] >= 1_000_000
+
+
+def _may_have_ties(g: ArraySpec, ties: ArraySpec, out: ArraySpec) -> bool:
+    """Return `True` if a test for ties pays off: not for numbers, and not for arrays that are computed in blocks."""
+    return g == out and len(out.shape) > 0 and len(ties.shape) > 0 and out.nbytes < LARGE
+
+
+ROUTINES = (
+    *map(_solves, (None, (1, 0), (0, 2, 1))),
+    Row(lambda x: np.tril(CHOLESKY(x)), lambda x: CHOLESKY(x), more=1, kinds="f", shapes={"x": (2, 2)}),
+    Row(
+        lambda x: np.triu(TRANSPOSE(CHOLESKY(x), axes=(1, 0))),
+        lambda x: TRANSPOSE(CHOLESKY(x), axes=(1, 0)),
+        more=1,
+        kinds="f",
+        shapes={"x": (2, 2)},
+    ),
+    Row(
+        lambda x, w: (TRANSPOSE(x, axes=(1, 0)) * w) @ x,
+        lambda x, w: GRAM(x, w),
+        changes=_ORDER,
+        error=None,
+        where=_is_gram,
+        kinds="f",
+        shapes={"w": (2,)},
+    ),
+    Row(
+        lambda x, w, c: ((TRANSPOSE(x, axes=(1, 0)) * w) * c) @ x,
+        lambda x, w, c: GRAM(x, w * c),
+        changes=_ORDER,
+        error=None,
+        where=_is_gram,
+        kinds="f",
+        shapes={"w": (2,)},
+    ),
+    Row(
+        lambda g, ties: np.where(ties, g * 0.5, g),
+        lambda g, ties: HALVED(g, ties),
+        where=_may_have_ties,
+        kinds="f",
+        mixed=True,
+        fused=False,
+    ),
+)
+"""Rows for programs, whose lists are not differentiated any more: the routines have no derivative rules."""
+
+
+@functools.cache
+def routines_index(fused: bool) -> Index:
+    """Return the index of the rows for programs. `fused`: use only rows that help a backend that fuses operations."""
+    return Index([row for row in ROUTINES if row.fused or not fused])
 
 
 @functools.cache

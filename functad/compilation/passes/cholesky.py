@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functad.compilation.placing import put
+from functad.compilation.passes.hoist import Writer
 from functad.expressions.expressions import Equation, Expressions
 from functad.expressions.spec import ArraySpec
 from functad.primitives.arranging.reshape import RESHAPE, TRANSPOSE
@@ -44,13 +44,14 @@ def with_factor_products(expressions: Expressions) -> Expressions:
         return expressions
     makers = {e.outputs[0]: e for e in expressions.equations if len(e.outputs) == 1}
     read = [s for e in expressions.equations for s in e.inputs] + list(expressions.outputs)
-    specs, equations, moved = list(expressions.specs), list[Equation](), dict[int, Any]()
+    writer, moved = Writer(list(expressions.specs)), dict[int, Any]()
+    specs, equations = writer.specs, writer.equations
     for e in expressions.equations:
         found = _parts(e, makers, specs) if e.primitive is lower_half else None
         if found is not None and read.count(e.inputs[0]) == 1:
             turned, terms = found
             slots = [turned, *[s for term in terms for s in term.parts]]
-            moved[e.outputs[0]] = put(_product(tuple([specs[s] for s in slots]), terms), slots, specs, equations)
+            [moved[e.outputs[0]]] = writer.inline(_product(tuple([specs[s] for s in slots]), terms), slots)
         else:
             inputs = tuple([moved.get(s, s) if type(s) is int else s for s in e.inputs])
             equations.append(Equation(e.primitive, inputs, e.params, e.outputs))

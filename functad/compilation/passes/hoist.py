@@ -8,18 +8,20 @@ of outer products; they become one product of matrices too.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from string import ascii_letters
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from functad.compilation.rewriting import reorders
-from functad.expressions.expressions import Constant, Equation, Expressions, evaluate
+from functad.compilation.passes.peephole import reorders
+from functad.expressions.expressions import Equation, Expressions, evaluate
 from functad.expressions.records import mark_reached, marks_at
 from functad.expressions.spec import ArraySpec, spec_of
 from functad.primitives.arranging.reshape import TRANSPOSE
 from functad.primitives.batching import one_by_one
 from functad.primitives.entry import ENTRIES, Primitive
-from functad.primitives.linalg.products import MATMUL, OUTER
+from functad.primitives.linalg.contractions import contraction_of, letters_before
 from functad.transforms.lists import extract, trace
 from functad.transforms.vmap import vmap
 
@@ -44,7 +46,7 @@ class Step(NamedTuple):
 
 
 class Writer:
-    """Write equations into the list around a scan.
+    """Write equations into a list, such as the list around a scan.
 
     Attributes:
         specs: the specs of the slots of the list; extended for new slots.
@@ -74,6 +76,10 @@ class Writer:
         made = trace("simplify", f, given)
         if made.results != list(expected):
             return None
+        return self.inline(made, sources)
+
+    def inline(self, made: Expressions, sources: Sequence[Any]) -> list[Any]:
+        """Write the equations of a list, and return the sources of its results."""
         places = dict(enumerate(sources))
         self.put(made.equations, made.specs, places)
         return list(_placed(made.outputs, places))
@@ -81,40 +87,6 @@ class Writer:
 
 def _placed(sources: Sequence[Any], places: dict[int, Any]) -> tuple[Any, ...]:
     return tuple([places[s] if type(s) is int else s for s in sources])
-
-
-def fixed_terms_first(step: Step) -> Step:
-    """Return a scan that adds terms without carries before terms with carries: `h @ w + (x + b)`.
-
-    Two terms of int8, or of a float narrower than the sum, stay apart: NumPy would add them in their own dtype.
-    """
-    body = step.body
-    moving = mark_reached(marks_at(range(len(step.carries)), len(body.specs)), body.equations)
-    specs, equations = list(body.specs), list[Equation]()
-    sums: dict[int, tuple[Any, Any]] = {}  # by slot: the term that depends on carries, and the other term
-
-    for e in body.equations:
-        terms = [s for s in e.inputs if type(s) is int and moving[s]]
-        out = specs[e.outputs[0]]
-        alike = e.primitive is ENTRIES[np.add] and len(terms) == 1 and specs[terms[0]] == out
-        if alike and reorders(out.dtype) and not out.weak:
-            [fixed] = [s for s in e.inputs if isinstance(s, Constant) or not moving[s]]
-            [slot] = e.outputs
-            if terms[0] in sums:
-                term, other = sums[terms[0]]
-                given = [s.value if isinstance(s, Constant) else specs[s] for s in (other, fixed)]
-                spec = e.primitive.spec(*given)
-                if spec.dtype == out.dtype and not spec.weak:
-                    specs.append(spec)
-                    equations.append(Equation(e.primitive, (other, fixed), {}, (len(specs) - 1,)))
-                    terms, fixed = [term], len(specs) - 1
-                    e = Equation(e.primitive, (term, fixed), {}, e.outputs)
-            sums[slot] = terms[0], fixed
-        equations.append(e)
-    if len(specs) == len(body.specs):
-        return step
-    inner = body.replace(equations=tuple(equations), specs=tuple(specs))
-    return step._replace(body=extract(inner))
 
 
 def rows_at_once(step: Step, length: int, before: Writer, moved: dict[int, Any]) -> Step:
@@ -232,12 +204,16 @@ def products_at_once(step: Step, length: int, before: Writer, after: Writer, mov
         product = sums.product(i)
         if product is None:
             continue
-        function, factors = product
+        subscripts, factors = product
         given = [_all_rows(step, s, length, before, kept) for s in factors]
-        found = after.call(function, [step.carries[i], *given], [step.body.specs[i]])
+        found = after.call(partial(_sum_of_products, subscripts), [step.carries[i], *given], [step.body.specs[i]])
         if found is not None:
             [moved[step.results[i]]] = found
     return _with_results(step, kept) if kept else step
+
+
+def _sum_of_products(subscripts: str, total: Any, a: Any, b: Any) -> Any:
+    return total + np.einsum(subscripts, a, b, optimize=True)
 
 
 def sums_at_once(step: Step, length: int, before: Writer, after: Writer, moved: dict[int, Any], fused: bool) -> Step:
@@ -309,41 +285,37 @@ class _Sums:
         shared = len(self.body.inputs) - len(self.step.outer)
         return not shared <= slot < len(self.body.inputs) and slot >= len(self.step.carries)
 
-    def product(self, place: int) -> tuple[Callable[..., Any], list[int]] | None:
-        """Return a function that sums the products of a carry, and the factors; `None` if the carry is no such sum."""
+    def product(self, place: int) -> tuple[str, list[int]] | None:
+        """Return the contraction of the rows of two factors that sums the products of a carry; `None` if it is no such sum.
+
+        Returns:
+            The subscripts for `np.einsum`, and the slots of the factors.
+        """
         term = self.term(place)
         e = self.makers.get(term)
-        if e is None or self.uses[term] != 1 or e.primitive not in (OUTER, MATMUL):
+        if e is None or self.uses[term] != 1 or len(e.inputs) != 2 or not all(type(s) is int for s in e.inputs):
             return None
-        factors: list[Any] = list(e.inputs)
-        function = _outer_products
-        if e.primitive is MATMUL:
-            first = self.makers.get(factors[0]) if type(factors[0]) is int else None
-            is_turned = first is not None and first.primitive is TRANSPOSE and len(first.params["axes"]) == 2
-            factors[0] = first.inputs[0] if first is not None and is_turned else factors[0]
-            function = _turned_products if is_turned else _products
-        if any(type(s) is not int or not self._is_kept(s) for s in factors):
+        specs = self.body.specs
+        found = contraction_of(e.primitive, e.params, [specs[s].ndim for s in e.inputs])  # type: ignore[index]
+        if found is None:
             return None
-        own, specs = self.body.specs[place], [self.body.specs[s] for s in factors]
-        axes = 1 if e.primitive is OUTER else 2
-        if any(spec.dtype != own.dtype or not reorders(spec.dtype) or spec.ndim != axes for spec in specs):
+        inputs: Sequence[Any] = e.inputs
+        (a, b), factors = zip(*map(self._untransposed, found.terms, inputs), strict=True)
+        own, given = specs[place], [specs[s] for s in factors]
+        if not all(map(self._is_kept, factors)) or any(s.dtype != own.dtype or not reorders(s.dtype) for s in given):
             return None
         rows = range(len(self.step.carries), len(self.body.inputs))
-        new = sum(_bytes(self.body.specs[s]) for s in {*factors} if s not in rows and s not in self.body.outputs)
-        every = sum(map(_bytes, specs)) * self.length
-        return (function, factors) if new <= _bytes(own) and every <= _LARGEST else None
+        new = sum(_bytes(specs[s]) for s in {*factors} if s not in rows and s not in self.body.outputs)
+        every = sum(map(_bytes, given)) * self.length
+        step = next(letter for letter in ascii_letters if letter not in a + b)
+        return (f"{step}{a},{step}{b}->{found.result}", [*factors]) if new <= _bytes(own) and every <= _LARGEST else None
 
-
-def _outer_products(total: Any, a: Any, b: Any) -> Any:
-    return total + a.T @ b
-
-
-def _turned_products(total: Any, a: Any, b: Any) -> Any:
-    return total + np.reshape(a, (-1, a.shape[-1])).T @ np.reshape(b, (-1, b.shape[-1]))
-
-
-def _products(total: Any, a: Any, b: Any) -> Any:
-    return _turned_products(total, a.transpose(0, 2, 1), b)  # no copy if the rows are transposed matrices
+    def _untransposed(self, letters: str, slot: int) -> tuple[str, int]:
+        """Return the letters and the slot of a factor, or those of its argument if the factor is a transpose."""
+        maker = self.makers.get(slot)
+        if maker is None or maker.primitive is not TRANSPOSE or type(maker.inputs[0]) is not int:
+            return letters, slot
+        return letters_before(maker.params["axes"], letters), maker.inputs[0]
 
 
 def _bytes(spec: ArraySpec) -> int:

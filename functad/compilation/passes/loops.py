@@ -7,17 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from functad.compilation.scans.carries import taken_apart, without_fixed
-from functad.compilation.scans.scan_rows import (
+from functad.compilation.passes.hoist import (
     Step,
     Writer,
-    fixed_terms_first,
     products_at_once,
     results_at_once,
     rows_at_once,
     sums_at_once,
 )
-from functad.compilation.scans.side_by_side import side_by_side, whole_rows
+from functad.compilation.passes.horizontal_fusion import side_by_side, whole_rows
+from functad.compilation.passes.scalar_replacement import taken_apart, without_fixed
 from functad.control.scan import SCAN
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.records import mark_needed, mark_reached, marks_at
@@ -44,6 +43,19 @@ def with_shorter_loops(expressions: Expressions, simplify: Simplify, exact: bool
     if not any(e.primitive.lists for e in expressions.equations):
         return expressions
     return _Loops(expressions, simplify, exact, fused).run()
+
+
+def with_lists(equation: Equation, change: Callable[[Expressions], Expressions]) -> Equation:
+    """Return a loop or branch with changed inner lists, and other equations as they are."""
+    if not equation.primitive.lists:
+        return equation
+    params = dict(equation.params)
+    for name, value in params.items():
+        if isinstance(value, Expressions):
+            params[name] = change(value)
+        elif isinstance(value, tuple) and value and isinstance(value[0], Expressions):
+            params[name] = tuple(map(change, value))
+    return Equation(equation.primitive, equation.inputs, params, equation.outputs)
 
 
 class _Loops:
@@ -82,12 +94,7 @@ class _Loops:
         if equation.primitive is SCAN and params["length"]:
             yield from self._scan(inputs, params, equation.outputs)
             return
-        for name, value in params.items():
-            if isinstance(value, Expressions):
-                params[name] = self.simplify(value)
-            elif isinstance(value, tuple) and value and isinstance(value[0], Expressions):
-                params[name] = tuple(map(self.simplify, value))
-        yield Equation(equation.primitive, inputs, params, equation.outputs)
+        yield with_lists(Equation(equation.primitive, inputs, params, equation.outputs), self.simplify)
 
     def _scan(self, inputs: Sequence[Any], params: dict[str, Any], results: Sequence[int]) -> Iterator[Equation]:
         """Yield the equations that replace a scan."""
@@ -103,8 +110,6 @@ class _Loops:
             step = self._read_only(sums_at_once(step, length, before, last, self.moved, self.fused))
             step = results_at_once(step, length, before, after, self.moved)
             step = self._read_only(step)
-            if not self.fused:
-                step = self._hoisted(fixed_terms_first(step), before)
             step = rows_at_once(step, length, before, self.moved)
             step = self._read_only(step)
             if not self.fused:

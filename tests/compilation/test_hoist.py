@@ -77,12 +77,6 @@ def test_a_result_keeps_no_memory_of_all_steps() -> None:
     assert carry.base is None
 
 
-def test_terms_without_carries_are_added_before_the_loop() -> None:
-    names = [e.primitive.name for e in body_of(network(False), X, W, ROWS).equations]
-    assert names.count("add") == 1
-    assert [e.primitive.name for e in body_of(network(False), X, W, ROWS, fused=True).equations].count("add") == 2
-
-
 def gated(x: Any, bias: Any, rows: Any) -> Any:
     def step(h: Any, row: Any) -> Any:
         a, b, c, d = np.reshape(np.concatenate([h, row, h * row, row - h]) * bias, (4, -1))

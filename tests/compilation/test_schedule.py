@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import functad
-from functad.compilation.order import by_depth, in_order, peak_bytes, reordered
+from functad.compilation.passes.schedule import by_depth, in_order, peak_bytes, reordered
 
 X = np.linspace(0.1, 1.0, 20_000)
 WEIGHTS = [np.random.default_rng(i).normal(size=(30, 30)) / 5 for i in range(12)]

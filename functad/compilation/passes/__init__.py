@@ -6,21 +6,21 @@ is printed before the first pass and after each pass that changed it. The lists 
 
 from __future__ import annotations
 
+import operator
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import NamedTuple
 
-from functad.compilation.elements import with_numbers
-from functad.compilation.factor_products import with_factor_products
-from functad.compilation.order import in_order
-from functad.compilation.pieces import put_together
-from functad.compilation.rewrites import index
-from functad.compilation.rewriting import Rewriter
+from functad.compilation.passes.cholesky import with_factor_products
+from functad.compilation.passes.loops import with_lists, with_shorter_loops
+from functad.compilation.passes.peephole import Rewriter, match
+from functad.compilation.passes.rewrites import index, routines_index
+from functad.compilation.passes.scalar_replacement import with_numbers
+from functad.compilation.passes.schedule import in_order
 from functad.compilation.rolling.rolled import rolled
-from functad.compilation.scans.shorter import with_shorter_loops
 from functad.expressions.expressions import Expressions
 from functad.process import DUMP, context_variable, setting
 from functad.transforms.lists import extract
@@ -78,12 +78,25 @@ PASSES = (
     Pass("rewrite: merge equal inputs of loops", _rewritten, _has_loops),
     Pass("loops: simplify their lists, hoist invariant work, drop dead results", _with_shorter_loops, _has_loops),
     Pass("numbers: compute with numbers in place of short vectors", lambda own, options: with_numbers(own), _may_round),
-    Pass("pieces: make stacks of scatters that fill an array", lambda own, options: put_together(own), _may_round),
     Pass("rewrite: fold constants, share equal equations, apply the table of rewrites", _rewritten),
     Pass("factors: use the structure of cotangents of Cholesky factors", _with_factor_products, _may_round),
     Pass("order: reduce the peak memory", lambda own, options: in_order(own), lambda own, options: not options.fused),
 )
-"""All passes, in order."""
+"""All passes, in order. Their results may be differentiated."""
+
+
+def _with_routines(own: Expressions, options: Options) -> Expressions:
+    table = routines_index(options.fused)
+    equations = [with_lists(e, lambda inner: _with_routines(inner, options)) for e in own.equations]
+    own = own.replace(equations=tuple(equations)) if any(map(operator.is_not, equations, own.equations)) else own
+    rewriter, makers = Rewriter(own, table), {e.outputs[0]: e for e in own.equations if len(e.outputs) == 1}
+    roots = [(e, pattern) for e in makers.values() for pattern in table.by_root.get(e.primitive, ())]
+    found = any(match(pattern.root, e, makers, rewriter.number_of) is not None for e, pattern in roots)
+    return extract(rewriter.run()) if found else own
+
+
+PROGRAM_PASSES = (Pass("routines: triangular systems, Gram matrices, ties", _with_routines, _may_round),)
+"""The passes over the list of a program, in order. Their results have no derivatives."""
 
 
 _AFTER: ContextVar[Callable[[str, Expressions], object] | None] = context_variable("after each pass", default=None)
@@ -94,13 +107,13 @@ def after_each_pass(call: Callable[[str, Expressions], object] | None) -> Abstra
     return setting(_AFTER, call)
 
 
-def run_passes(expressions: Expressions, options: Options) -> Expressions:
+def run_passes(expressions: Expressions, options: Options, passes: Sequence[Pass] = PASSES) -> Expressions:
     """Return the list after all passes."""
     after = _AFTER.get() or (_dump if os.environ.get(DUMP) == "pass" else None)
     own = expressions
-    if after is not None:
+    if after is not None and passes is PASSES:
         after("before all passes", own)
-    for each in PASSES:
+    for each in passes:
         if each.needed(own, options):
             before, own = own, each.run(own, options)
             if after is not None and own is not before:
@@ -117,6 +130,11 @@ def simplified(expressions: Expressions, exact: bool = False, fused: bool = Fals
         fused: `True` if the backend fuses elementwise operations and schedules equations itself.
     """
     return run_passes(expressions, Options(exact, fused))
+
+
+def of_program(expressions: Expressions, exact: bool = False, fused: bool = False) -> Expressions:
+    """Return the list that a backend compiles, for a simplified list. The arguments are the same as in `simplified`."""
+    return run_passes(expressions, Options(exact, fused), PROGRAM_PASSES)
 
 
 def _dump(name: str, own: Expressions) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import functad
-from functad.backends import number_loops
+from functad.backends import python_loops
 
 SPECIAL = (0.0, -0.0, 1.0, -2.5, np.inf, -np.inf, np.nan, 1e300, 1e-300, 800.0)
 
@@ -44,7 +44,7 @@ def rows(weights: Any, xs: Any) -> Any:
 def with_arrays(f: Any, args: Any, monkeypatch: Any) -> Any:
     """Return what the same list gives if all its loops are loops of arrays."""
     with monkeypatch.context() as patch:
-        patch.setattr(number_loops, "_FEWEST", 10**9)
+        patch.setattr(python_loops, "_FEWEST", 10**9)
         jitted = numpy_jit(f)
         assert "numbers(" not in jitted.lower(*args).source()
         return jitted(*args)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from functad.backends.blocks import is_elementwise
-from functad.compilation.scans.scan_rows import Step, Writer
+from functad.compilation.passes.hoist import Step, Writer
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.spec import ArraySpec
 from functad.primitives.indexing.read import GETITEM

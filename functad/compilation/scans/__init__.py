@@ -1,1 +1,0 @@
-"""Optimize the loops of an expression list: simplify bodies, hoist loop-invariant work, eliminate dead results."""
