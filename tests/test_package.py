@@ -289,6 +289,8 @@ BESIDE_THE_MODULE = {
     "compilation/test_loops_of_no_steps.py": "compares results as the fuzzer does",
     "display/test_patterns.py": "reads the groups of a displayed colouring",
     "eager/test_active.py": "tests the active tapes, a part of functad.eager.variable",
+    "loops/evaluate.py": "evaluates the nodes of the loop IR",
+    "loops/test_evaluate.py": "compares evaluated nodes with the code of LLVM",
     "portability/test_array_api_standard.py": "tests replacements of functions that old versions of NumPy lack",
     "portability/test_dask_jit.py": "counts tasks, and lowers the size from which chunks are not gathered",
     "portability/test_poison.py": "makes a rule wrong, and has to clear the fast path of the operator",
