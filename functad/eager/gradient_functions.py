@@ -184,7 +184,9 @@ def implicit_gradients(f: Callable[P, Any], *, conj: bool = True) -> Callable[P,
     """Return a function that computes the gradients of `f` with respect to the trainable Variables that `f` reads.
 
     Args:
-        f, conj: as for `implicit_value_and_gradients`.
+        f: a function that returns Tensors or numbers in any structure; its results are summed. Without it a decorator is
+            returned.
+        conj: as for `implicit_value_and_gradients`.
 
     Returns:
         A function with the arguments of `f` that returns the list of pairs `(gradient, variable)` alone.

@@ -29,7 +29,7 @@ from functad.eager.variable import MAKER, Given, Variable, reading, standing_in
 from functad.errors import FunctadError, InputError
 from functad.expressions.records import Observer, Place, inputs_of, observing
 from functad.expressions.spec import PYTHON_SCALARS, dtype_of, is_array_or_number
-from functad.places import name_of, user_frame
+from functad.places import Named, name_of, user_frame
 from functad.primitives.entry import INTERNAL, Primitive
 from functad.primitives.operands import innermost
 from functad.primitives.vocabulary import shown_name
@@ -429,7 +429,8 @@ def operation_name(primitive: Primitive) -> str:
     if name.startswith(("np.", "scipy.")):
         return name
     inner = name_of(primitive.function).rpartition(".")[2]
-    return primitive.name if inner == primitive.name or name.startswith("functad.") else f"{primitive.name} of {inner}"
+    own = name.startswith("functad.") and not isinstance(function, Named)
+    return primitive.name if own or inner == primitive.name else f"{primitive.name} of {inner}"
 
 
 def place_of_frame(frame: FrameType) -> Place:

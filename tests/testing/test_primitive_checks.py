@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import functad
-from functad.primitives.entry import ENTRIES, INTERNAL, Primitive
+from functad.primitives.entry import ENTRIES, INTERNAL, PULL_READ, Primitive
 from functad.primitives.kinds import constant, general
 from functad.testing import calls, check_primitive, every_entry
 from functad.testing.primitive_checks import check_linear
@@ -140,7 +140,7 @@ RULES = [
     if isinstance(entry, Primitive) and not is_constant(entry)
     for i, rule in enumerate(entry.vjps)
     # The backward walk adds the cotangent of something read by index where it belongs, without calling the rule.
-    if rule is not None and not is_unknown(rule) and entry.special != "gather"
+    if rule is not None and not is_unknown(rule) and entry.special != PULL_READ
 ]
 
 

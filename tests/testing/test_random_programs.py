@@ -224,6 +224,11 @@ def test_new_entries_take_part_by_themselves():
     assert {"np.linalg.svd", "np.interp", "np.fft.irfft", "np.nanmedian", "np.einsum"} <= names
 
 
+@pytest.mark.parametrize("module", [module for modules in lines.SAMPLED.values() for module in modules])
+def test_every_module_with_samples_is_one(module):
+    assert lines._sampled((module,))
+
+
 def test_programs_write_no_files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for seed in range(300):

@@ -23,7 +23,7 @@ def test_examples_around_the_tape_count_for_the_chunks(monkeypatch):
     sizes = []
     chunks = jacobian.chunks
     monkeypatch.setattr(
-        "functad.eager.tape.request.chunks",
+        "functad.transforms.jacobian.chunks",
         lambda *given: [sizes.append(part.stop - part.start) or part for part in chunks(*given)],
     )
 

@@ -221,7 +221,10 @@ def test_hessians_of_random_programs_lose_no_entry(mutation):
         pattern = hessian_sparsity(total, *points[0], argnums=tuple(range(len(points[0]))))
         assert pattern == pattern.T
         for xs in points:
-            found = dense_hessian_pattern(total, *xs)
+            try:
+                found = dense_hessian_pattern(total, *xs)
+            except functad.errors.DegenerateError:  # singular values of a matrix of one value in all places
+                continue
             assert not (found & ~pattern.toarray()).any(), seed
             entries += found.sum()
     assert entries > 500

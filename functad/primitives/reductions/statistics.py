@@ -144,7 +144,7 @@ def var(
     if where is True and mean is _NoValue and not cuts:
         result = VAR(a, ddof=ddof, **params)
     else:
-        result = _var_about(a, params["axis"], dtype, ddof, params["keepdims"], where, mean)
+        result = _var_about(a, axis, dtype, ddof, params["keepdims"], where, mean)
     return result if dtype is None else astype(result, dtype, copy=False)
 
 
@@ -172,10 +172,10 @@ def correction_of(ddof: Any, correction: Any) -> Any:
     return int(found) if isinstance(found, np.integer) else found  # a count less an int8 would wrap
 
 
-def _var_about(a: Any, axis: Axes, dtype: Any, ddof: Any, keepdims: bool, where: Any, middle: Any) -> Any:
+def _var_about(a: Any, axis: Any, dtype: Any, ddof: Any, keepdims: bool, where: Any, middle: Any) -> Any:
     """Return the variance of the elements that a mask selects, about the mean `middle` if it is given.
 
-    As in NumPy, `dtype` applies to the mean and the squares, not to the elements. An integer dtype truncates both. For complex
+    As in NumPy, a mean with more axes than `a` gives the deviations more axes, and `axis` counts these. Also as in NumPy, `dtype` applies to the mean and the squares, not to the elements. An integer dtype truncates both. For complex
     elements, a real dtype drops the imaginary part of the mean only.
     """
     if middle is _NoValue:
@@ -183,7 +183,8 @@ def _var_about(a: Any, axis: Axes, dtype: Any, ddof: Any, keepdims: bool, where:
     d = masked(a - middle, where, 0)
     squares = (d * d.conj()).real if dtype_of(a).kind == "c" else d * d
     total = sum(squares, axis, dtype, keepdims=keepdims)
-    n = np.maximum((count(shape_of(a), axis) if where is True else number_of(where, a, axis, keepdims)) - ddof, 0)
+    own = over(a, axis, keepdims)["axis"]
+    n = np.maximum((count(shape_of(a), own) if where is True else number_of(where, a, own, keepdims)) - ddof, 0)
     return total / (n if dtype_of(total).kind in "biu" else n.astype(dtype_of(total)))
 
 

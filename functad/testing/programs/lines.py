@@ -63,7 +63,7 @@ def _paths() -> dict[Any, str]:
 SAMPLED = {
     "registry": ("",),
     "elementwise": ("kinds",),
-    "reductions": ("reductions.sums", "reductions.statistics", "reductions.norms"),
+    "reductions": ("reductions.over_axes", "reductions.statistics", "reductions.norms"),
     "scans": ("reductions.scans", "signals.differences"),
     "shaping": ("arranging",),
     "joining": ("arranging.join",),
