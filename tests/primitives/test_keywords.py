@@ -9,7 +9,7 @@ import pytest
 
 import functad
 from functad.errors import FunctadError
-from functad.testing import calls, every_entry
+from functad.testing import calls, check_grads, every_entry
 from tests.entries import label
 
 
@@ -90,3 +90,12 @@ def test_round_into_an_array_by_name():
     x, out = np.array([1.25, 3.5]), np.zeros(2)
     np.testing.assert_array_equal(functad.grad(lambda t: np.sum(np.round(a=t, decimals=1, out=out) + t))(x), [1.0, 1.0])
     np.testing.assert_array_equal(out, np.round(x, 1))
+
+
+def test_the_mean_of_a_variance_may_have_more_axes():
+    def f(x):
+        return np.var(x, 0, mean=np.array([[0.1, 0.2, 0.3]]) * np.sin(x[0]))
+
+    x = np.array([0.5, -0.7, 1.1])
+    np.testing.assert_allclose(functad.vjp(f, x)[0], f(x), rtol=1e-15)
+    check_grads(f, (x,))

@@ -175,9 +175,9 @@ def correction_of(ddof: Any, correction: Any) -> Any:
 def _var_about(a: Any, axis: Any, dtype: Any, ddof: Any, keepdims: bool, where: Any, middle: Any) -> Any:
     """Return the variance of the elements that a mask selects, about the mean `middle` if it is given.
 
-    As in NumPy, a mean with more axes than `a` gives the deviations more axes, and `axis` counts these. Also as in NumPy, `dtype`
-    applies to the mean and the squares, not to the elements. An integer dtype truncates both. For complex elements, a real dtype
-    drops the imaginary part of the mean only.
+    As in NumPy, a mean with more axes than `a` gives the deviations more axes, and `axis` counts these. Also as in NumPy,
+    `dtype` applies to the mean and the squares, not to the elements. An integer dtype truncates both. For complex elements, a
+    real dtype drops the imaginary part of the mean only.
     """
     if middle is _NoValue:
         middle = mean(a, axis, dtype, keepdims=True, where=where)
