@@ -23,8 +23,7 @@ from functad.rules.call import OneCall
 from functad.sparse.curvature import Events
 from functad.sparse.dependence import Call, passed
 from functad.sparse.sets import Array, Sets
-from functad.tracing.tensor import Tensor
-from functad.tracing.trace import Recorded, Recorder, alike, bare
+from functad.tracing.trace import Recorded, Recorder, alike
 from functad.tracing.views import note_if_view
 from functad.transforms.lists import Closed
 
@@ -99,8 +98,9 @@ class Dependence(Recorder):
         """Return a Tensor of a value with the given sets and events."""
         place = Place(len(self.records))
         place.sets, place.events = sets, events
-        self.records.append(None)
-        return bare(Tensor, self, value, place)
+        tensor = self.append(None, value)
+        tensor.slot = place
+        return tensor
 
     def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """Call a primitive one level lower, and propagate the sets. A result without a derivative is a constant."""

@@ -452,8 +452,7 @@ def _watch(tensor: Any, recorder: EagerRecorder) -> None:
     for name in ("origin", "memory"):
         if getattr(tensor, name, None) is not None:
             delattr(tensor, name)
-    slot = len(recorder.records)
-    recorder.records.append(None)
+    slot = recorder.append(None, value).slot
     recorder.watched.add(slot)
     tensor.below, tensor.recorder, tensor.slot = value, recorder, slot  # no call, so no interrupt can come between
 
