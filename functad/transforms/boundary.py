@@ -283,9 +283,18 @@ def described(leaf: Any) -> str:
 def checked_leaves(out: Any, transform: str, function: Any) -> tuple[list[Any], Structure]:
     """Return the leaves of a result, checked by `check_result`, and its structure."""
     leaves, structure = flatten(out)
-    for leaf, path in zip(leaves, structure.paths("result"), strict=True):
-        check_result(leaf, path, transform, function)
+    for number, leaf in enumerate(leaves):
+        if not holds_numbers(leaf):
+            check_result(leaf, structure.paths("result")[number], transform, function)
     return leaves, structure
+
+
+def holds_numbers(leaf: Any) -> bool:
+    """Return `True` for a number and for an array of numbers."""
+    if type(leaf) in PYTHON_SCALARS:
+        return True
+    dtype = getattr(leaf, "dtype", None)
+    return isinstance(dtype, np.dtype) and dtype.kind in "biufc"
 
 
 def check_result(leaf: Any, path: str, transform: str, function: Any) -> None:
@@ -294,14 +303,14 @@ def check_result(leaf: Any, path: str, transform: str, function: Any) -> None:
     Raises:
         OutputError: the leaf is something else, such as an array of objects.
     """
-    if type(leaf) not in PYTHON_SCALARS and not hasattr(leaf, "dtype"):
+    if holds_numbers(leaf):
+        return
+    if not hasattr(leaf, "dtype"):
         found, cure = f"a {type(leaf).__name__}", "Return arrays and numbers only, and all other values with has_aux=True."
     elif not isinstance(dtype_of(leaf), np.dtype):
         found, cure = f"an array of {dtype_of(leaf)}, which is not a dtype of NumPy", "Return np.asarray of it."
-    elif dtype_of(leaf).kind not in "biufc":
-        found, cure = f"an array of dtype {dtype_of(leaf)}", OBJECTS
     else:
-        return
+        found, cure = f"an array of dtype {dtype_of(leaf)}", OBJECTS
     raise OutputError(f"{call_of(transform, function)}: {path} is {found}. {cure}")
 
 
