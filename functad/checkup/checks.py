@@ -613,10 +613,6 @@ def branches(call: Call, known: str) -> Iterator[Finding]:
                 "functad.while_loop."
             )
         else:
-            message = (
-                f"This line asks for a value, by {asked(wanted)}, which a trace without values, such as that of jit, lacks."
-            )
-            advice = (
-                "Take lengths from shapes, name what is a setting in static_argnums, or do this outside of what is compiled."
-            )
+            message = f"This line asks for the value of a Tensor by {asked(wanted)}. Under jit, Tensors have no values."
+            advice = "Take lengths from shapes, name settings in static_argnums, or do this outside the compiled function."
         yield found("note", "branches", message, advice, place)

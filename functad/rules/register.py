@@ -528,7 +528,7 @@ def _names_of_arrays(f: Any, names: Sequence[str] | None, count: int, own: str, 
 
 
 def _parameters(f: Any) -> Mapping[str, inspect.Parameter] | None:
-    """Return the parameters of a function, none for a ufunc, whose other parameters are not arguments."""
+    """Return the parameters of a function, and no parameters of a ufunc: its `where` and `out` are no arguments of a rule."""
     return {} if isinstance(f, np.ufunc) else parameters_of(f)
 
 

@@ -156,7 +156,7 @@ _LOCK = renewed(RLock(), _remove_filter)
 
 
 def computed(primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -> Any:
-    """Compute a call whose values may include arrays of other libraries.
+    """Compute a call on arrays of NumPy and of other libraries.
 
     Raises:
         UnsupportedError: the library lacks a required function.

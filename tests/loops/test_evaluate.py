@@ -1,4 +1,4 @@
-"""The code that LLVM makes of the loop IR computes what the nodes mean."""
+"""The machine code of LLVM gives the results of an evaluation node by node."""
 
 import numpy as np
 import pytest

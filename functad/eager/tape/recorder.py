@@ -518,7 +518,7 @@ class TapeEquations(EquationRecorder):
     """The equations of a tape with `lists=True`. A Tensor that no equation made enters as an input, with its value.
 
     Attributes:
-        tape: the recorder whose calls are listed.
+        tape: the recorder of the tape; each of its calls makes an equation here.
         slots: the slots here, by slot in the list of `tape`.
         known: the values of the Tensors that entered, by slot here.
     """

@@ -31,7 +31,7 @@ def _unknown_shape(name: str) -> Callable[..., ArraySpec]:
 
     def spec(*specs: Any, **params: Any) -> ArraySpec:
         raise AbstractValueError(
-            f"np.{name} of a Tensor of which only {spec_of(specs[0])} is known, at {here()}: the shape of the result depends "
+            f"np.{name} of a Tensor without a value, {spec_of(specs[0])}, at {here()}: the shape of the result depends "
             f"on values, and an abstract trace has none. Use np.where(mask, x, 0), which keeps the shape."
         )
 

@@ -172,7 +172,7 @@ def _roots_jvp(t: Any, p: Any, out: Any) -> Any:
 
 def _roots_spec(p: Any) -> Any:
     raise AbstractValueError(
-        f"np.roots of a Tensor of which only {spec_of(p)} is known, at {here()}: whether the result is complex, and how long "
+        f"np.roots of a Tensor without a value, {spec_of(p)}, at {here()}: whether the result is complex, and how long "
         f"it is, depends on values, and an abstract trace has none. Trace with concrete values (grad, vjp, jvp)."
     )
 
