@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from functad.loops.ir import (
     FUNCTIONS,
-    REAL,
+    REALS,
     Allocate,
     Barrier,
     Block,
@@ -62,7 +62,7 @@ class Text:
 
     def __str__(self) -> str:
         function = self.function
-        apart = " noalias" if function.distinct else ""
+        apart = " noalias" if function.local else ""
         given = ", ".join(f"{kind}{apart if kind == 'ptr' else ''} {name}" for kind, name in function.parameters)
         kind, value = function.result or ("void", "")
         local = "internal " if function.local else ""
@@ -129,7 +129,7 @@ class Text:
         if name == "address":
             return f"getelementptr {_stored(of)}, ptr {operands[0]}, i64 {operands[1]}"
         if name in _REAL_COMPARISONS:
-            how = f"fcmp {_REAL_COMPARISONS[name]}" if of in REAL else f"icmp {_INTEGER_COMPARISONS[name]}"
+            how = f"fcmp {_REAL_COMPARISONS[name]}" if of in REALS else f"icmp {_INTEGER_COMPARISONS[name]}"
             return f"{how} {of} {operands[0]}, {operands[1]}"
         if name == "convert":
             return f"{_conversion(of, kind)} {of} {operands[0]} to {kind}"
@@ -137,7 +137,7 @@ class Text:
             return f"bitcast {of} {operands[0]} to {kind}"
         if name == "copy":
             return f"add {kind} {operands[0]}, 0"
-        own = (_OF_REALS if kind in REAL else _OF_INTEGERS).get(name, name)
+        own = (_OF_REALS if kind in REALS else _OF_INTEGERS).get(name, name)
         return f"{own}{loose} {kind} {', '.join(operands)}"
 
     def _place(self, kind: str, buffer: str, position: str, stem: str) -> str:
@@ -237,11 +237,11 @@ def _stored(kind: str) -> str:
 
 def _conversion(of: str, kind: str) -> str:
     """Return the instruction that converts a number to another type."""
-    if of in REAL and kind in REAL:
+    if of in REALS and kind in REALS:
         return "fpext" if kind == "double" else "fptrunc"
-    if kind in REAL:
+    if kind in REALS:
         return "uitofp" if of == "i1" else "sitofp"
-    if of in REAL:
+    if of in REALS:
         return "fptosi"
     if _WIDTHS[kind] < _WIDTHS[of]:
         return "trunc"

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from functad.loops.elementary.table import ELEMENTARY, Definition, called_symbol, definition
-from functad.loops.ir import Allocate, Barrier, Block, Call, For, Function, If, Leave, Load, Loop, Node, Store
+from functad.loops.ir import REALS, Allocate, Barrier, Block, Call, For, Function, If, Leave, Load, Loop, Node, Store
 from functad.loops.values import Body, Value, where
 
 KINDS: dict[np.dtype[Any], str] = {
@@ -27,8 +27,6 @@ KINDS: dict[np.dtype[Any], str] = {
 
 SIZES = {"double": 8, "float": 4, "i64": 8, "i32": 4, "i1": 1}
 """Bytes of an element."""
-
-REALS = ("double", "float")
 
 MOST_TOUCHED = 200
 """A barrier follows this many loads and stores: LLVM compares each with all earlier ones, in quadratic time."""
@@ -336,7 +334,7 @@ class Code(Body):
             local: only functions of the module call the function, with buffers that share no memory.
         """
         result = None if self.result is None else (self.result.kind, self.result.name)
-        return Function(name, tuple(parameters), (*self.entry, *self.nodes), result, distinct=local, local=local)
+        return Function(name, tuple(parameters), (*self.entry, *self.nodes), result, local=local)
 
 
 def _text(index: Index) -> str:

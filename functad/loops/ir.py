@@ -29,7 +29,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
-REAL = ("double", "float")
+REALS = ("double", "float")
 """The types of real numbers."""
 
 ARITHMETIC = ("add", "sub", "mul", "div", "rem", "and", "or", "xor", "shl", "lshr", "ashr", "udiv", "urem")
@@ -185,8 +185,7 @@ class Function(NamedTuple):
         parameters: pairs of a type and a name.
         body: the nodes.
         result: the type and the name of the result; `None` if there is none.
-        distinct: no two buffers among the parameters share memory.
-        local: only functions of the same module call the function.
+        local: only functions of the same module call the function, with buffers that share no memory.
         inline: as in `Call`.
     """
 
@@ -194,7 +193,6 @@ class Function(NamedTuple):
     parameters: tuple[tuple[str, str], ...]
     body: tuple[Node, ...]
     result: tuple[str, str] | None = None
-    distinct: bool = False
     local: bool = False
     inline: str = ""
 
@@ -208,7 +206,7 @@ class Function(NamedTuple):
 
 def literal(number: float, kind: str) -> str:
     """Return the literal of a number of a type."""
-    if kind in REAL:
+    if kind in REALS:
         exact = struct.unpack("<f", struct.pack("<f", number))[0] if kind == "float" else float(number)
         return f"0x{struct.unpack('<Q', struct.pack('<d', exact))[0]:016X}"
     bits = {"i64": 64, "i32": 32}.get(kind, 1)
@@ -217,7 +215,7 @@ def literal(number: float, kind: str) -> str:
 
 def number_of(text: str, kind: str) -> float:
     """Return the number of a literal."""
-    if kind in REAL:
+    if kind in REALS:
         return float(struct.unpack("<d", struct.pack("<Q", int(text, 16)))[0])
     return int(text)
 
@@ -242,7 +240,7 @@ def _shown(operand: str, kind: str) -> str:
     """Return an operand as text for readers: a name without its sign, or a number."""
     if is_name(operand):
         return operand[1:]
-    return repr(number_of(operand, kind)) if kind in REAL else operand
+    return repr(number_of(operand, kind)) if kind in REALS else operand
 
 
 def _lines(body: Sequence[Node], indent: str) -> Iterator[str]:

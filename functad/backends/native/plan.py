@@ -355,10 +355,6 @@ class Plan:
         found.sort(key=lambda each: each[:2])
         return [unit for _, _, unit in found]
 
-    def stage_of(self, unit: Any) -> int:
-        """Return the stage in which a unit runs."""
-        return unit.stage if isinstance(unit, Loops) else self.home[unit.outputs[0]]
-
 
 def _large_loops(expressions: Expressions) -> set[int]:
     """Return the numbers of the loops and branches in which a Python integer may exceed int64.

@@ -11,8 +11,9 @@ import numpy as np
 from functad.backends.native.lowering import Lowered, Pointwise, row
 from functad.expressions.expressions import Constant, Equation
 from functad.expressions.spec import ArraySpec
-from functad.loops.build import KINDS, REALS, Code
+from functad.loops.build import KINDS, Code
 from functad.loops.elementary.table import ELEMENTARY
+from functad.loops.ir import REALS
 from functad.loops.values import BITS, Value, where
 from functad.primitives.elementwise.conversion import ASTYPE, ASTYPE_INTEGER, COPY
 from functad.primitives.elementwise.selection import DROPPED, KEPT, WHERE

@@ -12,7 +12,8 @@ from functad.backends.native.lowering import Lowered, Pointwise, Reduction, View
 from functad.backends.native.pointwise import FORMULAS
 from functad.expressions.expressions import Equation
 from functad.expressions.spec import ArraySpec
-from functad.loops.build import KINDS, REALS, Code
+from functad.loops.build import KINDS, Code
+from functad.loops.ir import REALS
 from functad.loops.values import Value
 from functad.primitives.entry import ENTRIES
 

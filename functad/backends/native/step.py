@@ -18,8 +18,8 @@ from functad.backends.native.writer import Writer
 from functad.backends.refusals import OtherArgumentsError, RefusedError
 from functad.expressions.expressions import Constant
 from functad.expressions.spec import ArraySpec, spec_of
-from functad.loops.build import KINDS, REALS, Code, Index
-from functad.loops.ir import Load, Op
+from functad.loops.build import KINDS, Code, Index
+from functad.loops.ir import REALS, Load, Op
 from functad.loops.values import Value
 
 HANDLE = ctypes.sizeof(ctypes.c_void_p)

@@ -17,7 +17,8 @@ from functad.backends.native.arrays import Array, Memory, aligned
 from functad.backends.native.lowering import Lowered, Own, row
 from functad.expressions.expressions import Equation
 from functad.expressions.spec import ArraySpec
-from functad.loops.build import KINDS, REALS, Code, Index
+from functad.loops.build import KINDS, Code, Index
+from functad.loops.ir import REALS
 from functad.loops.values import Value, where
 from functad.primitives.linalg.decompositions import CHOLESKY
 from functad.primitives.linalg.determinants import DET, SLOGDET, cofactors, inverse

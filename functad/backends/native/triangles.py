@@ -15,7 +15,8 @@ from functad.backends.native.systems import is_small, written_out
 from functad.backends.routines import TRIANGULAR_SOLVE
 from functad.expressions.expressions import Equation
 from functad.expressions.spec import ArraySpec
-from functad.loops.build import KINDS, REALS, Code, Index
+from functad.loops.build import KINDS, Code, Index
+from functad.loops.ir import REALS
 from functad.loops.values import Value, where
 from functad.primitives.entry import ENTRIES
 from functad.primitives.linalg.solve import lower_half

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from functad.backends.native.arrays import Array, Formula, Memory, aligned
 from functad.backends.native.lowering import Lowered, View, row
 from functad.expressions.expressions import Equation
@@ -113,13 +111,6 @@ class Part:
             return array.at(code, own)
 
         return Formula(self.shape, array.kind, element)
-
-
-def is_basic_index(index: Any) -> bool:
-    """Return `True` if an index consists of integers, slices, new axes and an ellipsis."""
-    parts = index if isinstance(index, tuple) else (index,)
-    whole = [part for part in parts if part is not None and part is not Ellipsis and not isinstance(part, slice)]
-    return all(isinstance(part, (int, np.integer)) and not isinstance(part, bool) for part in whole)
 
 
 @row(FLIP)

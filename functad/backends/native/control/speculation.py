@@ -18,7 +18,8 @@ from functad.backends.native.plan import TINY, is_native
 from functad.backends.native.writer import Writer
 from functad.expressions.expressions import Equation, Expressions
 from functad.expressions.spec import ArraySpec
-from functad.loops.build import REALS, Code, Index
+from functad.loops.build import Code, Index
+from functad.loops.ir import REALS
 from functad.loops.values import Value
 from functad.primitives.elementwise.elementary import DIVIDE
 from functad.primitives.entry import ENTRIES

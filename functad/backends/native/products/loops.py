@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from functad.backends.native.arrays import Memory
-from functad.loops.build import REALS, Code, Index
+from functad.loops.build import Code, Index
+from functad.loops.ir import REALS
 from functad.loops.values import Value, fused
 
 SHORT = 8

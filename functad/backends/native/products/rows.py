@@ -20,7 +20,8 @@ from functad.backends.native.products.loops import Axis, Factors, write_loops
 from functad.backends.native.products.simple import is_small
 from functad.expressions.expressions import Equation
 from functad.expressions.spec import ArraySpec
-from functad.loops.build import KINDS, REALS, Code, Index
+from functad.loops.build import KINDS, Code, Index
+from functad.loops.ir import REALS
 from functad.loops.values import Value, fused, where
 from functad.primitives.linalg.einsum import einsum_of
 from functad.primitives.linalg.products import DOT, MATMUL, OUTER, SUM_OF_PRODUCTS

@@ -15,7 +15,8 @@ from functad.backends.native.plan import TINY
 from functad.backends.native.products.letters import Letters, letters_of
 from functad.expressions.expressions import Constant, Equation
 from functad.expressions.spec import ArraySpec, spec_of
-from functad.loops.build import KINDS, REALS
+from functad.loops.build import KINDS
+from functad.loops.ir import REALS
 from functad.primitives.arranging.reshape import RESHAPE, TRANSPOSE
 from functad.primitives.elementwise.elementary import MULTIPLY, SQRT
 from functad.primitives.entry import Primitive
