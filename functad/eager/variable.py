@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 import numpy as np
@@ -146,6 +146,15 @@ class TensorLike:
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.__functad_read__())
+
+    if TYPE_CHECKING:  # a loop below makes these methods, which checkers of types do not see
+
+        def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]: ...
+        def __bool__(self) -> bool: ...
+        def __int__(self) -> int: ...
+        def __float__(self) -> float: ...
+        def __complex__(self) -> complex: ...
+        def __index__(self) -> int: ...
 
 
 _CONVERSIONS = ["array", "array_namespace", "bool", "complex", "float", "format", "index", "int"]

@@ -201,3 +201,10 @@ assert_type(spring.slopes(x=1.0), list[Any])
 assert_type(spring.matrix(x=W), Any)
 assert_type(spring.matrix.plan(x=W).coloring.colors, int)
 assert_type(spring.listed(x=1.0), functad.Expressions)
+
+# A Variable converts like an array.
+
+speed = functad.Variable(2.0)
+assert_type(speed.shape, tuple[int, ...])
+assert_type(np.asarray(speed), "np.ndarray[tuple[Any, ...], np.dtype[Any]]")
+assert_type(float(speed), float)
