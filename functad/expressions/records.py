@@ -144,14 +144,14 @@ class Observer:
     It does not see passes that run within a pass that it sees.
 
     Attributes:
-        checks: the observer checks values: it makes a watch for each trace, and needs the operations inside compiled functions.
+        checks: the observer checks values: it makes monitors, and needs the operations inside compiled functions.
     """
 
     checks = False
     _sees = False
 
     def opened(self, recorder: Any) -> Any:
-        """Handle a new trace on values; return its watch, which is notified of its operations, or `None`."""
+        """Handle a new trace on values; return the monitor of its operations, or `None`."""
 
     def called(self, expressions: Any, leaves: Sequence[Any]) -> list[Any]:
         """Return the output leaves of a list that the user calls. Only the newest observer that `checks` is asked."""
@@ -206,9 +206,9 @@ def checker() -> Any:
     return next((observer for observer in reversed(OBSERVERS.get()) if observer.checks), None)
 
 
-def watch_of(recorder: Any) -> Any:
-    """Notify the observers of a new trace on values; return the watch from the newest observer that makes one, or `None`."""
-    found = [watch for observer in OBSERVERS.get() if (watch := observer.opened(recorder)) is not None]
+def monitor_of(recorder: Any) -> Any:
+    """Notify the observers of a new trace on values; return the monitor of the newest observer that makes one, or `None`."""
+    found = [monitor for observer in OBSERVERS.get() if (monitor := observer.opened(recorder)) is not None]
     return found[-1] if found else None
 
 

@@ -205,7 +205,7 @@ class BatchRecorder(Recorder):
                 tensor.below = Batched(tensor.below.array, zero_d=True)
 
     def _note(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any], made: Any) -> None:
-        """Pass a computed operation to the watch."""
+        """Pass a computed operation to the monitor."""
         values = [a.below if isinstance(a, Recorded) and a.recorder is self else a for a in arrays]
         self.monitor.note(primitive, arrays, values, params, made)
 

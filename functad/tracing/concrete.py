@@ -32,7 +32,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from functad.errors import ConversionError, UnsupportedError
-from functad.expressions.records import inputs_of, results_of, watch_of
+from functad.expressions.records import inputs_of, monitor_of, results_of
 from functad.expressions.spec import PLAIN, PYTHON_SCALARS, dtype_of, is_float_array, is_inexact, shape_of
 from functad.places import here, user_place
 from functad.primitives.entry import Plan, Primitive, UnknownRule
@@ -63,9 +63,9 @@ class ConcreteRecorder(Recorder):
     """Returns the fits of a record from the primitive, the values, the differentiated positions and the result."""
 
     def observe(self) -> None:
-        """Notify the observers, which may watch the trace."""
-        self.monitor = watch_of(self)
-        self.fast = self.monitor is None  # the fast paths do not call the watch
+        """Notify the observers of a new trace, and set its monitor."""
+        self.monitor = monitor_of(self)
+        self.fast = self.monitor is None  # the fast paths do not call the monitor
 
     def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """Compute a call one level lower, and record it."""

@@ -91,7 +91,7 @@ class Recorder:
         records: the records by slot, inputs first. In a trace without values a record is an `Equation`.
         inputs: the number of inputs.
         transform, function: the transform and its function, for messages.
-        monitor: the watch that an observer made, which is notified of each operation; usually `None`.
+        monitor: an object of an observer that is notified of each operation; usually `None`.
     """
 
     # No `__slots__`: class attributes hold the rare defaults, since making a recorder is a third of the fixed cost of a trace.

@@ -256,7 +256,7 @@ def fit(t: Any, spec: Any) -> Any:
 
 
 def push_through(recorder: Recorder, tangents: Sequence[Any], outs: Sequence[Any]) -> list[Any]:
-    """Return the tangents of the results of a trace; the watch of the trace, if any, checks them.
+    """Return the tangents of the results of a trace; the monitor of the trace, if any, checks them.
 
     Args:
         recorder: the trace.

@@ -280,7 +280,7 @@ _SPECIAL: dict[str, Callable[[list[Any], int, list[Any], bytearray, bool], None]
 
 
 def pull_through(recorder: Recorder, slots: Sequence[int | None], gs: Sequence[Any], *, consume: bool) -> list[Any]:
-    """Return the cotangents of the inputs of a trace; the watch of the trace, if any, checks them.
+    """Return the cotangents of the inputs of a trace; the monitor of the trace, if any, checks them.
 
     Args:
         recorder: the trace.

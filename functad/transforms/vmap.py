@@ -161,9 +161,9 @@ class _Batch:
             for leaf, own in zip(self.leaves, self.batched, strict=True)
         ]
         if checker() is not None:
-            from functad.diagnostics.nans import watch_batch  # noqa: PLC0415 - few programs look for NaN
+            from functad.diagnostics.nans import monitor_batch  # noqa: PLC0415 - few programs look for NaN
 
-            watch_batch(recorder, [tensor for tensor, own in zip(given, self.batched, strict=True) if own], part.start or 0)
+            monitor_batch(recorder, [tensor for tensor, own in zip(given, self.batched, strict=True) if own], part.start or 0)
         args, kwargs = self.structure.unflatten(given)
         with setting(WITHIN_BATCH, True):
             out = traced(recorder, self.f, args, kwargs)

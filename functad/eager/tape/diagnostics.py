@@ -1,7 +1,7 @@
 """`tape.explain`, and `debug_nans` for tapes and forward accumulators.
 
-A recorder made under `debug_nans` has a `TapeWatch`. It does the work of `functad.diagnostics.nans` for a list with any
-number of derivatives, at any slot. It makes no check while another tape records or a watched function runs: a NaN that does
+A recorder made under `debug_nans` has a `TapeMonitor`. It does the work of `functad.diagnostics.nans` for a list with any
+number of derivatives, at any slot. It makes no check while another tape records or a monitored function runs: a NaN that does
 not reach the outer result is no error.
 """
 
@@ -14,7 +14,7 @@ from weakref import ref
 import numpy as np
 
 from functad.diagnostics.nan_origins import CotangentArrivals, Offence, OperationLog, TangentArrivals
-from functad.diagnostics.nans import Watch
+from functad.diagnostics.nans import Monitor
 from functad.eager.variable import ACTIVE, Variable
 from functad.expressions.records import mark_reached, marks_at
 from functad.expressions.spec import dtype_of
@@ -126,8 +126,8 @@ class _TapeLog(OperationLog):
         return "a Tensor that was given to the tape" if variable is None else f"the Variable {variable!r}"
 
 
-class TapeWatch(Watch):
-    """The watch of the list of tapes or of a forward accumulator.
+class TapeMonitor(Monitor):
+    """The monitor of the list of tapes or of a forward accumulator.
 
     Attributes:
         asking: a weak reference to the tape or accumulator that computes a derivative now.

@@ -27,7 +27,7 @@ import numpy as np
 from functad.eager.variable import ACTIVE, Stamp, Variable, refuse_foreign
 from functad.errors import SourceError, TapeStateError
 from functad.expressions.expressions import Constant, Expressions
-from functad.expressions.records import Observer, Place, checker, watch_of
+from functad.expressions.records import Observer, Place, checker, monitor_of
 from functad.expressions.spec import ArraySpec, is_float_array, spec_of
 from functad.places import here, name_of, user_frame
 from functad.primitives.elementwise.conversion import copy_alike
@@ -87,11 +87,11 @@ class EagerRecorder(ReverseRecorder):
         self.short = self.pulls and self.monitor is None
 
     def observe(self) -> None:
-        """Notify the observers, which may watch the trace."""
-        if (watch := watch_of(self)) is not None:
-            from functad.eager.tape.diagnostics import TapeWatch  # noqa: PLC0415 - only `debug_nans` needs it
+        """Notify the observers of a new trace, and set its monitor."""
+        if (made := monitor_of(self)) is not None:
+            from functad.eager.tape.diagnostics import TapeMonitor  # noqa: PLC0415 - only `debug_nans` needs it
 
-            self.monitor = TapeWatch(self, offence=watch.offence)
+            self.monitor = TapeMonitor(self, offence=made.offence)
 
     @property
     def members(self) -> list[Any]:

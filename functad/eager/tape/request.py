@@ -358,7 +358,7 @@ class JacobianRequest:
             return found
 
     def _transposable(self) -> bool:
-        """Return `True` if `_columns` is possible: all values are real, and no rule or watch needs single cotangents."""
+        """Return `True` if `_columns` is possible: all values are real, and no rule or monitor needs single cotangents."""
         real = all(dtype_of(value).kind == "f" for value in (self.target, *self.sources))
         return real and not self.tape.recorder.fallible and self.tape.recorder.monitor is None and checker() is None
 

@@ -405,8 +405,8 @@ class GradientTape(Recording):
     def run(self, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Return `f(*args, **kwargs)`; `debug_nans` defers its checks until this tape is asked for a gradient."""
         assert self.recorder is not None
-        watch = self.recorder.monitor
-        return f(*args, **kwargs) if watch is None else watch.run(f, args, kwargs)
+        monitor = self.recorder.monitor
+        return f(*args, **kwargs) if monitor is None else monitor.run(f, args, kwargs)
 
     def expressions(self, target: Any, sources: Any) -> Expressions:
         """Return the operations that the tape recorded between sources and target, as an expression list.
