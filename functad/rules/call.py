@@ -39,7 +39,7 @@ from functad.primitives.operands import zeros_for
 from functad.tracing.concrete import tensor_of
 from functad.tracing.equations import AbstractRecorder
 from functad.tracing.ownership import hold, lend_read_only, own_state
-from functad.tracing.trace import Recorded, Recorder, dispatch, escaped, making, making_plain, noted, resolve
+from functad.tracing.trace import Recorded, Recorder, dispatch, escaped, making, making_plain, noted_by_graph, resolve
 from functad.tracing.views import in_c_order
 from functad.transforms.leaves import pulled, replaced
 from functad.transforms.lists import trace
@@ -204,7 +204,7 @@ class CallWithRules(OneCall):
         """Return the results, and store the residuals of the rule."""
         recorder, rules = self.recorder, self.rules
         if recorder is None:
-            return apply(rules, [noted(value) for value in values])  # a `graph` follows lists that are evaluated in it
+            return apply(rules, [noted_by_graph(value) for value in values])  # a `graph` follows lists that are evaluated in it
         self.recorder = None  # a list that is evaluated later makes a new call
         self.given = own = list(values)
         for i, v in enumerate(own):

@@ -39,7 +39,7 @@ from functad.primitives.entry import Plan, Primitive, UnknownRule
 from functad.primitives.indexing.write import ADD_TO, is_alone, put
 from functad.tracing.foreign import computed
 from functad.tracing.ownership import copy_if_shared, hold_params, hold_residuals
-from functad.tracing.trace import ONLOOKER, Recorded, Recorder, alike, bare, dispatch, resolve
+from functad.tracing.trace import GRAPH_HOOK, Recorded, Recorder, alike, bare, dispatch, record_in_graph, resolve
 from functad.tracing.views import clone, make_stale, may_be_view, memory_of, note_if_view
 
 _ndarray = np.ndarray
@@ -309,7 +309,7 @@ class IdleRecorder(Recorder):
         value = x.below
         if isinstance(other, Recorded) and other.recorder is self:
             other = other.below
-        if ONLOOKER.get() is not None or type(value) not in PLAIN or not (other is None or type(other) in PLAIN):
+        if GRAPH_HOOK.get() is not None or type(value) not in PLAIN or not (other is None or type(other) in PLAIN):
             return None
         out = primitive.compute(*((value,) if other is None else (other, value) if flipped else (value, other)))
         return idle(type(x), out)
@@ -337,8 +337,7 @@ def idle(cls: type[Recorded], value: Any) -> Any:
 def process_constants(primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
     """Process a call with Tensors of inactive recorders as constants; the result is a Tensor too."""
     inactive = [a for a in arrays if isinstance(a, Recorded) and a.recorder.inactive]
-    onlooker = ONLOOKER.get()
-    if onlooker is not None and onlooker(inactive):
+    if record_in_graph(inactive):
         return dispatch(primitive, arrays, params)
     cls = type(inactive[0])
     values = tuple(map(resolve, arrays))

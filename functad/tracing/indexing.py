@@ -42,7 +42,7 @@ from functad.primitives.ufunc_methods import METHODS
 from functad.tracing.conversions import asker
 from functad.tracing.foreign import check_shape
 from functad.tracing.ownership import hold, map_arrays
-from functad.tracing.trace import Recorded, Recorder, dispatch, escaped, recorded_now, resolve
+from functad.tracing.trace import Recorded, Recorder, dispatch, escaped, record_in_graph, resolve
 from functad.tracing.views import (
     clone,
     in_c_order,
@@ -207,7 +207,7 @@ def _operand(v: Any) -> Any:
     if isinstance(v, Recorded):
         v.current()  # type: ignore[attr-defined]
         if v.recorder.inactive:
-            recorded_now([v])
+            record_in_graph([v])
         return v
     if type(v) not in PLAIN:
         v = numpy_values(v, "assignment")
@@ -296,7 +296,7 @@ def buffer_after(model: Any, value: Any) -> Any:
 def buffer_like(tensor: Any, value: Any) -> Any:
     """Return a constant as a Tensor of the trace of `tensor`; integers and booleans unchanged."""
     tensor.current()
-    if value.dtype.kind not in "fc" or tensor.recorder.closed or (tensor.recorder.inactive and not recorded_now([tensor])):
+    if value.dtype.kind not in "fc" or tensor.recorder.closed or (tensor.recorder.inactive and not record_in_graph([tensor])):
         return value
     return tensor.recorder.buffer(value)
 

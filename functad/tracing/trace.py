@@ -43,8 +43,12 @@ from functad.trees import flatten
 
 _serials = itertools.count()
 
-ONLOOKER: ContextVar[Callable[[Sequence[Recorded]], bool] | None] = context_variable("onlooker", default=None)
-"""Called with the Tensors of inactive recorders that an operation takes; returns `True` if a `graph` records them now."""
+GRAPH_HOOK: ContextVar[Callable[[Sequence[Recorded]], bool] | None] = context_variable("graph_hook", default=None)
+"""The hook of the innermost open `graph`, which also records operations on constants; `None` without a `graph`.
+
+The hook takes the Tensors of inactive recorders among the arguments of an operation. It adds them to the list of the graph, and
+returns `True` if all of them are recorded now. Rules of `custom_gradient` run with a hook that refuses Tensors of outer tapes.
+"""
 
 
 OPEN: ContextVar[Recorder | None] = context_variable("open", default=None)
@@ -297,10 +301,10 @@ def sees_inside(leaves: Iterable[Any]) -> bool:
     return False
 
 
-def recorded_now(inactive: list[Recorded]) -> bool:
-    """Call the `ONLOOKER` with Tensors of inactive recorders, and return `True` if they are recorded now."""
-    onlooker = ONLOOKER.get()
-    return onlooker is not None and onlooker(inactive)
+def record_in_graph(inactive: list[Recorded]) -> bool:
+    """Add Tensors of inactive recorders to the list of an open `graph`, and return `True` if they are recorded now."""
+    hook = GRAPH_HOOK.get()
+    return hook is not None and hook(inactive)
 
 
 def resolve(value: Any) -> Any:
@@ -328,7 +332,7 @@ def value_of(leaf: Any) -> Any:
     """Return the value of a leaf: read a Variable, and unwrap a Tensor of an inactive tape."""
     if type(leaf) in PLAIN:
         return leaf
-    return resolve(noted(leaf if isinstance(leaf, Recorded) else read(as_plain(leaf))))
+    return resolve(noted_by_graph(leaf if isinstance(leaf, Recorded) else read(as_plain(leaf))))
 
 
 def operand_of(leaf: Any) -> Any:
@@ -337,10 +341,10 @@ def operand_of(leaf: Any) -> Any:
     return read(leaf) if isinstance(value, Recorded) and value.recorder.plain else value
 
 
-def noted(value: Any) -> Any:
-    """Return an argument, and report it to an open `graph`, which also records transforms of constants."""
+def noted_by_graph(value: Any) -> Any:
+    """Return an argument. If it is a constant Tensor, add it to the list of an open `graph` first."""
     if isinstance(value, Recorded) and value.recorder.inactive:
-        recorded_now([value])
+        record_in_graph([value])
     return value
 
 

@@ -42,7 +42,7 @@ from functad.tracing.float_errors import enter_float_errors, float_errors, get_s
 from functad.tracing.foreign import InGraphError
 from functad.tracing.ownership import copy_if_shared, lend
 from functad.tracing.tensor import Tensor
-from functad.tracing.trace import LIVE, OPEN, TAPING, Recorded, Recorder, bare, recorded_now, resolve, value_of
+from functad.tracing.trace import LIVE, OPEN, TAPING, Recorded, Recorder, bare, record_in_graph, resolve, value_of
 from functad.tracing.views import clone
 from functad.transforms.lists import extract
 from functad.trees import LEAF, flatten
@@ -415,7 +415,7 @@ def watch_tensor(tensor: Any, recorder: EagerRecorder) -> int:
 def watch_given(tensor: Any, recorder: EagerRecorder) -> int:
     """Add a Tensor that the user watches to the list of a recorder, and to the list of an open `graph`; return its slot."""
     if tensor.recorder.inactive:
-        recorded_now([tensor])
+        record_in_graph([tensor])
     if not has_value(tensor, recorder):
         refuse_within(tensor, recorder, "watch()")
     slot = watch_tensor(tensor, recorder)
