@@ -185,7 +185,7 @@ class BatchRecorder(Recorder):
             piece, path, index = batched_write(self.size, array, given, own, **params)
             put(array, path, index, piece, adds=primitive is ADD_TO)
         else:
-            memory_of(root).copied += 1
+            memory_of(root).copies += 1
             array = batch_call(primitive, self.size, (array, given), (True, own), params)
         made = self._made(array)
         if array.ndim == 1:

@@ -286,7 +286,7 @@ def _written(primitive: Primitive, root: Any, v: Any, path: Any, index: Any) -> 
     if alone and (not may_be_view(value) if isinstance(value, Recorded) else type(v) is not type(root) and value.base is None):
         put(value, path, index, v, adds=primitive is ADD_TO)
         return value
-    memory_of(root).copied += 1
+    memory_of(root).copies += 1
     return primitive(value, v, path=path, index=index)
 
 
@@ -318,7 +318,7 @@ class IdleRecorder(Recorder):
         """Return the value of the Tensor."""
         return tensor.below
 
-    def keeps(self, tensor: Recorded) -> bool:
+    def forbids_writes(self, tensor: Recorded) -> bool:
         """Return `True`: constants must not be written to."""
         return True
 

@@ -151,7 +151,7 @@ def write(tensor: Any, index: Any, v: Any, *, adds: bool = False) -> None:
     root, path = origin_of(tensor)
     if root.recorder.closed:
         raise escaped(root, "assignment")
-    if root.recorder.keeps(root):
+    if root.recorder.forbids_writes(root):
         raise UnsupportedError(
             f"a Tensor that no tape records, or that a tape watches, cannot be assigned to, at {here()}. Assign to a copy "
             f"inside the tape (t = t.copy()), make a new array (np.where, np.concatenate), or use a Variable: v[i].assign(...)."
@@ -220,7 +220,7 @@ def _place_at(root: Any, path: Path, template: Any, arrays: Sequence[Any], v: An
 
     new = dispatch(PLACE_ADD if adds else PLACE, (clone(root), v, *arrays), {"path": path, "template": template})
     root.recorder.written = new.recorder.written = True
-    adopt(root, new)
+    take_over(root, new)
 
 
 def _unlock(root: Any) -> None:
@@ -244,7 +244,7 @@ def _check(tensor: Any, root: Any, v: Any) -> None:
     if type(inner) is not _ndarray and is_number(inner):
         if not asker().endswith("array_api_extra._lib._at"):  # `xpx.at(t, mask).set(v)` writes to numbers
             raise TypeError(f"'{type_of(inner).__name__}' object does not support item assignment")
-        adopt(root, clone(root)[None].reshape(()))  # a writeable array of shape ()
+        take_over(root, clone(root)[None].reshape(()))  # a writeable array of shape ()
     elif not issubclass(type(inner), (_ndarray, ArraySpec)):
         raise TypeError(f"'{type(inner).__name__}' object does not support item assignment")
     if not _keeps_derivative(v, root):
@@ -263,11 +263,11 @@ def _write(root: Any, path: Path, index: Any, v: Any, primitive: Primitive) -> N
     if isinstance(v, Recorded) and v.recorder.serial > root.recorder.serial:
         _promote(root, v.recorder)
     root.recorder.written = True
-    adopt(root, root.recorder.write(primitive, root, v, {"path": path, "index": index}))
+    take_over(root, root.recorder.write(primitive, root, v, {"path": path, "index": index}))
 
 
-def adopt(tensor: Any, new: Any) -> None:
-    """Let a Tensor take over the value and the slot of a new Tensor."""
+def take_over(tensor: Any, new: Any) -> None:
+    """Replace the value, the recorder and the slot of a Tensor with the value, the recorder and the slot of a new Tensor."""
     make_stale(tensor)
     tensor.below, tensor.recorder, tensor.slot = new.below, new.recorder, new.slot
     tensor.code, tensor.instruction = new.code, new.instruction
@@ -276,7 +276,7 @@ def adopt(tensor: Any, new: Any) -> None:
 def _promote(root: Any, recorder: Recorder) -> None:
     """Move a Tensor as a constant into an inner trace, before a write of a Tensor of the inner trace."""
     memory_of(root).ordered = in_c_order(root)
-    adopt(root, recorder.buffer(clone(root)))
+    take_over(root, recorder.buffer(clone(root)))
 
 
 def buffer_after(model: Any, value: Any) -> Any:
@@ -411,7 +411,7 @@ def into(call: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
     return given if len(given) > 1 else given[0]
 
 
-def by_name(front: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def with_out_keyword(front: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the arguments of a front with a positional `out` moved to the keywords."""
     if "out" in kwargs:
         return args, kwargs
@@ -442,7 +442,7 @@ def overwrite(tensor: Any, result: Any, casting: Any = "same_kind") -> Any:
         _unlock(root)
         _check(tensor, root, result)
         root.recorder.written = True
-        adopt(root, result)
+        take_over(root, result)
     else:
         write(tensor, Ellipsis, result)
     return tensor

@@ -28,10 +28,10 @@ from functad.primitives.arranging.reshape import (
 from functad.primitives.elementwise.conversion import COPY, astype
 from functad.primitives.entry import ENTRIES
 from functad.primitives.indexing.write import Step, part
-from functad.primitives.operands import TensorGivenError, concrete, innermost
+from functad.primitives.operands import TensorAsOutError, concrete, innermost
 from functad.primitives.reductions import over_axes, scans, statistics
 from functad.tracing.foreign import refusal_in_graph
-from functad.tracing.indexing import by_name, into
+from functad.tracing.indexing import into, with_out_keyword
 from functad.tracing.trace import dispatch
 from functad.tracing.views import add_view, origin_of
 
@@ -51,8 +51,8 @@ def _called(function: Any, *args: Any, **kwargs: Any) -> Any:
     front = _front(function)
     try:
         return front(*args, **kwargs)
-    except TensorGivenError:
-        return into(function, *by_name(front, args, kwargs))
+    except TensorAsOutError:
+        return into(function, *with_out_keyword(front, args, kwargs))
 
 
 def _method(function: Any) -> Method:

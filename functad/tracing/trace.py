@@ -64,19 +64,19 @@ TAPING: ContextVar[Recorder | None] = context_variable("taping", default=None)
 """The recorder of the newest tape that is still recording."""
 
 
-def making() -> Recorder | None:
-    """Return the recorder that `functad.numpy` uses for newly created arrays, or `None`.
+def recorder_of_new_arrays() -> Recorder | None:
+    """Return the recorder of newly created arrays of `functad.numpy` and of adopted code; `None` if they stay plain.
 
-    It is the newer of two recorders: of the running function and of the open tape.
+    It is the newer one of the recorder of the running function and the recorder of the open tape.
     """
     running, tape = OPEN.get(), TAPING.get()
     return running if tape is None or (running is not None and running.serial > tape.serial) else tape
 
 
 @contextmanager
-def making_plain(running: Recorder | None = None) -> Iterator[None]:
-    """Return a context with `running` as the open recorder and no open tape; without `running`, new arrays are plain."""
-    with setting(OPEN, running), setting(TAPING, None):
+def new_arrays_recorded_by(recorder: Recorder | None) -> Iterator[None]:
+    """Return a context in which a recorder records newly created arrays; with `None` they stay plain."""
+    with setting(OPEN, recorder), setting(TAPING, None):
         yield
 
 
@@ -219,8 +219,8 @@ class Recorder:
         """Return the plain value of a Tensor for `numpy()`, or the Tensor itself if a derivative would be lost."""
         return tensor
 
-    def keeps(self, tensor: Recorded) -> bool:
-        """Return `True` if a Tensor must not be written to, since a derivative with respect to it may be requested."""
+    def forbids_writes(self, tensor: Recorded) -> bool:
+        """Return `True` if writes to a Tensor raise an error, because a derivative with respect to it may be requested."""
         return False
 
     def is_constant(self, tensor: Recorded) -> bool:

@@ -147,8 +147,8 @@ class EagerRecorder(ReverseRecorder):
             kept.clear()
         self.monitor = None
 
-    def keeps(self, tensor: Recorded) -> bool:
-        """Return `True` if a Tensor is watched or constant, so that `t += v` must not change it."""
+    def forbids_writes(self, tensor: Recorded) -> bool:
+        """Return `True` if a Tensor is watched or constant: writes to it raise an error."""
         return self.inactive or tensor.slot in self.watched
 
     def value_outside(self, tensor: Recorded) -> Any:
