@@ -263,9 +263,9 @@ class Monitor:
 
     def error(self, what: str, found: str, origin: str) -> NotFiniteError:
         """Return the error for the bad elements `found` of the value `what`; `origin` ends the message."""
-        return NotFiniteError(f"{what}, {self._asked()}, is {found}. It {origin}", found, origin)
+        return NotFiniteError(f"{what}, {self._call_text()}, is {found}. It {origin}", found, origin)
 
-    def _asked(self) -> str:
+    def _call_text(self) -> str:
         """Return the text that names the user's call."""
         return f"in {self.recorder.transform} of {name_of(self.recorder.function)}, called at {here()}"
 

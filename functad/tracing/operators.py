@@ -252,7 +252,7 @@ def _comparison(primitive: Primitive) -> tuple[Method, Method]:
         if type(y) is type(x):
             if y.recorder is not recorder:
                 return _slow(primitive, x, y)
-            if recorder.reassigns and y.slot not in recorder.left:
+            if recorder.reassigns and y.slot not in recorder.exits:
                 recorder.note(y, name)
             y = y.below
         elif type(y) not in _PLAIN:
@@ -262,7 +262,7 @@ def _comparison(primitive: Primitive) -> tuple[Method, Method]:
             if decides(type(y)):
                 return NotImplemented
             refuse_foreign(name, y)
-        if recorder.reassigns and x.slot not in recorder.left:
+        if recorder.reassigns and x.slot not in recorder.exits:
             recorder.note(x, name)
         return compute(x.below, y)
 
