@@ -345,7 +345,7 @@ def process_constants(primitive: Primitive, arrays: tuple[Any, ...], params: dic
     if out is NotImplemented:
         return out
     followed = any(isinstance(value, Recorded) for value in values)
-    if followed and not all(map(is_plain, out if primitive.multiple else (out,))):
+    if followed and not all(map(counts_as_plain, out if primitive.multiple else (out,))):
         return out
     if primitive.kind == "constant" and not (is_inexact(out) if isinstance(out, Recorded) else is_float_array(out)):
         return out  # masks, positions and counts are plain: they have no derivatives
@@ -356,9 +356,9 @@ def process_constants(primitive: Primitive, arrays: tuple[Any, ...], params: dic
 
 def tensor_of(cls: type[Recorded], value: Any) -> Any:
     """Return a plain value, or a Tensor with a plain recorder, as a Tensor outside all traces; other Tensors unchanged."""
-    return idle(cls, value) if is_plain(value) else value
+    return idle(cls, value) if counts_as_plain(value) else value
 
 
-def is_plain(value: Any) -> bool:
+def counts_as_plain(value: Any) -> bool:
     """Return `True` if a value is plain or a Tensor with a plain recorder: operations with constants then give constants."""
-    return not isinstance(value, Recorded) or value.recorder.plain
+    return not isinstance(value, Recorded) or value.recorder.counts_as_plain

@@ -114,8 +114,11 @@ class Recorder:
     inactive = False
     """No trace records the Tensors now: they are constants."""
 
-    plain = False
-    """The Tensors represent plain values of the user: operations with constants give constants, as with plain values."""
+    counts_as_plain = False
+    """The Tensors stand for plain arguments of the user (`jit`).
+
+    An operation on such a Tensor and a Tensor outside all traces gives a Tensor outside all traces.
+    """
 
     tensor_class: ClassVar[type[Recorded]]
     """The class of the Tensors."""
@@ -338,7 +341,7 @@ def value_of(leaf: Any) -> Any:
 def operand_of(leaf: Any) -> Any:
     """Return the value of an operand like `value_of`, but keep a constant of a compiled function."""
     value = value_of(leaf)
-    return read(leaf) if isinstance(value, Recorded) and value.recorder.plain else value
+    return read(leaf) if isinstance(value, Recorded) and value.recorder.counts_as_plain else value
 
 
 def noted_by_graph(value: Any) -> Any:

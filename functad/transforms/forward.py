@@ -30,7 +30,7 @@ from functad.tracing.concrete import ReverseRecorder
 from functad.tracing.float_errors import in_silence
 from functad.tracing.trace import Recorded, Recorder
 from functad.transforms.reverse import (
-    foreign,
+    foreign_array,
     has_nan_below,
     in_dtype,
     observed,
@@ -65,7 +65,7 @@ def push_forward(
         DegenerateError: the tangent of an output depends on the basis of the eigenvectors of equal eigenvalues.
     """
     # Arrays of other libraries are not searched for NaN.
-    if not current_pass() and any(t is not None and foreign(t) is not None for t in tangents):
+    if not current_pass() and any(t is not None and foreign_array(t) is not None for t in tangents):
         with setting(PASS, ELEMENTWISE):
             return push_forward(records, tangents, outputs, frees=frees)
     observers = begun(TANGENT, records) if OBSERVERS.get() else ()
