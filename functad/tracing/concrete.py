@@ -54,13 +54,13 @@ class ConcreteRecorder(Recorder):
     starts_fast = True
 
     watched: Collection[int] = ()
-    """The slots that count as inputs too: those that a tape watches."""
+    """The slots that a tape watches. `is_constant` treats them as inputs."""
 
     plan_of: ClassVar[Callable[..., Plan]]
-    """Returns the plan of a primitive for the differentiated positions."""
+    """Return the plan of a primitive for the differentiated positions; a forward trace without JVP plan takes the VJP plan."""
 
     fits_for: ClassVar[Callable[..., Any]]
-    """Returns the fits of a record from the primitive, the values, the differentiated positions and the result."""
+    """Return the fits of a record, from the primitive, the values, the differentiated positions and the result."""
 
     def observe(self) -> None:
         """Notify the observers of a new trace, and set its monitor."""
@@ -70,7 +70,7 @@ class ConcreteRecorder(Recorder):
     def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """Compute a call one level lower, and record it."""
         if len(arrays) == 1 and self.fast and not primitive.multiple:
-            plan = primitive.unary_plan
+            plan = primitive.unary_plan  # of VJP rules; with `push` it serves forward traces too
             if plan is not None and (self.pulls or plan.push is not None):
                 return self._process_one(plan, arrays[0], params)
         values, active, nested = self.lowered(primitive, arrays)
@@ -355,10 +355,10 @@ def process_constants(primitive: Primitive, arrays: tuple[Any, ...], params: dic
 
 
 def tensor_of(cls: type[Recorded], value: Any) -> Any:
-    """Return a plain value, or a Tensor with a plain recorder, as a Tensor outside all traces; other Tensors unchanged."""
+    """Return a value that counts as plain as a Tensor outside all traces; other Tensors unchanged."""
     return idle(cls, value) if counts_as_plain(value) else value
 
 
 def counts_as_plain(value: Any) -> bool:
-    """Return `True` if a value is plain or a Tensor with a plain recorder: operations with constants then give constants."""
+    """Return `True` for a plain value, and for a Tensor whose recorder counts as plain (see `Recorder.counts_as_plain`)."""
     return not isinstance(value, Recorded) or value.recorder.counts_as_plain

@@ -3,8 +3,9 @@
 Python code often loops over the elements of an array. In an open concrete trace, reading has a fast path that skips NumPy's
 dispatch and `dispatch`: 1 us instead of 3 us per element.
 
-The records stay pure: a write is recorded as an operation, and the Tensor then takes over its result. The array itself is
-written in place while it has no other reference, so a loop that fills it takes time linear in the number of writes.
+The records stay pure: a write is recorded as an operation, and the Tensor then takes over its result. `t += v` usually records
+the sum only, and `t` takes it over; if `t` is a view, the sum is written to the root. The array itself is written in place
+while it has no other reference, so a loop that fills it takes time linear in the number of writes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """`Recorder`, the growing list of records of one trace; `dispatch`, which passes an operation to a recorder; values of Tensors.
 
-The arguments alone select the recorder of an operation: the newest one among the Tensors processes it. The value of a Tensor is
-one level lower, and may itself be a Tensor of an older recorder. Subclasses define the meaning of operations in `process`,
-`write` and `buffer`.
+The arguments alone select the recorder of an operation: the recorder of the highest rank among the Tensors processes it. The
+rank is the age, so the newest trace comes first; only stale views and Tensors of inactive tapes come before it. The value of a
+Tensor is one level lower, and may itself be a Tensor of an older recorder. Subclasses define the meaning of operations in
+`process`, `write` and `buffer`.
 
 The slot of a value is its index in the list. A primitive with several results takes one slot for each; the last slot holds the
 record, the others hold `None`.
@@ -149,7 +150,7 @@ class Recorder:
             self.observe()
 
     def observe(self) -> None:
-        """Notify the observers of a new trace."""
+        """Called for a new trace while there are observers. Concrete traces notify them."""
 
     def enter(self, value: Any) -> Any:
         """Append an input and return its Tensor."""
@@ -159,7 +160,9 @@ class Recorder:
     def append(
         self, record: Any, value: Any, code: CodeType | None = None, instruction: int = 0, cls: type[Recorded] | None = None
     ) -> Any:
-        """Append a record and return the Tensor of its result. No other function adds a record.
+        """Append a record and return the Tensor of its result.
+
+        All records of all kinds of traces are added here, except the equations of `TapeEquations`. A batch has no records.
 
         Args:
             record: the record; `None` for an input, a constant, and every result but the last of several.
@@ -191,7 +194,10 @@ class Recorder:
         """Called when the value of a Tensor is assigned to a Variable."""
 
     def write(self, primitive: Primitive, root: Any, v: Any, params: dict[str, Any]) -> Any:
-        """Return a Tensor for the value of `root` after a write; the caller lets `root`, an owner of memory, take it over."""
+        """Record a write to an element of `root`, and return a Tensor with the value of `root` after the write.
+
+        The caller replaces the value of `root`, which owns its memory, with the value of this Tensor.
+        """
         return self.process(primitive, (root, v), params)
 
     def buffer(self, value: Any) -> Any:
@@ -278,7 +284,7 @@ def alike(out: Any, results: Sequence[Any]) -> Any:
 
 
 def dispatch(primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
-    """Call a primitive; the newest trace among the Tensors of its arrays processes the call."""
+    """Call a primitive. The recorder of the highest rank among the Tensors of its arrays processes the call."""
     newest: Recorded | None = None
     for a in arrays:
         if isinstance(a, Recorded):
