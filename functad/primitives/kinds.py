@@ -9,8 +9,8 @@
 | `constant` | zero | zero |
 
 Solvers and control flow are primitives of the kind `general` that take any number of arrays and have one joint rule for each
-mode (`SolverPrimitive`). Each is created once. For calls of functions with user rules, `functad.rules.call` creates a primitive
-per call.
+mode (`SolverPrimitive`). They are created once, when their modules are imported. For calls of functions with user rules,
+`functad.rules.call` creates a primitive per call.
 """
 
 from __future__ import annotations

@@ -52,8 +52,9 @@ def push_forward(
 ) -> list[Any]:
     """Return the tangents of all slots; `None` means zero.
 
-    The quick pass multiplies zero by infinity, which gives NaN. If a NaN is among the outputs, a careful pass follows. A write
-    in place discards the tangent of the overwritten value, except in the slots `outputs`.
+    In the quick pass, rules without the products of `functad.primitives.safe` may multiply zero by infinity, which gives NaN.
+    If an output has a NaN, a careful pass follows. A write in place discards the tangent of the overwritten value, except in
+    the slots `outputs`.
 
     Args:
         records: the records of a forward trace.

@@ -49,14 +49,15 @@ _NO_FITS = itertools.repeat(None)
 def pull_back(records: list[Any], cotangents: list[Any], inputs: int, *, consume: bool) -> list[Any]:
     """Return the cotangents of the inputs; `None` means zero.
 
-    The quick pass multiplies zero by infinity, which gives NaN. If a NaN comes out, a careful pass follows.
+    In the quick pass, rules without the products of `functad.primitives.safe` may multiply zero by infinity, which gives NaN.
+    If a result has a NaN, a careful pass follows.
 
     Args:
         records: the records of a reverse trace.
         cotangents: the cotangents by slot, `None` except for results. May be shorter than `records`. At the end it holds the
             cotangents of the inputs.
-        inputs: the slot at which the pass stops, usually the number of inputs, which have the first slots. The cotangents of
-            slots without a record stay in `cotangents`.
+        inputs: the slot at which the pass stops, usually the number of inputs, which have the first slots. A tape may stop the
+            pass anywhere, and continue later. The cotangents of slots without a record stay in `cotangents`.
         consume: free the records and their residuals at the end.
     """
     while inputs < len(cotangents) < len(records) and records[len(cotangents) - 1] is None:
@@ -89,7 +90,7 @@ def pull_back(records: list[Any], cotangents: list[Any], inputs: int, *, consume
 
 
 def _pass(records: list[Any], cotangents: list[Any], inputs: int, careful: bool, observers: Sequence[Observer]) -> None:
-    """Pull back through all records once, from the last to the first."""
+    """Pull back through all records once, from the last to the first; if `careful`, by `apply_carefully`."""
     owned = bytearray(len(cotangents))
     order: Iterable[int] = range(len(cotangents) - 1, inputs - 1, -1)
     for index in observed(order, records, cotangents, results_of, observers) if observers else order:
