@@ -77,7 +77,7 @@ def _refused(name: str, error: type[FunctadError], text: str) -> Method:
     return method
 
 
-_IN_PLACE = "The method {name} writes into an array, at {place}, and a Tensor cannot be written to. Use "
+_IN_PLACE = "The method {name} of a Tensor, at {place}, would change the array without a record. Use "
 _BYTES = (
     "{name}() of a Tensor that is being differentiated, at {place}, would lose its derivative. "
     "Use functad.stop_gradient(t) for the value, and {name}() of that."
@@ -281,7 +281,7 @@ class ArrayMemory:
             raise UnsupportedError(
                 f"view({kind.__name__}) of a Tensor, at {here()}: an array of the class {kind.__module__}.{kind.__qualname__} "
                 f"has its numbers in memory, so a Tensor cannot be one. Compute with the numbers alone, and make such arrays "
-                f"of the results, outside of what is differentiated."
+                f"of the results, outside the traced function."
             )
         if type is None and np.dtype(dtype) == self.dtype:
             return self

@@ -254,9 +254,9 @@ def refresh(view: Any) -> None:
     origin = getattr(view, "origin", None)
     if origin is None:
         raise UnsupportedError(
-            f"whether reshape made a view or a copy depends on how an array lies in memory, which is not known here: a trace "
-            f"without values (vmap, jit, make_expressions). Something was written to the one, and the other is read, at "
-            f"{here()}. Make the array with u = u.copy() before it is reshaped, or take a copy, v = u.reshape(shape).copy()."
+            f"reshape may have made a view or a copy: a trace without values (vmap, jit, make_expressions) does not know how "
+            f"the array is laid out in memory. One of the two was written to, and the other is read, at {here()}. Copy the "
+            f"array before the reshape, u = u.copy(), or copy the result, v = u.reshape(shape).copy()."
         )
     root, path = origin
     new = root

@@ -103,7 +103,7 @@ class GradientTape(Recording):
         """
         if self.recorder is None or not self.recording:
             raise TapeError(
-                f"watch() on a tape that is {self._state}, at {here()}: what is watched now would not be recorded. "
+                f"watch() on a tape that is {self._state}, at {here()}: operations on it would not be recorded. "
                 f"Call it inside `with tape:`."
             )
         leaves, _ = leaves_of(tensor, "tensor")
