@@ -221,6 +221,7 @@ class Primitive(Entry):
         jvps: JVP rules, one per array argument, or one joint rule for the tangents of all array arguments, which are `None`
             for zero; `None` to derive the rules from the kind and the VJP rules. If they read the same residuals as the VJP
             rules, the records of a reverse trace serve forward mode too.
+        joint: `True` if `vjps` is one joint rule. The JVP rules may still be one per array argument.
         spec: `spec(*specs, **params)`, shape and dtype of the result.
         multiple: `True` if the result is a tuple.
         special: the name of the function of `functad.transforms.reverse` that a backward pass calls in place of the rules:
