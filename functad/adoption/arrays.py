@@ -36,7 +36,7 @@ from functad.primitives.operands import (
     strong,
 )
 from functad.tracing.conversions import AskedError, asks_first
-from functad.tracing.trace import making
+from functad.tracing.trace import recorder_of_new_arrays
 
 __all__ = ["PLAIN_TYPES", "apply_along_axis", "asarray", "asarray_chkfinite", "broadcast_arrays", "has_tensors", "namespace"]
 
@@ -49,7 +49,7 @@ class _Joining:
         self._columns = columns
 
     def __getitem__(self, key: Any) -> Any:
-        if making() is None:
+        if recorder_of_new_arrays() is None:
             try:
                 return self._original[key]
             except AskedError:
@@ -230,12 +230,12 @@ def as_strided(x: Any, shape: Any = None, strides: Any = None, *args: Any, **kwa
 
 
 def _may_give_tensors(a: Any) -> bool:
-    return is_traced(a) or making() is not None
+    return is_traced(a) or recorder_of_new_arrays() is not None
 
 
 def fromiter(iterable: Any, dtype: Any, count: int = -1, **kwargs: Any) -> Any:
     """Call `np.fromiter`; the elements may be Tensors."""
-    if making() is None and not is_traced(iterable):
+    if recorder_of_new_arrays() is None and not is_traced(iterable):
         return np.fromiter(iterable, dtype, count, **kwargs)
     values = list(iterable) if count < 0 else list(itertools.islice(iterable, count))
     if not has_tensors(values):
@@ -261,7 +261,7 @@ def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Any:
 def broadcast_arrays(*args: Any, **kwargs: Any) -> Any:
     """Call `np.broadcast_arrays`; beside Tensors, float arrays become Tensors, so that Tensors can be written to copies."""
     arrays = tuple(np.broadcast_arrays(*map(as_array, args), **kwargs))
-    recorder = making()
+    recorder = recorder_of_new_arrays()
     if recorder is None or not has_tensors(arrays):
         return arrays
     return tuple([recorder.buffer(a.copy()) if not is_traced(a) and a.dtype.kind in "fc" else a for a in arrays])

@@ -19,13 +19,10 @@ from functad.primitives import vocabulary
 from functad.primitives.operands import LISTS, PLAIN_TYPES, as_array, has_tensors, innermost, is_traced, read
 from functad.tracing.conversions import AskedError, asks_first
 from functad.tracing.ownership import copy_if_shared
-from functad.tracing.trace import making
+from functad.tracing.trace import recorder_of_new_arrays
 from functad.trees import flatten
 
 Function = Callable[..., Any]
-
-
-_running = making
 
 
 def _enter(function: Function, called: Function) -> Any:
@@ -50,7 +47,7 @@ def _made(function: Function, *, converts: bool = False) -> Function:
     def made(*args: Any, **kwargs: Any) -> Any:
         if not (has_tensors(args) or (kwargs and has_tensors(kwargs.values()))):
             out = with_arrays_of(function, args, kwargs, made)
-            recorder = _running()
+            recorder = recorder_of_new_arrays()
             if recorder is None or type(out) is tuple or is_traced(out) or out.dtype.kind not in "fc":
                 return out
             if converts and args and type(args[0]) is np.ndarray and np.may_share_memory(out, args[0]):
@@ -61,7 +58,7 @@ def _made(function: Function, *, converts: bool = False) -> Function:
             given = flatten((args, kwargs))[0]
             entry: Any = vocabulary.find(function)
             out = function(*args, **kwargs) if "like" in kwargs else entry.front(*args, **kwargs)
-            recorder = _running()
+            recorder = recorder_of_new_arrays()
             if is_traced(out) and not shape_of(out) and issubclass(type(innermost(out)), np.generic):
                 return out.reshape(())  # an array, which can be written to
             if recorder is None or type(out) is tuple or is_traced(out) or dtype_of(out).kind not in "fc":
@@ -76,7 +73,7 @@ def _of_array(function: Function, *, converts: bool = False) -> Any:
     made = _made(function, converts=converts)
 
     def called(a: Any = ABSENT, /, dtype: Any = None, *args: Any, copy: Any = ABSENT, **kwargs: Any) -> Any:
-        if _running() is None and not kwargs and not args and a is not ABSENT:
+        if recorder_of_new_arrays() is None and not kwargs and not args and a is not ABSENT:
             try:
                 return function(a, dtype) if copy is ABSENT else function(a, dtype, copy=copy)
             except AskedError:
@@ -113,7 +110,7 @@ def _of_shape(function: Function, *, like: bool = False) -> Any:
     quick = _without_question(function)
 
     def called(shape: Any = ABSENT, /, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
-        recorder = _running()
+        recorder = recorder_of_new_arrays()
         if recorder is None and not args and not kwargs and (type(shape) in PLAIN_TYPES or (not like and shape is not ABSENT)):
             return quick(shape, dtype)
         args, kwargs = _with_dtype(dtype, args, kwargs)
@@ -132,7 +129,7 @@ def _square(function: Function) -> Any:
     """Wrap a function that creates a matrix from its lengths."""
 
     def called(*args: Any, **kwargs: Any) -> Any:
-        return _buffer(_running(), function(*args, **kwargs) if kwargs else function(*args))
+        return _buffer(recorder_of_new_arrays(), function(*args, **kwargs) if kwargs else function(*args))
 
     return _enter(function, called)
 
@@ -143,7 +140,7 @@ def _filled(function: Function, *, like: bool = False) -> Any:
 
     def called(shape: Any = ABSENT, /, fill_value: Any = ABSENT, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
         plain = type(fill_value) in PLAIN_TYPES and (type(shape) in PLAIN_TYPES or (type(shape) is tuple and not like))
-        if plain and _running() is None and not args and not kwargs:
+        if plain and recorder_of_new_arrays() is None and not args and not kwargs:
             return quick(shape, fill_value, dtype)
         args, kwargs = _with_dtype(dtype, args, kwargs)
         if fill_value is ABSENT:
@@ -160,7 +157,7 @@ def _arange(function: Function) -> Any:
     made = _made(function)
 
     def called(a: Any = ABSENT, /, stop: Any = None, step: Any = None, dtype: Any = None, **kwargs: Any) -> Any:
-        if _running() is None and not kwargs and type(a) in PLAIN_TYPES:
+        if recorder_of_new_arrays() is None and not kwargs and type(a) in PLAIN_TYPES:
             if stop is None and step is None and dtype is None:
                 return function(a)
             if type(stop) in PLAIN_TYPES and type(step) in PLAIN_TYPES:
@@ -178,7 +175,13 @@ def _linspace(function: Function) -> Any:
     made, quick = _made(function), _without_question(function)
 
     def called(start: Any, stop: Any, num: Any = 50, endpoint: Any = True, *args: Any, **kwargs: Any) -> Any:
-        if type(start) in PLAIN_TYPES and type(stop) in PLAIN_TYPES and _running() is None and not args and not kwargs:
+        if (
+            type(start) in PLAIN_TYPES
+            and type(stop) in PLAIN_TYPES
+            and recorder_of_new_arrays() is None
+            and not args
+            and not kwargs
+        ):
             return quick(start, stop, num, endpoint)
         return made(as_array(start), as_array(stop), num, endpoint, *args, **kwargs)
 

@@ -28,7 +28,7 @@ from functad.errors import ConversionError, UnsupportedError
 from functad.places import here
 from functad.primitives.linalg.sparse_products import is_sparse
 from functad.primitives.operands import concrete, is_traced, read
-from functad.tracing.trace import making, making_plain, resolve
+from functad.tracing.trace import new_arrays_recorded_by, recorder_of_new_arrays, resolve
 from functad.trees import flatten, tree_map
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -153,7 +153,7 @@ def _dispatching(original: Callable[..., Any], function: Callable[..., Any]) -> 
                 if not changed:
                     raise
             return called(*args, **kwargs)
-        if making() is None or not (_are_plain(args) and (not kwargs or _are_plain(kwargs.values()))):
+        if recorder_of_new_arrays() is None or not (_are_plain(args) and (not kwargs or _are_plain(kwargs.values()))):
             return original(*args, **kwargs)
         return outside_traces(original, *args, **kwargs)
 
@@ -191,7 +191,7 @@ def outside_traces(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -
     """Call a function that receives no Tensors outside all traces, since adopted code would make Tensors in a trace."""
     if type(function) is StandIn:  # SciPy's own name of it, in an adopted module
         function = vars(function)["original"]
-    with making_plain():
+    with new_arrays_recorded_by(None):
         return function(*args, **kwargs)
 
 
@@ -240,11 +240,11 @@ def _holds_tensors(value: Any, depth: int = 3) -> bool:
 
 def plain(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that runs `function` in the current trace and returns plain values."""
-    recorder = making()
+    recorder = recorder_of_new_arrays()
 
     @functools.wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
-        with making_plain(recorder):  # it may hold Tensors, and write them to arrays that it creates
+        with new_arrays_recorded_by(recorder):  # it may hold Tensors, and write them to arrays that it creates
             out = function(*args, **kwargs)
         return tree_map(plain_value, out)
 

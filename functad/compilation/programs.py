@@ -18,7 +18,7 @@ from functad.compilation.kinds import Weak
 from functad.compilation.lists import CompiledList
 from functad.compilation.shared import drop_shared_programs
 from functad.compilation.trace import Cell, Trace
-from functad.tracing.concrete import idle, is_plain
+from functad.tracing.concrete import counts_as_plain, idle
 from functad.tracing.tensor import Tensor
 from functad.tracing.trace import resolve
 from functad.transforms.outside import Outside
@@ -143,7 +143,7 @@ class Entry:
 
     def _constant(self, out: Any) -> Any:
         """Return a result as a Tensor outside all traces. A traced Tensor stays unchanged."""
-        return idle(Tensor, self.program.backend.handed_on([out])[0]) if is_plain(out) else out
+        return idle(Tensor, self.program.backend.handed_on([out])[0]) if counts_as_plain(out) else out
 
 
 def _assign(cells: Sequence[Cell], values: Sequence[Any], before: Sequence[Any]) -> None:

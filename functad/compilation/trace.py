@@ -19,7 +19,7 @@ from functad.expressions.records import mark_needed, mark_reached, marks_at
 from functad.expressions.spec import ArraySpec, is_inexact, spec_of
 from functad.primitives.operands import innermost, read
 from functad.process import setting
-from functad.tracing.concrete import idle, is_plain
+from functad.tracing.concrete import counts_as_plain, idle
 from functad.tracing.equations import DERIVATIVES, AbstractRecorder
 from functad.tracing.tensor import Tensor
 from functad.tracing.trace import Recorded, resolve
@@ -56,7 +56,7 @@ class Cell(Given):
     def change(self, value: Any) -> None:
         """Assign a new value."""
         variable: Any = self.variable
-        if variable is not None and is_plain(value):  # reads of a Variable always return Tensors
+        if variable is not None and counts_as_plain(value):  # reads of a Variable always return Tensors
             value = idle(Tensor, value)
         self._value, self._latest, self.changed = value, None, True
 
@@ -134,7 +134,7 @@ class Trace:
         checks: bool = True,
     ) -> None:
         recorder = AbstractRecorder("jit", function)
-        recorder.plain = True
+        recorder.counts_as_plain = True
         cells = Cells(recorder)
         self.wraps: list[bool] = []
         self.variables: list[Variable | None] = []

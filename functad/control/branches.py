@@ -26,7 +26,7 @@ from functad.places import here, name_of
 from functad.primitives.indexing.read import handed
 from functad.primitives.operands import innermost
 from functad.tracing.ownership import lend, own_state
-from functad.tracing.trace import noted, operand_of
+from functad.tracing.trace import noted_by_graph, operand_of
 from functad.transforms.leaves import pull_leaves, pushed_tangents
 from functad.transforms.lists import Closed
 from functad.trees import flatten
@@ -109,7 +109,7 @@ def _among(primitive: Control, index: Any, branches: Sequence[Callable[..., Any]
 def _handed(operands: tuple[Any, ...]) -> Any:
     """Return the operands to pass to a branch."""
     leaves, structure = flatten(operands)
-    return structure.unflatten(handed([lend(noted(leaf)) for leaf in leaves]))
+    return structure.unflatten(handed([lend(noted_by_graph(leaf)) for leaf in leaves]))
 
 
 def _within(index: Any, branches: Sequence[Any]) -> int:

@@ -24,7 +24,7 @@ from functad.expressions.records import Observer, inputs_of, observing, results_
 from functad.expressions.spec import ArraySpec, shape_of, spec_of
 from functad.primitives.entry import PULL_READ, PULL_WRITE, Primitive
 from functad.primitives.indexing.read import GETITEM
-from functad.primitives.indexing.write import ADD_TO, Path, choosing, part, put
+from functad.primitives.indexing.write import ADD_TO, Path, part, put, without_real_imag
 from functad.primitives.operands import innermost
 from functad.process import context_variable, setting
 from functad.transforms.forward import push_alone
@@ -160,19 +160,19 @@ def moves_elements(primitive: Primitive) -> bool:
 
 def adds_to(primitive: Primitive, path: Path) -> bool:
     """Return `True` if old values remain in the written elements: after an addition, or a write to a real or imaginary part."""
-    return primitive is ADD_TO or len(choosing(path)) < len(path)
+    return primitive is ADD_TO or len(without_real_imag(path)) < len(path)
 
 
 def places(shape: tuple[int, ...], path: Path, index: Any, chosen: Any = True) -> Any:
     """Return the mask of an array that is `chosen` at an index of the view at `path`, and `False` elsewhere."""
     mask = np.zeros(shape, bool)
-    put(mask, choosing(path), index, chosen, adds=True)  # "or" at repeated indices
+    put(mask, without_real_imag(path), index, chosen, adds=True)  # "or" at repeated indices
     return mask
 
 
 def before_writing(mask: Any, path: Path, index: Any, shape: tuple[int, ...], *, adds: bool) -> tuple[Any, Any]:
     """Return the masks of the old array and of the written value, of the given shape, for a mask of the array after a write."""
-    piece = np.asarray(part(mask, choosing(path))[index])
+    piece = np.asarray(part(mask, without_real_imag(path))[index])
     piece = np.broadcast_to(piece, np.broadcast_shapes(piece.shape, shape))
     extra = piece.ndim - len(shape)
     axes = tuple([i for i, n in enumerate(piece.shape) if i < extra or (n != 1 and shape[i - extra] == 1)])
@@ -192,7 +192,7 @@ def moved_from(operation: Operation, mask: Any) -> list[tuple[int, Any]]:
 
 def after_writing(chosen: Any, path: Path, index: Any, shape: tuple[int, ...]) -> Any:
     """Return the mask of an array of the given shape after a write, for the mask `chosen` of the written value."""
-    width = np.shape(part(np.zeros(shape, bool), choosing(path))[index])
+    width = np.shape(part(np.zeros(shape, bool), without_real_imag(path))[index])
     extra = max(0, chosen.ndim - len(width))  # axes of length 1 in front
     return places(shape, path, index, chosen.reshape(chosen.shape[extra:]))
 

@@ -1,10 +1,10 @@
 """`debug_nans` raises with the origin of a NaN, and `strict_derivatives` computes with IEEE arithmetic.
 
-Under `debug_nans` each recorder of a concrete trace has a `Watch`. The watch logs the arguments and the line of each
+Under `debug_nans` each recorder of a concrete trace has a `Monitor`. The monitor logs the arguments and the line of each
 operation, and observes the forward and backward passes. It checks values only when a transform has its result: a NaN that
 does not reach the result is no error.
 
-A trace of `vmap` has no records, but its watch logs each operation. If an example of a result is bad, the origin is searched
+A trace of `vmap` has no records, but its monitor logs each operation. If an example of a result is bad, the origin is searched
 in the part of the log for this example. Derivatives taken inside are operations on batches too; their log entries name the
 differentiated operation (`Operation.belongs_to`).
 """
@@ -122,24 +122,24 @@ def strict_derivatives(strict: bool = True) -> Iterator[None]:
         yield
 
 
-_INSIDE: ContextVar[bool] = context_variable("inside_watched", default=False)
-"""Whether a watched transform runs its function now. Transforms called inside leave the checks to the outer transform."""
+_INSIDE: ContextVar[bool] = context_variable("inside_monitored", default=False)
+"""Whether a monitored transform runs its function now. Transforms called inside leave the checks to the outer transform."""
 
 _DIRECT: ContextVar[bool] = context_variable("direct", default=False)
-"""Whether the function that a watched transform runs now is itself a transform, without user code in between."""
+"""Whether the function that a monitored transform runs now is itself a transform, without user code in between."""
 
 
 class NanObserver(Observer):
-    """The observer of `debug_nans`, which makes a watch for each trace on values."""
+    """The observer of `debug_nans`, which makes a monitor for each trace on values."""
 
     checks = True
 
     def __init__(self, *, infinities: bool) -> None:
         self.offence = NOT_FINITE if infinities else NAN
 
-    def opened(self, recorder: Recorder) -> Watch:
-        """Return the watch of a new trace."""
-        return Watch(recorder, offence=self.offence)
+    def opened(self, recorder: Recorder) -> Monitor:
+        """Return the monitor of a new trace."""
+        return Monitor(recorder, offence=self.offence)
 
     def called(self, expressions: Expressions, leaves: Sequence[Any]) -> list[Any]:
         """Evaluate an expression list that the user calls, and check its results."""
@@ -153,22 +153,22 @@ class NanObserver(Observer):
         return [out.below if mine else out for out, mine in zip(outs, own, strict=True)]
 
 
-class Watch:
+class Monitor:
     """The operation log and the checks of one trace.
 
     Attributes:
         offence: the definition of a bad element.
-        quiet: an outer watched transform runs its function now, and will check the result.
+        quiet: an outer monitored transform runs its function now, and will check the result.
         direct: that function is a transform itself, as in `vmap(grad(f))`; the outer transform cannot check the value of `f`.
         log: the operations of the trace.
-        batched: by slot, the values that are batches; the watch of the batch checks them.
+        batched: by slot, the values that are batches; the monitor of the batch checks them.
         value_name: the result of the trace, in messages.
     """
 
     value_name = "The value"
 
     def __init__(self, recorder: Recorder, *, offence: Offence) -> None:
-        self._recorder = ref(recorder)  # weak, because the recorder holds its watch: no reference cycle
+        self._recorder = ref(recorder)  # weak, because the recorder holds its monitor: no reference cycle
         self.offence = offence
         self.quiet = _INSIDE.get()
         self.direct = _DIRECT.get()
@@ -181,11 +181,11 @@ class Watch:
         return self._recorder()
 
     def silent(self) -> bool:
-        """Return `True` if an outer watched transform will check the results."""
+        """Return `True` if an outer monitored transform will check the results."""
         return self.quiet or _INSIDE.get()
 
     def run(self, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        """Return `f(*args, **kwargs)`, run as the function of a watched transform."""
+        """Return `f(*args, **kwargs)`, run as the function of a monitored transform."""
         with setting(_INSIDE, True), setting(_DIRECT, is_own(f)):
             return f(*args, **kwargs)
 
@@ -263,15 +263,15 @@ class Watch:
 
     def error(self, what: str, found: str, origin: str) -> NotFiniteError:
         """Return the error for the bad elements `found` of the value `what`; `origin` ends the message."""
-        return NotFiniteError(f"{what}, {self._asked()}, is {found}. It {origin}", found, origin)
+        return NotFiniteError(f"{what}, {self._call_text()}, is {found}. It {origin}", found, origin)
 
-    def _asked(self) -> str:
+    def _call_text(self) -> str:
         """Return the text that names the user's call."""
         return f"in {self.recorder.transform} of {name_of(self.recorder.function)}, called at {here()}"
 
 
 def _check_batch(value: Any) -> None:
-    """Check a batched value with the watch of its batch."""
+    """Check a batched value with the monitor of its batch."""
     while isinstance(value, Recorded):
         below = value.below
         if isinstance(below, Batched):
@@ -303,7 +303,7 @@ def _called(primitive: Primitive) -> str:
     return primitive.name if name is None or name == primitive.name else f"{name} (by {primitive.name})"
 
 
-class BatchWatch(Watch):
+class BatchMonitor(Monitor):
     """The operation log and the checks of the trace of a batch, with the number of its first example and of assigned slots."""
 
     def __init__(self, recorder: BatchRecorder, *, offence: Offence, first: int = 0) -> None:
@@ -327,7 +327,7 @@ class BatchWatch(Watch):
         super().note(primitive, arrays, values, params, result)
 
     def check_results(self, leaves: Sequence[Any]) -> None:
-        """Check every example of the results, except results that an outer watched trace will check."""
+        """Check every example of the results, except results that an outer monitored trace will check."""
         for leaf in leaves:
             if not isinstance(leaf, Recorded) or leaf.recorder is not self.recorder or leaf.slot not in self.log:
                 continue
@@ -345,14 +345,14 @@ class BatchWatch(Watch):
                 raise self.error(f"{self.value_name} of example {self.first + i}", what, origin)
 
 
-def watch_batch(recorder: BatchRecorder, inputs: Sequence[Recorded], first: int) -> None:
-    """Set the watch of the trace of a batch under `debug_nans`, unless an outer watched transform will check the results.
+def monitor_batch(recorder: BatchRecorder, inputs: Sequence[Recorded], first: int) -> None:
+    """Set the monitor of the trace of a batch under `debug_nans`, unless an outer monitored transform will check the results.
 
     `inputs` are the Tensors of its inputs, and `first` is the number, within the user's call, of its first example.
     """
     observer = checker()
     if observer is not None and not _INSIDE.get():
-        recorder.monitor = BatchWatch(recorder, offence=observer.offence, first=first)
+        recorder.monitor = BatchMonitor(recorder, offence=observer.offence, first=first)
         for tensor in inputs:
             recorder.monitor.number(tensor)
 

@@ -28,7 +28,7 @@ from functad.rules.call import OneCall, Rules, apply
 from functad.tracing.concrete import idle, tensor_of
 from functad.tracing.ownership import lend
 from functad.tracing.tensor import Tensor
-from functad.tracing.trace import ONLOOKER, Recorded, making_plain, resolve
+from functad.tracing.trace import GRAPH_HOOK, Recorded, new_arrays_recorded_by, resolve
 from functad.tracing.views import clone
 from functad.transforms.leaves import replaced
 from functad.transforms.transform import transform
@@ -289,7 +289,7 @@ def _unrecorded(f: Callable[..., Any]) -> Iterator[None]:
             )
         return False
 
-    with setting(ACTIVE, ()), setting(ONLOOKER, refuse), making_plain():
+    with setting(ACTIVE, ()), setting(GRAPH_HOOK, refuse), new_arrays_recorded_by(None):
         yield
 
 

@@ -69,7 +69,7 @@ class ForwardAccumulator(Recording):
             self._stop()
             raise
 
-    def _left(self) -> None:
+    def _exited(self) -> None:
         self._push()  # now, so that outer accumulators and tapes record it
         Stamp.renew()
 

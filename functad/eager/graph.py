@@ -25,7 +25,7 @@ from functad.expressions.spec import ArraySpec, dtype_of, shape_of
 from functad.places import here, name_of
 from functad.primitives.operands import read
 from functad.process import setting
-from functad.tracing.trace import ONLOOKER, Recorded, Recorder, resolve
+from functad.tracing.trace import GRAPH_HOOK, Recorded, Recorder, resolve
 from functad.trees import Structure
 
 
@@ -70,7 +70,7 @@ class graph(GradientTape):  # noqa: N801 - used as a function: `with functad.gra
 
     def __init__(self) -> None:
         super().__init__(persistent=True)
-        self._onlookers: list[tuple[Any, AbstractContextManager[None]]] = []
+        self._hooks: list[tuple[Any, AbstractContextManager[None]]] = []
 
     def __enter__(self) -> Self:
         if self.recorder is None:
@@ -78,11 +78,11 @@ class graph(GradientTape):  # noqa: N801 - used as a function: `with functad.gra
             if self.recorder.scope is not None:  # `gradients` must find the outer scope from its Tensors
                 self.recorder = EagerRecorder("graph")
             self.recorder.scope = self
-        outer, onlooker = ONLOOKER.get(), setting(ONLOOKER, self._record_constants)
+        outer, hook = GRAPH_HOOK.get(), setting(GRAPH_HOOK, self._record_constants)
         try:
             super().__enter__()
-            onlooker.__enter__()
-            self._onlookers.append((outer, onlooker))
+            hook.__enter__()
+            self._hooks.append((outer, hook))
         except BaseException:
             super().__exit__()
             raise
@@ -92,7 +92,7 @@ class graph(GradientTape):  # noqa: N801 - used as a function: `with functad.gra
         try:
             super().__exit__(*exception)
         finally:
-            self._onlookers.pop()[1].__exit__(None, None, None)
+            self._hooks.pop()[1].__exit__(None, None, None)
 
     def wants(self, variable: Variable) -> bool:
         """Note a Variable, and return `True`: a scope follows all Variables."""
@@ -109,7 +109,7 @@ class graph(GradientTape):  # noqa: N801 - used as a function: `with functad.gra
         """Add constant Tensors to the list, and return `True` if all Tensors are then recorded."""
         if not self.recording or self.recorder is None or self.recorder not in ACTIVE.get():
             return False
-        outer = self._onlookers[-1][0]
+        outer = self._hooks[-1][0]
         if outer is not None:  # an outer scope records the operation too
             outer(tensors)
         for tensor in tensors:

@@ -201,8 +201,8 @@ def plain_of(value: Any, call: str) -> Any:
             )
         if isinstance(value, ArraySpec):
             raise AbstractValueError(
-                f"{call}, at {here()}, of a value of which only {value} is known: an abstract trace has no values. Return the "
-                f"value from the function, and assign what comes back."
+                f"{call}, at {here()}, of a Tensor without a value, {value}: an abstract trace has none. Return the Tensor "
+                f"from the function, and assign the result."
             )
     return value
 

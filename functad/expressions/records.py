@@ -1,11 +1,14 @@
 """Records of a trace: data flow in a list of records, and observers of traces, passes and evaluations.
 
-A record is an `Equation`, a tuple `(plan, slots, saved, specs)` of a concrete trace, or any object with `inputs` and
-`outputs`. A trace has `None` at the slots of inputs, and at all but the last slot of an operation with several results.
+A record is an `Equation`, a tuple `(plan, slots, residuals, fits)` of a concrete trace (see `functad.tracing.concrete`), or
+any object with `inputs` and `outputs`. A trace has `None` at the slots of inputs, and at all but the last slot of an operation
+with several results.
 
 `debug_nans`, `profile`, `explain`, and the user's lines of displayed lists are observers. `OBSERVERS` holds the active ones. A
-new trace, a pass and an evaluation read it once, and do nothing more if it is empty. A pass takes its records from an iterator.
-An observed pass takes them from a generator that notifies the observers, see `functad.transforms.reverse`.
+new trace on values, a pass and an evaluation of a list read it once, and do nothing more if it is empty. An operation in a
+trace without values asks the observers for its place. `debug_nans` sets the monitors of batches itself. A pass takes its
+records from an iterator. An observed pass takes them from a generator that notifies the observers, see
+`functad.transforms.reverse`.
 
 A `Place` is the location of an equation in the user's code, as plain text and numbers that do not keep frames alive.
 """
@@ -38,7 +41,7 @@ def results_of(record: Any, index: int) -> Sequence[int]:
         return record.outputs  # type: ignore[no-any-return]
     if not record[0].primitive.multiple:
         return (index,)
-    return range(index + 1 - len(record[3][1]), index + 1)  # after the specs of the inputs
+    return range(index + 1 - len(record[3][1]), index + 1)  # the second part of `fits` has one entry per result
 
 
 def last_readers(records: Sequence[Any], outputs: Iterable[Any] = ()) -> dict[int, int]:
@@ -141,17 +144,17 @@ OBSERVERS: ContextVar[tuple[Observer, ...]] = context_variable("observers", defa
 class Observer:
     """The base class of observers, which sees the records of derivative passes.
 
-    It does not see passes that run within a pass that it sees.
+    By default it does not see passes that run within a pass that it sees. Subclasses may override `begun`.
 
     Attributes:
-        checks: the observer checks values: it makes a watch for each trace, and needs the operations inside compiled functions.
+        checks: the observer checks values: it makes monitors, and needs the operations inside compiled functions.
     """
 
     checks = False
     _sees = False
 
     def opened(self, recorder: Any) -> Any:
-        """Handle a new trace on values; return its watch, which is notified of its operations, or `None`."""
+        """Handle a new trace on values; return the monitor of its operations, or `None`."""
 
     def called(self, expressions: Any, leaves: Sequence[Any]) -> list[Any]:
         """Return the output leaves of a list that the user calls. Only the newest observer that `checks` is asked."""
@@ -206,9 +209,9 @@ def checker() -> Any:
     return next((observer for observer in reversed(OBSERVERS.get()) if observer.checks), None)
 
 
-def watch_of(recorder: Any) -> Any:
-    """Notify the observers of a new trace on values; return the watch from the newest observer that makes one, or `None`."""
-    found = [watch for observer in OBSERVERS.get() if (watch := observer.opened(recorder)) is not None]
+def monitor_of(recorder: Any) -> Any:
+    """Notify the observers of a new trace on values; return the monitor of the newest observer that makes one, or `None`."""
+    found = [monitor for observer in OBSERVERS.get() if (monitor := observer.opened(recorder)) is not None]
     return found[-1] if found else None
 
 

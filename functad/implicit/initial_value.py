@@ -22,7 +22,7 @@ from functad.implicit.traced_once import TracedOnce
 from functad.places import here
 from functad.primitives.kinds import SolverPrimitive
 from functad.process import optional
-from functad.tracing.trace import making_plain
+from functad.tracing.trace import new_arrays_recorded_by
 from functad.transforms.forward import with_zeros
 from functad.transforms.grad import pulled_back
 from functad.transforms.leaves import push_leaves, pushed, replaced
@@ -132,7 +132,7 @@ class Problem:
         exact = {"jac": self.jacobian(ps)} if self.method in IMPLICIT else {}
         start = packed(ys, self.ys, False, self.name)
         times = None if dense else ts
-        with making_plain():  # inside an open trace, adopted SciPy code would create Tensors
+        with new_arrays_recorded_by(None):  # inside an open trace, adopted SciPy code would create Tensors
             found = optional("scipy.integrate", "odeint").solve_ivp(
                 self.vector_field(ps),
                 (float(ts[0]), float(ts[-1])),
@@ -155,7 +155,7 @@ class Problem:
         solution: Any = self.solved(ys, ts, ps, dense=True).sol if self.count > 1 else None
 
         def at(t: Any) -> Any:
-            with making_plain():
+            with new_arrays_recorded_by(None):
                 return solution(t)
 
         return at

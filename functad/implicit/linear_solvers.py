@@ -16,7 +16,7 @@ import numpy as np
 from functad.errors import ImplicitError
 from functad.places import here
 from functad.process import optional
-from functad.tracing.trace import making_plain
+from functad.tracing.trace import new_arrays_recorded_by
 
 Vector = Any
 Product = Callable[[Vector], Vector]
@@ -98,7 +98,7 @@ def by_scipy(name: str, matvec: Product, b: Vector, *, rtol: float = 1e-10, atol
         if size <= limit or not np.isfinite(size):
             break
         # The residual reveals a breakdown. Inside an open trace, adopted SciPy code would create Tensors.
-        with np.errstate(all="ignore"), making_plain():
+        with np.errstate(all="ignore"), new_arrays_recorded_by(None):
             step, failed = getattr(linalg, name)(matrix, residual / size, rtol=limit / size, atol=0.0, **options)
             x = x + size * step
             residual = b - matvec(x)

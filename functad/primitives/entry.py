@@ -128,7 +128,7 @@ class Entry:
         return positional_names(self.front)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"{self!r} is whole: its {name} is an argument of the call that makes it")
+        raise AttributeError(f"{self!r} is immutable: pass {name} to the function that makes the entry")
 
     def __repr__(self) -> str:
         return f"<{self.status} {self.name}>"
@@ -221,9 +221,10 @@ class Primitive(Entry):
         jvps: JVP rules, one per array argument, or one joint rule for the tangents of all array arguments, which are `None`
             for zero; `None` to derive the rules from the kind and the VJP rules. If they read the same residuals as the VJP
             rules, the records of a reverse trace serve forward mode too.
+        joint: `True` if `vjps` is one joint rule. The JVP rules may still be one per array argument.
         spec: `spec(*specs, **params)`, shape and dtype of the result.
         multiple: `True` if the result is a tuple.
-        special: the name of the function that a backward pass calls in place of the rules (see `functad.primitives.entry`):
+        special: the name of the function of `functad.transforms.reverse` that a backward pass calls in place of the rules:
             `PULL_READ` adds the cotangent in place at the elements that were read, `PULL_PRODUCT` sums cotangents of a matrix
             product before the multiplication; empty for all others.
         broadcasts: `True` if arguments broadcast, so that cotangents may have to be summed.
@@ -260,7 +261,8 @@ class Primitive(Entry):
         lost: `lost(t, *saved)` takes a tangent and the residuals of both rules, and returns one boolean for each result:
             `True` if tangents lose information in the direction `t`. The cotangents of these results (of all results, if none
             of these is used) are then passed to the VJP rule, which may raise. `None` if tangents never lose information.
-        looked_at_by: primitives of rules. If one is recorded for the same argument, the check of `lost` was made already.
+        looked_at_by: primitives with the same check. If the trace has a record of one of them for the same argument, the check
+            of `lost` is left out.
         batch: the batching rule (see `functad.primitives.batching`); `None` for no rule: elementwise functions and
             ufuncs broadcast, and all others are computed example by example, with a `LoopWarning`.
         linear_by: `linear_by(params)` returns the positions of the arguments that are jointly linear; `None` if the kind
@@ -489,14 +491,16 @@ class Plan:
     `None` for no name, the value itself for one name, and a tuple for several.
 
     A reverse plan is made of VJP rules, and a forward plan of JVP rules. If JVP rules read the same residuals as the VJP rules,
-    the reverse plan has both `pull` and `push`, and serves both modes.
+    the reverse plan has both `pull` and `push`. Calls of one array and fast paths then record it in both modes; all other calls
+    in forward mode record the forward plan.
 
     Attributes:
         primitive: the called primitive.
         active: positions of the differentiated inputs.
         rules: one rule per active input, or the joint rule alone.
         joint: `True` if `rules` is one joint rule.
-        special: the name of the function that a backward pass calls in place of `pull`; empty if it calls `pull`.
+        special: the name of the function of `functad.transforms.reverse` that a backward pass calls in place of `pull`; empty
+            if it calls `pull`.
         names: the names that the rules read, without duplicates.
         save: `save(values, out, params)` returns the residuals.
         pull: `pull(g, residuals)` returns the cotangent of the active input, or a tuple for several inputs. `None` if `special`

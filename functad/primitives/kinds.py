@@ -9,8 +9,8 @@
 | `constant` | zero | zero |
 
 Solvers and control flow are primitives of the kind `general` that take any number of arrays and have one joint rule for each
-mode (`SolverPrimitive`). Each is created once. For calls of functions with user rules, `functad.rules.call` creates a primitive
-per call.
+mode (`SolverPrimitive`). They are created once, when their modules are imported. For calls of functions with user rules,
+`functad.rules.call` creates a primitive per call.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def ufunc_spec(function: np.ufunc, *, keeps_weak: bool) -> Compute:
         key = tuple([(s.shape, s.dtype, s.weak) for s in specs])
         found = known.get(key)
         if found is None:
-            found = asked(specs)
+            found = resolved(specs)
             if len(known) >= _MOST_KNOWN:
                 known.clear()
             known[key] = found
@@ -111,7 +111,7 @@ def ufunc_spec(function: np.ufunc, *, keeps_weak: bool) -> Compute:
             refuse_large(function, found.dtype, values)
         return found
 
-    def asked(specs: Sequence[ArraySpec]) -> ArraySpec:
+    def resolved(specs: Sequence[ArraySpec]) -> ArraySpec:
         weak = keeps_weak and all(s.weak for s in specs)
         # A Python bool is as strong as NumPy's bool.
         yields = not all(s.weak for s in specs)  # without arrays, Python numbers have their default dtypes

@@ -389,7 +389,7 @@ def read_only_view(a: Any, out: Any, entry: Any, params: dict[str, Any]) -> Any:
     return out
 
 
-class TensorGivenError(UnsupportedError):
+class TensorAsOutError(UnsupportedError):
     """A front received a Tensor as `out`. The caller handles the write if it can."""
 
 
@@ -397,11 +397,11 @@ def refuse_out(out: Any, name: str) -> None:
     """Raise if the argument `out` is given.
 
     Raises:
-        TensorGivenError: `out` is a Tensor.
+        TensorAsOutError: `out` is a Tensor.
         UnsupportedError: `out` is a plain array.
     """
     if out is not None:
-        raise (TensorGivenError if is_traced(out) else UnsupportedError)(
+        raise (TensorAsOutError if is_traced(out) else UnsupportedError)(
             f"np.{name} of a Tensor cannot write to out=, at {here()}, unless that is a Tensor too, such as "
             f"np.zeros(shape, like=t) or an array of functad.numpy. Assign the result instead: y = np.{name}(...)."
         )

@@ -36,6 +36,8 @@ QUICK, SINGULAR, ELEMENTWISE, CAREFUL = range(4)
 PASS: ContextVar[int] = context_variable("derivative_pass", default=QUICK)
 """The products in derivatives, in this thread or coroutine.
 
+In `product` and `quotient` an exact zero wins in every pass. The passes differ in all other products of the rules.
+
 - `QUICK`: plain IEEE products. A careful pass follows if the result has a NaN.
 - `CAREFUL`: an exact zero wins in the rules of all primitives (see `functad.transforms.zero_wins`).
 
@@ -198,7 +200,7 @@ MENDED = elementwise(
 
 
 def passed_on(equation: Any, specs: Sequence[ArraySpec]) -> Sequence[int]:
-    """Return the positions of those inputs of an equation of which a NaN makes NaN of each result computed from it."""
+    """Return the positions of the inputs of an equation whose NaN appears in every result that is computed from it."""
     primitive = equation.primitive
     if primitive.owner is not None or primitive.inner is not None or not all(is_inexact(specs[s]) for s in equation.outputs):
         return ()

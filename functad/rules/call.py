@@ -39,7 +39,16 @@ from functad.primitives.operands import zeros_for
 from functad.tracing.concrete import tensor_of
 from functad.tracing.equations import AbstractRecorder
 from functad.tracing.ownership import hold, lend_read_only, own_state
-from functad.tracing.trace import Recorded, Recorder, dispatch, escaped, making, making_plain, noted, resolve
+from functad.tracing.trace import (
+    Recorded,
+    Recorder,
+    dispatch,
+    escaped,
+    new_arrays_recorded_by,
+    noted_by_graph,
+    recorder_of_new_arrays,
+    resolve,
+)
 from functad.tracing.views import in_c_order
 from functad.transforms.leaves import pulled, replaced
 from functad.transforms.lists import trace
@@ -204,7 +213,7 @@ class CallWithRules(OneCall):
         """Return the results, and store the residuals of the rule."""
         recorder, rules = self.recorder, self.rules
         if recorder is None:
-            return apply(rules, [noted(value) for value in values])  # a `graph` follows lists that are evaluated in it
+            return apply(rules, [noted_by_graph(value) for value in values])  # a `graph` follows lists that are evaluated in it
         self.recorder = None  # a list that is evaluated later makes a new call
         self.given = own = list(values)
         for i, v in enumerate(own):
@@ -335,11 +344,11 @@ def running_below(values: Sequence[Any]) -> Iterator[None]:
 
     As Tensors of the trace that records the call they would be refused, because they are not arguments of it.
     """
-    if making() is None:
+    if recorder_of_new_arrays() is None:
         yield
         return
     recorders = [a.recorder for a in values if isinstance(a, Recorded) and not (a.recorder.reassigns or a.recorder.closed)]
-    with making_plain(max(recorders, key=lambda recorder: recorder.serial, default=None)):
+    with new_arrays_recorded_by(max(recorders, key=lambda recorder: recorder.serial, default=None)):
         yield
 
 

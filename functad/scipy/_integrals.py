@@ -13,7 +13,7 @@ import numpy as np
 
 from functad.adoption.scipy_functions import VALUE_OBSERVERS, with_infinite_value
 from functad.primitives.operands import known_values
-from functad.tracing.trace import making_plain
+from functad.tracing.trace import new_arrays_recorded_by
 from functad.transforms.grad import stop_gradient
 
 _STEPS = np.linspace(-3.3, 3.3, 167)
@@ -31,7 +31,7 @@ _FAR_WEIGHTS = (np.pi / 2 * np.cosh(_FAR_AWAY)) * _FAR * (_FAR_AWAY[1] - _FAR_AW
 @contextmanager
 def outside() -> Iterator[None]:
     """Return a context in which SciPy computes with plain values outside all traces."""
-    with making_plain():
+    with new_arrays_recorded_by(None):
         yield
 
 

@@ -185,7 +185,7 @@ class BatchRecorder(Recorder):
             piece, path, index = batched_write(self.size, array, given, own, **params)
             put(array, path, index, piece, adds=primitive is ADD_TO)
         else:
-            memory_of(root).copied += 1
+            memory_of(root).copies += 1
             array = batch_call(primitive, self.size, (array, given), (True, own), params)
         made = self._made(array)
         if array.ndim == 1:
@@ -205,7 +205,7 @@ class BatchRecorder(Recorder):
                 tensor.below = Batched(tensor.below.array, zero_d=True)
 
     def _note(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any], made: Any) -> None:
-        """Pass a computed operation to the watch."""
+        """Pass a computed operation to the monitor."""
         values = [a.below if isinstance(a, Recorded) and a.recorder is self else a for a in arrays]
         self.monitor.note(primitive, arrays, values, params, made)
 

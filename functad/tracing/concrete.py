@@ -32,14 +32,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from functad.errors import ConversionError, UnsupportedError
-from functad.expressions.records import inputs_of, results_of, watch_of
+from functad.expressions.records import inputs_of, monitor_of, results_of
 from functad.expressions.spec import PLAIN, PYTHON_SCALARS, dtype_of, is_float_array, is_inexact, shape_of
 from functad.places import here, user_place
 from functad.primitives.entry import Plan, Primitive, UnknownRule
 from functad.primitives.indexing.write import ADD_TO, is_alone, put
 from functad.tracing.foreign import computed
 from functad.tracing.ownership import copy_if_shared, hold_params, hold_residuals
-from functad.tracing.trace import ONLOOKER, Recorded, Recorder, alike, bare, dispatch, resolve
+from functad.tracing.trace import GRAPH_HOOK, Recorded, Recorder, alike, bare, dispatch, record_in_graph, resolve
 from functad.tracing.views import clone, make_stale, may_be_view, memory_of, note_if_view
 
 _ndarray = np.ndarray
@@ -54,23 +54,23 @@ class ConcreteRecorder(Recorder):
     starts_fast = True
 
     watched: Collection[int] = ()
-    """The slots that count as inputs too: those that a tape watches."""
+    """The slots that a tape watches. `is_constant` treats them as inputs."""
 
     plan_of: ClassVar[Callable[..., Plan]]
-    """Returns the plan of a primitive for the differentiated positions."""
+    """Return the plan of a primitive for the differentiated positions; a forward trace without JVP plan takes the VJP plan."""
 
     fits_for: ClassVar[Callable[..., Any]]
-    """Returns the fits of a record from the primitive, the values, the differentiated positions and the result."""
+    """Return the fits of a record, from the primitive, the values, the differentiated positions and the result."""
 
     def observe(self) -> None:
-        """Notify the observers, which may watch the trace."""
-        self.monitor = watch_of(self)
-        self.fast = self.monitor is None  # the fast paths do not call the watch
+        """Notify the observers of a new trace, and set its monitor."""
+        self.monitor = monitor_of(self)
+        self.fast = self.monitor is None  # the fast paths do not call the monitor
 
     def process(self, primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """Compute a call one level lower, and record it."""
         if len(arrays) == 1 and self.fast and not primitive.multiple:
-            plan = primitive.unary_plan
+            plan = primitive.unary_plan  # of VJP rules; with `push` it serves forward traces too
             if plan is not None and (self.pulls or plan.push is not None):
                 return self._process_one(plan, arrays[0], params)
         values, active, nested = self.lowered(primitive, arrays)
@@ -286,7 +286,7 @@ def _written(primitive: Primitive, root: Any, v: Any, path: Any, index: Any) -> 
     if alone and (not may_be_view(value) if isinstance(value, Recorded) else type(v) is not type(root) and value.base is None):
         put(value, path, index, v, adds=primitive is ADD_TO)
         return value
-    memory_of(root).copied += 1
+    memory_of(root).copies += 1
     return primitive(value, v, path=path, index=index)
 
 
@@ -309,7 +309,7 @@ class IdleRecorder(Recorder):
         value = x.below
         if isinstance(other, Recorded) and other.recorder is self:
             other = other.below
-        if ONLOOKER.get() is not None or type(value) not in PLAIN or not (other is None or type(other) in PLAIN):
+        if GRAPH_HOOK.get() is not None or type(value) not in PLAIN or not (other is None or type(other) in PLAIN):
             return None
         out = primitive.compute(*((value,) if other is None else (other, value) if flipped else (value, other)))
         return idle(type(x), out)
@@ -318,7 +318,7 @@ class IdleRecorder(Recorder):
         """Return the value of the Tensor."""
         return tensor.below
 
-    def keeps(self, tensor: Recorded) -> bool:
+    def forbids_writes(self, tensor: Recorded) -> bool:
         """Return `True`: constants must not be written to."""
         return True
 
@@ -337,8 +337,7 @@ def idle(cls: type[Recorded], value: Any) -> Any:
 def process_constants(primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
     """Process a call with Tensors of inactive recorders as constants; the result is a Tensor too."""
     inactive = [a for a in arrays if isinstance(a, Recorded) and a.recorder.inactive]
-    onlooker = ONLOOKER.get()
-    if onlooker is not None and onlooker(inactive):
+    if record_in_graph(inactive):
         return dispatch(primitive, arrays, params)
     cls = type(inactive[0])
     values = tuple(map(resolve, arrays))
@@ -346,7 +345,7 @@ def process_constants(primitive: Primitive, arrays: tuple[Any, ...], params: dic
     if out is NotImplemented:
         return out
     followed = any(isinstance(value, Recorded) for value in values)
-    if followed and not all(map(is_plain, out if primitive.multiple else (out,))):
+    if followed and not all(map(counts_as_plain, out if primitive.multiple else (out,))):
         return out
     if primitive.kind == "constant" and not (is_inexact(out) if isinstance(out, Recorded) else is_float_array(out)):
         return out  # masks, positions and counts are plain: they have no derivatives
@@ -356,10 +355,10 @@ def process_constants(primitive: Primitive, arrays: tuple[Any, ...], params: dic
 
 
 def tensor_of(cls: type[Recorded], value: Any) -> Any:
-    """Return a plain value, or a Tensor with a plain recorder, as a Tensor outside all traces; other Tensors unchanged."""
-    return idle(cls, value) if is_plain(value) else value
+    """Return a value that counts as plain as a Tensor outside all traces; other Tensors unchanged."""
+    return idle(cls, value) if counts_as_plain(value) else value
 
 
-def is_plain(value: Any) -> bool:
-    """Return `True` if a value is plain or a Tensor with a plain recorder: operations with constants then give constants."""
-    return not isinstance(value, Recorded) or value.recorder.plain
+def counts_as_plain(value: Any) -> bool:
+    """Return `True` for a plain value, and for a Tensor whose recorder counts as plain (see `Recorder.counts_as_plain`)."""
+    return not isinstance(value, Recorded) or value.recorder.counts_as_plain

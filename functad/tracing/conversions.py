@@ -317,7 +317,7 @@ def _refusal_in_compiled_code(error: TypeError) -> FunctadError | None:
         return None
     shown = shown.removesuffix("'").removesuffix(")")
     if shown.endswith("]"):  # a spec, in an abstract trace
-        return AbstractValueError(f"The length of an array is a Tensor of which only {shown} is known, at {place}. {_LENGTHS}")
+        return AbstractValueError(f"The length of an array is a Tensor without a value, {shown}, at {place}. {_LENGTHS}")
     return ConversionError(f"The length of an array is a Tensor, {shown}, at {place}. {_COUNT}")
 
 

@@ -166,7 +166,7 @@ class NoValueError(UnsupportedError):
 
 
 class PointRecorder(EquationRecorder):
-    """A trace at a point: it computes values like a concrete trace, and keeps those only that `choose` selects.
+    """A trace at a point: it computes values like a concrete trace, and keeps only the values that `choose` selects.
 
     Attributes:
         choose: `choose(equation)` returns the slots of a new equation with values to keep.

@@ -3,8 +3,9 @@
 Python code often loops over the elements of an array. In an open concrete trace, reading has a fast path that skips NumPy's
 dispatch and `dispatch`: 1 us instead of 3 us per element.
 
-The records stay pure: a write is recorded as an operation, and the Tensor then takes over its result. The array itself is
-written in place while it has no other reference, so a loop that fills it takes time linear in the number of writes.
+The records stay pure: a write is recorded as an operation, and the Tensor then takes over its result. `t += v` usually records
+the sum only, and `t` takes it over; if `t` is a view, the sum is written to the root. The array itself is written in place
+while it has no other reference, so a loop that fills it takes time linear in the number of writes.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from functad.primitives.ufunc_methods import METHODS
 from functad.tracing.conversions import asker
 from functad.tracing.foreign import check_shape
 from functad.tracing.ownership import hold, map_arrays
-from functad.tracing.trace import Recorded, Recorder, dispatch, escaped, recorded_now, resolve
+from functad.tracing.trace import Recorded, Recorder, dispatch, escaped, record_in_graph, resolve
 from functad.tracing.views import (
     clone,
     in_c_order,
@@ -151,7 +152,7 @@ def write(tensor: Any, index: Any, v: Any, *, adds: bool = False) -> None:
     root, path = origin_of(tensor)
     if root.recorder.closed:
         raise escaped(root, "assignment")
-    if root.recorder.keeps(root):
+    if root.recorder.forbids_writes(root):
         raise UnsupportedError(
             f"a Tensor that no tape records, or that a tape watches, cannot be assigned to, at {here()}. Assign to a copy "
             f"inside the tape (t = t.copy()), make a new array (np.where, np.concatenate), or use a Variable: v[i].assign(...)."
@@ -207,7 +208,7 @@ def _operand(v: Any) -> Any:
     if isinstance(v, Recorded):
         v.current()  # type: ignore[attr-defined]
         if v.recorder.inactive:
-            recorded_now([v])
+            record_in_graph([v])
         return v
     if type(v) not in PLAIN:
         v = numpy_values(v, "assignment")
@@ -220,7 +221,7 @@ def _place_at(root: Any, path: Path, template: Any, arrays: Sequence[Any], v: An
 
     new = dispatch(PLACE_ADD if adds else PLACE, (clone(root), v, *arrays), {"path": path, "template": template})
     root.recorder.written = new.recorder.written = True
-    adopt(root, new)
+    take_over(root, new)
 
 
 def _unlock(root: Any) -> None:
@@ -244,7 +245,7 @@ def _check(tensor: Any, root: Any, v: Any) -> None:
     if type(inner) is not _ndarray and is_number(inner):
         if not asker().endswith("array_api_extra._lib._at"):  # `xpx.at(t, mask).set(v)` writes to numbers
             raise TypeError(f"'{type_of(inner).__name__}' object does not support item assignment")
-        adopt(root, clone(root)[None].reshape(()))  # a writeable array of shape ()
+        take_over(root, clone(root)[None].reshape(()))  # a writeable array of shape ()
     elif not issubclass(type(inner), (_ndarray, ArraySpec)):
         raise TypeError(f"'{type(inner).__name__}' object does not support item assignment")
     if not _keeps_derivative(v, root):
@@ -263,11 +264,11 @@ def _write(root: Any, path: Path, index: Any, v: Any, primitive: Primitive) -> N
     if isinstance(v, Recorded) and v.recorder.serial > root.recorder.serial:
         _promote(root, v.recorder)
     root.recorder.written = True
-    adopt(root, root.recorder.write(primitive, root, v, {"path": path, "index": index}))
+    take_over(root, root.recorder.write(primitive, root, v, {"path": path, "index": index}))
 
 
-def adopt(tensor: Any, new: Any) -> None:
-    """Let a Tensor take over the value and the slot of a new Tensor."""
+def take_over(tensor: Any, new: Any) -> None:
+    """Replace the value, the recorder and the slot of a Tensor with the value, the recorder and the slot of a new Tensor."""
     make_stale(tensor)
     tensor.below, tensor.recorder, tensor.slot = new.below, new.recorder, new.slot
     tensor.code, tensor.instruction = new.code, new.instruction
@@ -276,7 +277,7 @@ def adopt(tensor: Any, new: Any) -> None:
 def _promote(root: Any, recorder: Recorder) -> None:
     """Move a Tensor as a constant into an inner trace, before a write of a Tensor of the inner trace."""
     memory_of(root).ordered = in_c_order(root)
-    adopt(root, recorder.buffer(clone(root)))
+    take_over(root, recorder.buffer(clone(root)))
 
 
 def buffer_after(model: Any, value: Any) -> Any:
@@ -296,7 +297,7 @@ def buffer_after(model: Any, value: Any) -> Any:
 def buffer_like(tensor: Any, value: Any) -> Any:
     """Return a constant as a Tensor of the trace of `tensor`; integers and booleans unchanged."""
     tensor.current()
-    if value.dtype.kind not in "fc" or tensor.recorder.closed or (tensor.recorder.inactive and not recorded_now([tensor])):
+    if value.dtype.kind not in "fc" or tensor.recorder.closed or (tensor.recorder.inactive and not record_in_graph([tensor])):
         return value
     return tensor.recorder.buffer(value)
 
@@ -411,7 +412,7 @@ def into(call: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
     return given if len(given) > 1 else given[0]
 
 
-def by_name(front: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def with_out_keyword(front: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the arguments of a front with a positional `out` moved to the keywords."""
     if "out" in kwargs:
         return args, kwargs
@@ -442,7 +443,7 @@ def overwrite(tensor: Any, result: Any, casting: Any = "same_kind") -> Any:
         _unlock(root)
         _check(tensor, root, result)
         root.recorder.written = True
-        adopt(root, result)
+        take_over(root, result)
     else:
         write(tensor, Ellipsis, result)
     return tensor

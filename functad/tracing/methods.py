@@ -28,10 +28,10 @@ from functad.primitives.arranging.reshape import (
 from functad.primitives.elementwise.conversion import COPY, astype
 from functad.primitives.entry import ENTRIES
 from functad.primitives.indexing.write import Step, part
-from functad.primitives.operands import TensorGivenError, concrete, innermost
+from functad.primitives.operands import TensorAsOutError, concrete, innermost
 from functad.primitives.reductions import over_axes, scans, statistics
 from functad.tracing.foreign import refusal_in_graph
-from functad.tracing.indexing import by_name, into
+from functad.tracing.indexing import into, with_out_keyword
 from functad.tracing.trace import dispatch
 from functad.tracing.views import add_view, origin_of
 
@@ -51,8 +51,8 @@ def _called(function: Any, *args: Any, **kwargs: Any) -> Any:
     front = _front(function)
     try:
         return front(*args, **kwargs)
-    except TensorGivenError:
-        return into(function, *by_name(front, args, kwargs))
+    except TensorAsOutError:
+        return into(function, *with_out_keyword(front, args, kwargs))
 
 
 def _method(function: Any) -> Method:
@@ -77,7 +77,7 @@ def _refused(name: str, error: type[FunctadError], text: str) -> Method:
     return method
 
 
-_IN_PLACE = "The method {name} writes into an array, at {place}, and a Tensor cannot be written to. Use "
+_IN_PLACE = "The method {name} of a Tensor, at {place}, would change the array without a record. Use "
 _BYTES = (
     "{name}() of a Tensor that is being differentiated, at {place}, would lose its derivative. "
     "Use functad.stop_gradient(t) for the value, and {name}() of that."
@@ -281,7 +281,7 @@ class ArrayMemory:
             raise UnsupportedError(
                 f"view({kind.__name__}) of a Tensor, at {here()}: an array of the class {kind.__module__}.{kind.__qualname__} "
                 f"has its numbers in memory, so a Tensor cannot be one. Compute with the numbers alone, and make such arrays "
-                f"of the results, outside of what is differentiated."
+                f"of the results, outside the traced function."
             )
         if type is None and np.dtype(dtype) == self.dtype:
             return self

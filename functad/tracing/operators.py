@@ -1,14 +1,15 @@
 """Python's operators on Tensors, and the fast paths of an open trace with values.
 
-A fast path skips NumPy's dispatch and `functad.tracing.trace.dispatch`, and calls the same `append`. With the fast paths of
-operators, a chain of 1,000 operations on 8 numbers takes 2.8 us per operation, forward and backward pass together; NumPy's own
-forward work takes 0.6 us of it.
+A fast path skips NumPy's dispatch, `functad.tracing.trace.dispatch` and `Recorder.process`, and calls the same `append`. The
+residuals that it stores are the result of `plan.save`; for plans that read one known value or none, the call of `save` is
+saved. With the fast paths of operators, a chain of 1,000 operations on 8 numbers takes 2.8 us per operation, forward and
+backward pass together; NumPy's own forward work takes 0.6 us of it.
 
-Some functions that are not ufuncs have a fast path too. `np.sum`, `np.mean`, `np.max` and `np.min` take half of the time of
-`dispatch`: loss functions end in one of them, and a normalization along an axis begins with two. `np.concatenate` and
-`np.stack` take a third of the time, in reverse traces: a function that returns a vector often ends in `np.stack`, and a loop
-over it spends half of its time there. Without this fast path, the steps of the Lorenz system in the benchmarks take 1.2 to 1.3
-times as long.
+Some functions that are not ufuncs have a fast path too, if the value of the Tensor is an array of NumPy. In nested traces they
+take the general path. `np.sum`, `np.mean`, `np.max` and `np.min` take half of the time of `dispatch`: loss functions end in
+one of them, and a normalization along an axis begins with two. `np.concatenate` and `np.stack` take a third of the time, in
+reverse traces: a function that returns a vector often ends in `np.stack`, and a loop over it spends half of its time there.
+Without this fast path, the steps of the Lorenz system in the benchmarks take 1.2 to 1.3 times as long.
 """
 
 from __future__ import annotations
@@ -252,7 +253,7 @@ def _comparison(primitive: Primitive) -> tuple[Method, Method]:
         if type(y) is type(x):
             if y.recorder is not recorder:
                 return _slow(primitive, x, y)
-            if recorder.reassigns and y.slot not in recorder.left:
+            if recorder.reassigns and y.slot not in recorder.exits:
                 recorder.note(y, name)
             y = y.below
         elif type(y) not in _PLAIN:
@@ -262,7 +263,7 @@ def _comparison(primitive: Primitive) -> tuple[Method, Method]:
             if decides(type(y)):
                 return NotImplemented
             refuse_foreign(name, y)
-        if recorder.reassigns and x.slot not in recorder.left:
+        if recorder.reassigns and x.slot not in recorder.exits:
             recorder.note(x, name)
         return compute(x.below, y)
 

@@ -185,14 +185,14 @@ def own_state(leaves: list[Any]) -> list[Any]:
     return leaves
 
 
-def own_results(leaves: Iterable[Any], foreign: Sequence[Any] = ()) -> list[Any]:
-    """Return the leaves of a result, and copy each leaf that shares memory with another leaf or with `foreign`.
+def own_results(leaves: Iterable[Any], others: Sequence[Any] = ()) -> list[Any]:
+    """Return the leaves of a result, and copy each leaf that shares memory with another leaf or with `others`.
 
     Args:
         leaves: arrays, numbers and Tensors of outer traces.
-        foreign: arrays and Tensors of the caller.
+        others: arrays and Tensors of the caller.
     """
-    known = roots_of(foreign) | {id(origin_of(value)[0]) for value in foreign if isinstance(value, Recorded)}
+    known = roots_of(others) | {id(origin_of(value)[0]) for value in others if isinstance(value, Recorded)}
     result = own_arrays(leaves, known)
     for i, leaf in enumerate(result):
         if isinstance(leaf, Recorded):

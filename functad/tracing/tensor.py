@@ -28,7 +28,7 @@ from functad.primitives import vocabulary
 from functad.primitives.elementwise.elementary import ROUND_NUMBER
 from functad.primitives.entry import ENTRIES, Composite, Primitive
 from functad.primitives.operands import (
-    TensorGivenError,
+    TensorAsOutError,
     as_operand,
     concrete,
     converted,
@@ -46,7 +46,7 @@ from functad.primitives.vocabulary import shown_name
 from functad.tracing import conversions
 from functad.tracing.concrete import idle
 from functad.tracing.foreign import OURS, answer_to_function, answer_to_ufunc, refuse_in_token
-from functad.tracing.indexing import Reading, Writing, buffer_after, buffer_like, by_name, into, put_through, write
+from functad.tracing.indexing import Reading, Writing, buffer_after, buffer_like, into, put_through, with_out_keyword, write
 from functad.tracing.methods import ArrayMemory, ArrayMethods, not_assigned
 from functad.tracing.operators import BINARY, SHORT, UNARY, Operators, binary, unary
 from functad.tracing.trace import Recorded, Recorder, dispatch, escaped, resolve
@@ -57,8 +57,8 @@ _KNOWN = (Recorded, np.ndarray, np.generic, int, float, complex, list, tuple)
 
 _INT64 = range(-(2**63), 2**63)
 
-_TOLD = ("xarray.", "pandas.", "dask.", "sparse.", "scipy.sparse.", "jax._src.numpy.array_methods", "json.", "fractions")
-"""Modules for which `t.__class__` is `Tensor`.
+_SEE_TENSOR = ("xarray.", "pandas.", "dask.", "sparse.", "scipy.sparse.", "jax._src.numpy.array_methods", "json.", "fractions")
+"""Modules that see the class `Tensor` as `t.__class__`. All other modules see the class of the value.
 
 xarray, pandas, Dask, both kinds of sparse arrays and the operators of JAX convert NumPy's types to plain arrays. They leave
 other types to the protocols of NumPy and Python. json shows the type of an object that it cannot serialize. A `Fraction`
@@ -98,7 +98,7 @@ class TypeTests:
         module = asking.f_globals.get("__name__", "")
         if module.startswith("polars."):  # its operators convert the other operand and never return `NotImplemented`
             self._plain("Conversion to an array")
-        if module.startswith(_TOLD) and not module.startswith("scipy.sparse.linalg."):
+        if module.startswith(_SEE_TENSOR) and not module.startswith("scipy.sparse.linalg."):
             name = asking.f_code.co_qualname
             if name == "JSONEncoder.default":  # it is about to raise
                 self._plain("JSON")
@@ -220,8 +220,8 @@ class Tensor(TypeTests, Operators, Reading, Writing, ArrayMethods, ArrayMemory, 
             args, kwargs = _in_places(entry, args, kwargs)
         try:
             out = entry.front(*args, **kwargs)
-        except TensorGivenError:
-            return into(function, *by_name(entry.front, args, kwargs))
+        except TensorAsOutError:
+            return into(function, *with_out_keyword(entry.front, args, kwargs))
         return buffer_like(self, out) if entry.creates and type(out) is np.ndarray else out
 
     def current(self) -> Any:

@@ -1,8 +1,9 @@
 """`Recorder`, the growing list of records of one trace; `dispatch`, which passes an operation to a recorder; values of Tensors.
 
-The arguments alone select the recorder of an operation: the newest one among the Tensors processes it. The value of a Tensor is
-one level lower, and may itself be a Tensor of an older recorder. Subclasses define the meaning of operations in `process`,
-`write` and `buffer`.
+The arguments alone select the recorder of an operation: the recorder of the highest rank among the Tensors processes it. The
+rank is the age, so the newest trace comes first; only stale views and Tensors of inactive tapes come before it. The value of a
+Tensor is one level lower, and may itself be a Tensor of an older recorder. Subclasses define the meaning of operations in
+`process`, `write` and `buffer`.
 
 The slot of a value is its index in the list. A primitive with several results takes one slot for each; the last slot holds the
 record, the others hold `None`.
@@ -43,8 +44,12 @@ from functad.trees import flatten
 
 _serials = itertools.count()
 
-ONLOOKER: ContextVar[Callable[[Sequence[Recorded]], bool] | None] = context_variable("onlooker", default=None)
-"""Called with the Tensors of inactive recorders that an operation takes; returns `True` if a `graph` records them now."""
+GRAPH_HOOK: ContextVar[Callable[[Sequence[Recorded]], bool] | None] = context_variable("graph_hook", default=None)
+"""The hook of the innermost open `graph`, which also records operations on constants; `None` without a `graph`.
+
+The hook takes the Tensors of inactive recorders among the arguments of an operation. It adds them to the list of the graph, and
+returns `True` if all of them are recorded now. Rules of `custom_gradient` run with a hook that refuses Tensors of outer tapes.
+"""
 
 
 OPEN: ContextVar[Recorder | None] = context_variable("open", default=None)
@@ -60,19 +65,19 @@ TAPING: ContextVar[Recorder | None] = context_variable("taping", default=None)
 """The recorder of the newest tape that is still recording."""
 
 
-def making() -> Recorder | None:
-    """Return the recorder that `functad.numpy` uses for newly created arrays, or `None`.
+def recorder_of_new_arrays() -> Recorder | None:
+    """Return the recorder of newly created arrays of `functad.numpy` and of adopted code; `None` if they stay plain.
 
-    It is the newer of two recorders: of the running function and of the open tape.
+    It is the newer one of the recorder of the running function and the recorder of the open tape.
     """
     running, tape = OPEN.get(), TAPING.get()
     return running if tape is None or (running is not None and running.serial > tape.serial) else tape
 
 
 @contextmanager
-def making_plain(running: Recorder | None = None) -> Iterator[None]:
-    """Return a context with `running` as the open recorder and no open tape; without `running`, new arrays are plain."""
-    with setting(OPEN, running), setting(TAPING, None):
+def new_arrays_recorded_by(recorder: Recorder | None) -> Iterator[None]:
+    """Return a context in which a recorder records newly created arrays; with `None` they stay plain."""
+    with setting(OPEN, recorder), setting(TAPING, None):
         yield
 
 
@@ -91,7 +96,7 @@ class Recorder:
         records: the records by slot, inputs first. In a trace without values a record is an `Equation`.
         inputs: the number of inputs.
         transform, function: the transform and its function, for messages.
-        monitor: the watch that an observer made, which is notified of each operation; usually `None`.
+        monitor: an object of an observer that is notified of each operation; usually `None`.
     """
 
     # No `__slots__`: class attributes hold the rare defaults, since making a recorder is a third of the fixed cost of a trace.
@@ -110,8 +115,11 @@ class Recorder:
     inactive = False
     """No trace records the Tensors now: they are constants."""
 
-    plain = False
-    """The Tensors represent plain values of the user: operations with constants give constants, as with plain values."""
+    counts_as_plain = False
+    """The Tensors stand for plain arguments of the user (`jit`).
+
+    An operation on such a Tensor and a Tensor outside all traces gives a Tensor outside all traces.
+    """
 
     tensor_class: ClassVar[type[Recorded]]
     """The class of the Tensors."""
@@ -142,7 +150,7 @@ class Recorder:
             self.observe()
 
     def observe(self) -> None:
-        """Notify the observers of a new trace."""
+        """Called for a new trace while there are observers. Concrete traces notify them."""
 
     def enter(self, value: Any) -> Any:
         """Append an input and return its Tensor."""
@@ -152,7 +160,9 @@ class Recorder:
     def append(
         self, record: Any, value: Any, code: CodeType | None = None, instruction: int = 0, cls: type[Recorded] | None = None
     ) -> Any:
-        """Append a record and return the Tensor of its result. No other function adds a record.
+        """Append a record and return the Tensor of its result.
+
+        All records of all kinds of traces are added here, except the equations of `TapeEquations`. A batch has no records.
 
         Args:
             record: the record; `None` for an input, a constant, and every result but the last of several.
@@ -184,7 +194,10 @@ class Recorder:
         """Called when the value of a Tensor is assigned to a Variable."""
 
     def write(self, primitive: Primitive, root: Any, v: Any, params: dict[str, Any]) -> Any:
-        """Return a Tensor for the value of `root` after a write; the caller lets `root`, an owner of memory, take it over."""
+        """Record a write to an element of `root`, and return a Tensor with the value of `root` after the write.
+
+        The caller replaces the value of `root`, which owns its memory, with the value of this Tensor.
+        """
         return self.process(primitive, (root, v), params)
 
     def buffer(self, value: Any) -> Any:
@@ -215,8 +228,8 @@ class Recorder:
         """Return the plain value of a Tensor for `numpy()`, or the Tensor itself if a derivative would be lost."""
         return tensor
 
-    def keeps(self, tensor: Recorded) -> bool:
-        """Return `True` if a Tensor must not be written to, since a derivative with respect to it may be requested."""
+    def forbids_writes(self, tensor: Recorded) -> bool:
+        """Return `True` if writes to a Tensor raise an error, because a derivative with respect to it may be requested."""
         return False
 
     def is_constant(self, tensor: Recorded) -> bool:
@@ -271,7 +284,7 @@ def alike(out: Any, results: Sequence[Any]) -> Any:
 
 
 def dispatch(primitive: Primitive, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
-    """Call a primitive; the newest trace among the Tensors of its arrays processes the call."""
+    """Call a primitive. The recorder of the highest rank among the Tensors of its arrays processes the call."""
     newest: Recorded | None = None
     for a in arrays:
         if isinstance(a, Recorded):
@@ -297,10 +310,10 @@ def sees_inside(leaves: Iterable[Any]) -> bool:
     return False
 
 
-def recorded_now(inactive: list[Recorded]) -> bool:
-    """Call the `ONLOOKER` with Tensors of inactive recorders, and return `True` if they are recorded now."""
-    onlooker = ONLOOKER.get()
-    return onlooker is not None and onlooker(inactive)
+def record_in_graph(inactive: list[Recorded]) -> bool:
+    """Add Tensors of inactive recorders to the list of an open `graph`, and return `True` if they are recorded now."""
+    hook = GRAPH_HOOK.get()
+    return hook is not None and hook(inactive)
 
 
 def resolve(value: Any) -> Any:
@@ -328,19 +341,19 @@ def value_of(leaf: Any) -> Any:
     """Return the value of a leaf: read a Variable, and unwrap a Tensor of an inactive tape."""
     if type(leaf) in PLAIN:
         return leaf
-    return resolve(noted(leaf if isinstance(leaf, Recorded) else read(as_plain(leaf))))
+    return resolve(noted_by_graph(leaf if isinstance(leaf, Recorded) else read(as_plain(leaf))))
 
 
 def operand_of(leaf: Any) -> Any:
     """Return the value of an operand like `value_of`, but keep a constant of a compiled function."""
     value = value_of(leaf)
-    return read(leaf) if isinstance(value, Recorded) and value.recorder.plain else value
+    return read(leaf) if isinstance(value, Recorded) and value.recorder.counts_as_plain else value
 
 
-def noted(value: Any) -> Any:
-    """Return an argument, and report it to an open `graph`, which also records transforms of constants."""
+def noted_by_graph(value: Any) -> Any:
+    """Return an argument. If it is a constant Tensor, add it to the list of an open `graph` first."""
     if isinstance(value, Recorded) and value.recorder.inactive:
-        recorded_now([value])
+        record_in_graph([value])
     return value
 
 

@@ -72,16 +72,16 @@ class Memory:
     Attributes:
         views: weak references to the Tensors that are, or may be, views of the root and are not stale.
         limit: the number of references at which dead references are dropped.
-        copied: the number of writes that had to copy the array, because records held it or a part of it.
+        copies: the number of writes that had to copy the array, because records held it or a part of it.
         ordered: the memory is known to be C-contiguous; used in abstract traces only.
     """
 
-    __slots__ = ("copied", "limit", "ordered", "views")
+    __slots__ = ("copies", "limit", "ordered", "views")
 
     def __init__(self) -> None:
         self.views: list[ref[Any]] = []
         self.limit = 64
-        self.copied = 0
+        self.copies = 0
         self.ordered = True
 
 
@@ -98,7 +98,7 @@ def origin_of(tensor: Any) -> tuple[Any, Path]:
     return getattr(tensor, "origin", None) or (tensor, ())
 
 
-def layout_of(a: Any) -> Any:
+def memory_model(a: Any) -> Any:
     """Return an array with the memory layout of `a`, or the number `a`; `None` if the layout is unknown."""
     while is_traced(a) and not isinstance(a.current(), ArraySpec):
         a = a.below
@@ -120,7 +120,7 @@ def in_c_order(a: Any) -> bool:
     if isinstance(a, Recorded) and getattr(a, "origin", None) is None:  # the usual case, without a model array
         memory: Memory | None = getattr(a, "memory", None)
         return memory is None or memory.ordered
-    a = layout_of(a)
+    a = memory_model(a)
     return a is not None and (type(a) is not _ndarray or bool(a.flags.c_contiguous))
 
 
@@ -204,7 +204,7 @@ def add_view(root: Any, path: Path, view: Any) -> None:
     if len(views) >= memory.limit:
         views[:] = [weak for weak in views if weak() is not None]
         memory.limit = max(64, 2 * len(views))
-    if memory.copied > 1 and type(view.below) is _ndarray:
+    if memory.copies > 1 and type(view.below) is _ndarray:
         # Later records then hold this part only, not the whole array, which is still being written to.
         part, view.below = view.below, copy_alike(view.below)
         view.below.setflags(write=part.flags.writeable)
@@ -254,9 +254,9 @@ def refresh(view: Any) -> None:
     origin = getattr(view, "origin", None)
     if origin is None:
         raise UnsupportedError(
-            f"whether reshape made a view or a copy depends on how an array lies in memory, which is not known here: a trace "
-            f"without values (vmap, jit, make_expressions). Something was written to the one, and the other is read, at "
-            f"{here()}. Make the array with u = u.copy() before it is reshaped, or take a copy, v = u.reshape(shape).copy()."
+            f"reshape may have made a view or a copy: a trace without values (vmap, jit, make_expressions) does not know how "
+            f"the array is laid out in memory. One of the two was written to, and the other is read, at {here()}. Copy the "
+            f"array before the reshape, u = u.copy(), or copy the result, v = u.reshape(shape).copy()."
         )
     root, path = origin
     new = root
@@ -269,7 +269,7 @@ def refresh(view: Any) -> None:
 
 def examples_in_c_order(array: Any) -> bool:
     """Return `True` if each example `array[i]` of a batch is known to be in C order."""
-    model = layout_of(array)
+    model = memory_model(array)
     if type(model) is not _ndarray or model.ndim < 2 or not model.size:
         return model is not None
     return bool(model[0].flags.c_contiguous)
@@ -285,7 +285,7 @@ def lie_alike(one: Any, other: Any) -> bool:
 
 def c_ordered(tensor: Any) -> Any:
     """Return a Tensor itself if it is in C order, otherwise a copy in C order; if the order is unknown, either."""
-    model = layout_of(tensor)
+    model = memory_model(tensor)
     if model is None:
         made = RESHAPE(tensor, shape=tensor.shape)
         doubt(made)
@@ -318,7 +318,7 @@ def _axes_in_order(a: Any) -> bool:
     """Return `True` if the axes are known to be in C order, possibly with gaps and negative strides."""
     if is_traced(a) and getattr(a, "origin", None) is None:
         return in_c_order(a)  # the usual case
-    model = layout_of(a)
+    model = memory_model(a)
     if type(model) is not _ndarray:
         return model is not None
     strides = [abs(stride) for stride, n in zip(model.strides, model.shape, strict=True) if n != 1]
@@ -340,7 +340,7 @@ def _noted_as_view(base: Any, tensor: Any, primitive: Primitive, params: dict[st
     if views == "by layout" and getattr(base, "origin", None) is None and in_c_order(base):
         note_view(base, tensor, primitive, params)
         return True  # the usual case
-    model = layout_of(base)
+    model = memory_model(base)
     whole = np.empty(base.shape, base.dtype) if model is None else model
     value = Step(primitive, params).read(whole)
     if not issubclass(type(value), _ndarray) or not np.may_share_memory(value, whole):

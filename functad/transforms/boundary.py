@@ -24,7 +24,7 @@ from functad.tracing.foreign import InGraphError, check_graph, check_wrapped
 from functad.tracing.ownership import first_modified, hold_input, own_results, unrecorded
 from functad.tracing.tensor import Tensor
 from functad.tracing.trace import LIVE, OPEN, Recorded, Recorder, unwrap, value_of
-from functad.transforms.reverse import foreign, zero_tangent
+from functad.transforms.reverse import foreign_array, zero_tangent
 from functad.transforms.transform import Selection
 from functad.trees import LEAF, Structure, flatten
 
@@ -363,7 +363,7 @@ def check_like(given: Any, structure: Structure, values: Sequence[Any], name: st
         if own.kind == "c" and wanted.kind != "c":
             raise StructureError(f"{path} is complex, but the {what} is {spec_of(value)}, at {here()}.")
         leaf = as_dtype(leaf, wanted)
-        if type(leaf) in PLAIN and (inner := foreign(value)) is not None:
+        if type(leaf) in PLAIN and (inner := foreign_array(value)) is not None:
             leaf = np.ones_like(inner) * leaf  # an array of the same library as the value
         result.append(scalar_derivative(leaf))  # loops and branches pass tangents through unchanged
     return result

@@ -30,7 +30,7 @@ from functad.tracing.concrete import ReverseRecorder
 from functad.tracing.float_errors import in_silence
 from functad.tracing.trace import Recorded, Recorder
 from functad.transforms.reverse import (
-    foreign,
+    foreign_array,
     has_nan_below,
     in_dtype,
     observed,
@@ -52,8 +52,9 @@ def push_forward(
 ) -> list[Any]:
     """Return the tangents of all slots; `None` means zero.
 
-    The quick pass multiplies zero by infinity, which gives NaN. If a NaN is among the outputs, a careful pass follows. A write
-    in place discards the tangent of the overwritten value, except in the slots `outputs`.
+    In the quick pass, rules without the products of `functad.primitives.safe` may multiply zero by infinity, which gives NaN.
+    If an output has a NaN, a careful pass follows. A write in place discards the tangent of the overwritten value, except in
+    the slots `outputs`.
 
     Args:
         records: the records of a forward trace.
@@ -65,7 +66,7 @@ def push_forward(
         DegenerateError: the tangent of an output depends on the basis of the eigenvectors of equal eigenvalues.
     """
     # Arrays of other libraries are not searched for NaN.
-    if not current_pass() and any(t is not None and foreign(t) is not None for t in tangents):
+    if not current_pass() and any(t is not None and foreign_array(t) is not None for t in tangents):
         with setting(PASS, ELEMENTWISE):
             return push_forward(records, tangents, outputs, frees=frees)
     observers = begun(TANGENT, records) if OBSERVERS.get() else ()
@@ -256,7 +257,7 @@ def fit(t: Any, spec: Any) -> Any:
 
 
 def push_through(recorder: Recorder, tangents: Sequence[Any], outs: Sequence[Any]) -> list[Any]:
-    """Return the tangents of the results of a trace; the watch of the trace, if any, checks them.
+    """Return the tangents of the results of a trace; the monitor of the trace, if any, checks them.
 
     Args:
         recorder: the trace.

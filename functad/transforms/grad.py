@@ -28,7 +28,7 @@ from functad.transforms.boundary import (
     without_slope,
     wrap_inputs,
 )
-from functad.transforms.reverse import foreign, pull_back, pull_through
+from functad.transforms.reverse import foreign_array, pull_back, pull_through
 from functad.transforms.transform import ArgNames, ArgNums, Selection, transform
 from functad.trees import flatten, tree_map
 
@@ -174,7 +174,7 @@ def _seed(value: Any, selection: Selection, holomorphic: bool, allow_int: bool |
         needs = "needs a real result"
         cure = "Return np.abs, .real or .imag of it, or pass holomorphic=True if f is holomorphic."
     else:
-        return dtype.type(1) if (inner := foreign(value)) is None else np.ones_like(inner)
+        return dtype.type(1) if (inner := foreign_array(value)) is None else np.ones_like(inner)
     is_number = is_number and isinstance(dtype, np.dtype)  # other libraries have other dtype classes
     found = spec_of(value) if is_number else f"a {type(value).__name__}"
     raise NonScalarError(

@@ -37,7 +37,7 @@ from functad.transforms.boundary import (
 from functad.transforms.forward import push_through
 from functad.transforms.grad import Pullback, gradient_function
 from functad.transforms.linear import pushforward
-from functad.transforms.reverse import foreign
+from functad.transforms.reverse import foreign_array
 from functad.transforms.transform import ArgNames, ArgNums, Selection, check_chunk_size, transform
 from functad.trees import flatten
 
@@ -380,10 +380,10 @@ class _Trace:
             if dtype_of(value).kind == "c" and dtype.kind != "c":
                 dtype = np.result_type(dtype, np.complex64)
             if rows is None:
-                inner = foreign(primal)
+                inner = foreign_array(primal)
                 blocks.append(np.zeros(shape, dtype)[()] if inner is None else zeros_for(shape, dtype, inner))
                 continue
-            if type(rows) in PLAIN and (inner := foreign(primal)) is not None:  # the seeds themselves, of NumPy
+            if type(rows) in PLAIN and (inner := foreign_array(primal)) is not None:  # the seeds themselves, of NumPy
                 rows = zeros_for((), dtype, inner) + rows
             rows = rows.reshape(shape)
             rows = rows if dtype_of(rows) == dtype else rows.astype(dtype)

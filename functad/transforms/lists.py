@@ -139,7 +139,7 @@ def make_list(
 ) -> tuple[Expressions, list[Any]]:
     """Return the expression list of a function, traced by `recorder`, and the leaves of its result.
 
-    The other arguments and the errors are those of `trace`. A trace with values needs the arguments, not their specs.
+    The other arguments and the errors are the same as in `trace`. A trace with values needs the arguments, not their specs.
     """
     transform, function, shows = recorder.transform, recorder.function, not recorder.has_values
     leaves, structure = flatten((tuple(args), kwargs or {}))

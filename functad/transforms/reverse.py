@@ -26,7 +26,7 @@ from functad.primitives.arranging.reshape import unbroadcast
 from functad.primitives.entry import PULL_PRODUCT, PULL_READ, PULL_SEVERAL, PULL_WRITE, Plan
 from functad.primitives.indexing.index_parts import add_at
 from functad.primitives.indexing.read import SCATTER
-from functad.primitives.indexing.write import ADD_TO, as_cotangent, part, put, written
+from functad.primitives.indexing.write import ADD_TO, as_cotangent, cotangent_of_written, part, put
 from functad.primitives.operands import absent, innermost, zeros_for
 from functad.primitives.safe import CAREFUL, ELEMENTWISE, PASS, current_pass, has_nan, strict
 from functad.process import setting
@@ -49,20 +49,21 @@ _NO_FITS = itertools.repeat(None)
 def pull_back(records: list[Any], cotangents: list[Any], inputs: int, *, consume: bool) -> list[Any]:
     """Return the cotangents of the inputs; `None` means zero.
 
-    The quick pass multiplies zero by infinity, which gives NaN. If a NaN comes out, a careful pass follows.
+    In the quick pass, rules without the products of `functad.primitives.safe` may multiply zero by infinity, which gives NaN.
+    If a result has a NaN, a careful pass follows.
 
     Args:
         records: the records of a reverse trace.
         cotangents: the cotangents by slot, `None` except for results. May be shorter than `records`. At the end it holds the
             cotangents of the inputs.
-        inputs: the slot at which the pass stops, usually the number of inputs, which have the first slots. The cotangents of
-            slots without a record stay in `cotangents`.
+        inputs: the slot at which the pass stops, usually the number of inputs, which have the first slots. A tape may stop the
+            pass anywhere, and continue later. The cotangents of slots without a record stay in `cotangents`.
         consume: free the records and their residuals at the end.
     """
     while inputs < len(cotangents) < len(records) and records[len(cotangents) - 1] is None:
         cotangents.append(None)  # a record with several results has the slot of the last result
     last = cotangents[-1] if cotangents else None
-    if type(last) not in PLAIN and not current_pass() and (inner := foreign(last)) is not None:
+    if type(last) not in PLAIN and not current_pass() and (inner := foreign_array(last)) is not None:
         with setting(PASS, ELEMENTWISE), lacking(derivative_of, type(inner)) if inner is last else nullcontext():
             return pull_back(records, cotangents, inputs, consume=consume)
     if isinstance(batch := OPEN.get(), BatchRecorder) and batch.place is None:
@@ -89,7 +90,7 @@ def pull_back(records: list[Any], cotangents: list[Any], inputs: int, *, consume
 
 
 def _pass(records: list[Any], cotangents: list[Any], inputs: int, careful: bool, observers: Sequence[Observer]) -> None:
-    """Pull back through all records once, from the last to the first."""
+    """Pull back through all records once, from the last to the first; if `careful`, by `apply_carefully`."""
     owned = bytearray(len(cotangents))
     order: Iterable[int] = range(len(cotangents) - 1, inputs - 1, -1)
     for index in observed(order, records, cotangents, results_of, observers) if observers else order:
@@ -167,7 +168,7 @@ def in_dtype(derivative: Any, own: Any, dtype: Any) -> Any:
     return dtype.type(derivative) if type(derivative) in PYTHON_SCALARS else derivative.astype(dtype)
 
 
-def _pull_gather(records: list[Any], index: int, cotangents: list[Any], owned: bytearray, careful: bool) -> None:
+def _pull_read(records: list[Any], index: int, cotangents: list[Any], owned: bytearray, careful: bool) -> None:
     """Pull back through an indexed read: add the cotangent to the indexed elements."""
     g = take(cotangents, index)
     if g is not None:
@@ -252,7 +253,7 @@ def _pull_write(records: list[Any], index: int, cotangents: list[Any], owned: by
     else:
         piece = None
         if 1 in plan.active:
-            piece = view[where] if adds else written(view, where)
+            piece = view[where] if adds else cotangent_of_written(view, where)
             piece = piece if issubclass(type(piece), np.generic) else piece.copy()
             if path:
                 piece = as_cotangent(piece, path)
@@ -273,14 +274,14 @@ def _pull_write(records: list[Any], index: int, cotangents: list[Any], owned: by
 _SPECIAL: dict[str, Callable[[list[Any], int, list[Any], bytearray, bool], None]] = {
     PULL_SEVERAL: _pull_several,
     PULL_WRITE: _pull_write,
-    PULL_READ: _pull_gather,
+    PULL_READ: _pull_read,
     PULL_PRODUCT: _pull_product,
 }
 """Pullback functions by `Plan.special`. Arguments: records, index of the record, cotangents, owned, careful."""
 
 
 def pull_through(recorder: Recorder, slots: Sequence[int | None], gs: Sequence[Any], *, consume: bool) -> list[Any]:
-    """Return the cotangents of the inputs of a trace; the watch of the trace, if any, checks them.
+    """Return the cotangents of the inputs of a trace; the monitor of the trace, if any, checks them.
 
     Args:
         recorder: the trace.
@@ -517,12 +518,12 @@ class RowSum:
 def zero_tangent(value: Any) -> Any:
     """Return a zero tangent or cotangent of a value."""
     shape, dtype = shape_of(value), inexact(value)
-    if (inner := foreign(value)) is not None:
+    if (inner := foreign_array(value)) is not None:
         return zeros_for(shape, dtype, inner)
     return np.zeros(shape, dtype) if shape else dtype.type(0)
 
 
-def foreign(value: Any) -> Any:
+def foreign_array(value: Any) -> Any:
     """Return the innermost value if it is an array of another library, otherwise `None`."""
     if type(value) in PLAIN or type(value) is RowSum:
         return None

@@ -115,7 +115,7 @@ class _Batch:
             (a, first), (b, second) = [(n, self._name(place)) for n, place in sizes.items()][:2]
             raise InputError(
                 f"{call_of('vmap', f)}: {first} has {a} examples, {second} has {b}. All batched arguments must have the same "
-                f"number; in_axes=None is for arguments that are the same for all."
+                f"number of examples. Give in_axes=None for an argument that is not batched."
             )
         if not sizes:
             raise InputError(
@@ -145,8 +145,8 @@ class _Batch:
             if type(leaf) in PYTHON_SCALARS and self._name(place).count("[") > 1:
                 what = "is a number in a container, and each number there is an array of its own (np.array makes a list one)"
             raise InputError(
-                f"{call_of('vmap', self.f)}: {self._name(place)} {what}, which has no axis {axis}. Use in_axes=None for what "
-                f"is the same for all examples."
+                f"{call_of('vmap', self.f)}: {self._name(place)} {what}, which has no axis {axis}. Give in_axes=None "
+                f"for an argument that is not batched."
             ) from None
         if not hasattr(leaf, "dtype"):
             leaf = np.asarray(leaf)
@@ -161,9 +161,9 @@ class _Batch:
             for leaf, own in zip(self.leaves, self.batched, strict=True)
         ]
         if checker() is not None:
-            from functad.diagnostics.nans import watch_batch  # noqa: PLC0415 - few programs look for NaN
+            from functad.diagnostics.nans import monitor_batch  # noqa: PLC0415 - few programs look for NaN
 
-            watch_batch(recorder, [tensor for tensor, own in zip(given, self.batched, strict=True) if own], part.start or 0)
+            monitor_batch(recorder, [tensor for tensor, own in zip(given, self.batched, strict=True) if own], part.start or 0)
         args, kwargs = self.structure.unflatten(given)
         with setting(WITHIN_BATCH, True):
             out = traced(recorder, self.f, args, kwargs)
@@ -183,8 +183,8 @@ class _Batch:
         if axis is None:
             if array is not None:
                 raise StructureError(
-                    f"{call_of('vmap', self.f)}: {structure.paths('result')[place]} differs from example to example, but "
-                    f"out_axes says None for it. Give the axis along which the examples are to lie."
+                    f"{call_of('vmap', self.f)}: {structure.paths('result')[place]} is batched, but its "
+                    f"out_axes is None. Give the position of the batch axis."
                 )
             return leaf
         if array is None:
@@ -194,8 +194,8 @@ class _Batch:
             axis = normalize_axis_index(axis, len(shape_of(array)))
         except ValueError:
             raise InputError(
-                f"{call_of('vmap', self.f)}: {structure.paths('result')[place]} has {len(shape_of(array))} axes with that of "
-                f"the examples, so it cannot lie at out_axes={axis}."
+                f"{call_of('vmap', self.f)}: {structure.paths('result')[place]} has {len(shape_of(array))} axes, with the "
+                f"batch axis, so out_axes={axis} is out of range."
             ) from None
         return np.moveaxis(array, 0, axis) if axis else array
 

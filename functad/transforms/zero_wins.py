@@ -1,7 +1,9 @@
 """Careful derivatives: an exact zero factor wins over an infinite or NaN factor, in the rule of every primitive.
 
-The quick backward or forward pass multiplies in IEEE arithmetic: zero times infinity is NaN. If the result has a NaN, the
-careful pass runs. It applies the rule of each record according to the kind of the primitive:
+The rules of functions with an infinite derivative use `product` and `quotient` of `functad.primitives.safe`, in which an exact
+zero wins in every pass. All other rules multiply in IEEE arithmetic in the quick backward or forward pass: zero times infinity
+is NaN. If the result has a NaN, the careful pass runs. It applies the rule of each record according to the kind of the
+primitive:
 
 - elementwise: the Jacobian is diagonal. The rule returns the diagonal for the cotangent 1, and `product` multiplies.
 - multilinear: each term of the contraction is a product of elements of the operands. A term with an exactly zero factor is
@@ -9,7 +11,8 @@ careful pass runs. It applies the rule of each record according to the kind of t
 - general: `of_linear` calls the rule, and computes rows of the Jacobian for infinite or NaN elements.
 - all others: the rule itself multiplies by `careful_product`.
 
-In expression lists without a careful pass, only elementwise primitives are handled (see `functad.primitives.safe.PASS`).
+A list that is printed, or compiled for an engine that cannot check for NaN, is traced once, in a pass that treats the
+elementwise primitives only (see `functad.primitives.safe.PASS`).
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ def test_entries_refuse_assignment(kind: type[Entry]) -> None:
     entry = next(entry for entry in every_entry() if type(entry) is kind)
     before = dict(vars(entry))
     for name in ("front", "batch", "views", "selects", "something_else"):
-        with pytest.raises(AttributeError, match=f"{name} is an argument of the call that makes it"):
+        with pytest.raises(AttributeError, match=f"pass {name} to the function that makes the entry"):
             setattr(entry, name, None)
     assert vars(entry) == before
 

@@ -17,7 +17,7 @@ import functad
 from functad.errors import FunctadError
 from functad.primitives.entry import ENTRIES
 from functad.testing import Call, calls, every_entry
-from functad.tracing.views import layout_of, may_be_view, origin_of
+from functad.tracing.views import may_be_view, memory_model, origin_of
 from tests.entries import label
 from tests.values import dtype_of, innermost
 
@@ -132,7 +132,7 @@ def test_where_values_are_not_known_nothing_wrong_is_claimed(entry: Any, trace: 
             for a, known in zip(found, expected, strict=True):
                 if not isinstance(a, functad.Tensor) or 0 in a.shape:
                     continue
-                model = layout_of(a)
+                model = memory_model(a)
                 assert model is None or _strides(np.asarray(model)) == _strides(np.asarray(known)), f"{call}: {model!r}"
                 for p, given in zip(primals, laid, strict=True):
                     unknown = may_be_view(a) or (layout != "C" and may_be_view(origin_of(a)[0]))

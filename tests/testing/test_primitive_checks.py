@@ -172,7 +172,7 @@ def test_every_rule_is_noticed(entry: Primitive, position: int, monkeypatch: pyt
     for kept, key in short_ways:  # they hold the right rules; what the test makes holds wrong ones, and is forgotten again
         monkeypatch.setitem(kept, key, None)
         del kept[key]
-    for active in known:  # some short ways look them up without making them
+    for active in known:  # some fast paths look them up without making them
         entry.reverse_plan(active)
     with pytest.raises(AssertionError, match="off by"):
         check_primitive(entry)

@@ -285,7 +285,7 @@ def test_a_wrong_rule_is_found(function, monkeypatch):
     monkeypatch.setitem(vars(entry), "reverse_plans", {})
     monkeypatch.setitem(vars(entry), "forward_plans", {})
     monkeypatch.delitem(entry.__dict__, "unary_plan", raising=False)
-    for active in known:  # some short ways look them up without making them
+    for active in known:  # some fast paths look them up without making them
         entry.reverse_plan(active)
     monkeypatch.delitem(BINARY, function, raising=False)
     monkeypatch.delitem(UNARY, function, raising=False)

@@ -1,4 +1,4 @@
-"""Calls that take a short way in an open concrete trace give what the long way gives, which `debug_nans` takes."""
+"""The fast paths of an open concrete trace give the results of the general path, which `debug_nans` uses."""
 
 from __future__ import annotations
 

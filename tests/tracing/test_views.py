@@ -146,7 +146,7 @@ def test_a_loop_of_writes_into_a_batch_copies_the_array_once() -> None:
 
         def counted(x: Any) -> Any:
             t = program(x, n)
-            counts.append(memory_of(t).copied)
+            counts.append(memory_of(t).copies)
             return t
 
         found = functad.vmap(counted)(np.ones(4))

@@ -279,7 +279,7 @@ def test_axes_that_do_not_begin_like_the_tree() -> None:
 
 def test_batched_result_with_axis_none() -> None:
     text = _message(StructureError, lambda: vmap(lambda x: (x, W), out_axes=None)(XS))
-    assert "result[0] differs from example to example, but out_axes says None" in text
+    assert "result[0] is batched, but its out_axes is None" in text
 
 
 def test_result_that_is_no_array() -> None:

@@ -471,7 +471,7 @@ def test_a_value_that_the_function_does_not_choose_is_no_error():
 
 
 @pytest.mark.usefixtures("small_heap")
-def test_a_watch_is_in_no_cycle():
+def test_a_monitor_is_in_no_cycle():
     def call():
         with functad.debug_nans():
             functad.grad(lambda x: np.sum(np.sin(x) * x))(np.arange(3.0))

@@ -18,7 +18,7 @@ from functad.backends.xla.table import Call, row
 from functad.expressions.spec import ArraySpec
 from functad.primitives.indexing.place import PLACE, PLACE_ADD
 from functad.primitives.indexing.read import ADD_PIECE, GATHER, GETITEM, SCATTER, fill
-from functad.primitives.indexing.write import ADD_TO, WRITE, Path, choosing, part
+from functad.primitives.indexing.write import ADD_TO, WRITE, Path, part, without_real_imag
 
 
 def _parts(index: Any) -> tuple[Any, ...]:
@@ -95,7 +95,7 @@ def _written(call: Call, a: Any, v: Any, path: Path, index: Any, adds: bool) -> 
     a, v = cast(a, call.dtype), converted_to(v, call.dtype)
     if not path:
         return put(a, index, v, adds=adds)
-    if len(choosing(path)) < len(path):
+    if len(without_real_imag(path)) < len(path):
         return NotImplemented  # a write to the real or imaginary part
     places = part(np.arange(math.prod(call.shape)).reshape(call.shape), path)
     places = read(jnp.asarray(places), index) if _mode(_parts(index)) == "fill" else jnp.asarray(places[index])

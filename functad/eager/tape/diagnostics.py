@@ -1,7 +1,7 @@
 """`tape.explain`, and `debug_nans` for tapes and forward accumulators.
 
-A recorder made under `debug_nans` has a `TapeWatch`. It does the work of `functad.diagnostics.nans` for a list with any
-number of derivatives, at any slot. It makes no check while another tape records or a watched function runs: a NaN that does
+A recorder made under `debug_nans` has a `TapeMonitor`. It does the work of `functad.diagnostics.nans` for a list with any
+number of derivatives, at any slot. It makes no check while another tape records or a monitored function runs: a NaN that does
 not reach the outer result is no error.
 """
 
@@ -14,7 +14,7 @@ from weakref import ref
 import numpy as np
 
 from functad.diagnostics.nan_origins import CotangentArrivals, Offence, OperationLog, TangentArrivals
-from functad.diagnostics.nans import Watch
+from functad.diagnostics.nans import Monitor
 from functad.eager.variable import ACTIVE, Variable
 from functad.expressions.records import mark_reached, marks_at
 from functad.expressions.spec import dtype_of
@@ -34,18 +34,18 @@ def explain_missing(tape: Any, targets: Sequence[Any], source: Any) -> str:
     whole = [target for target in targets if dtype_of(target).kind not in "fc"]
     if len(whole) == len(targets) > 0:
         return f"the target is {dtype_of(whole[0])}: a cast to integers or a comparison has cut the path."
-    places = [slot for target in targets for slot in tape.slots_of(read(target))]
-    if not places:
+    slots = [slot for target in targets for slot in tape.slots_of(read(target))]
+    if not slots:
         return (
             "the target was not made by anything that the tape recorded: it was computed outside the `with` block, before the "
             "source was watched, or from constants." + _cuts(tape, _dependent(tape, own))
         )
-    if min(own) > max(places):
+    if min(own) > max(slots):
         return "the source was watched, or made, after the target: watch it before it is used."
     used = _dependent(tape, own)
-    if used & set(places):
-        if _dependent(tape, own, cutting=False) & set(places):
-            beside = _cuts(tape, used - set(places), beside=True)
+    if used & set(slots):
+        if _dependent(tape, own, cutting=False) & set(slots):
+            beside = _cuts(tape, used - set(slots), beside=True)
             return "the tape does record a path, so there is a gradient." + beside + _late(tape, source, own)
         return (
             "the tape does record a path, but only by functions of custom_gradient: what the gradient function of one returns "
@@ -99,7 +99,7 @@ def _late(tape: Any, source: Any, own: Sequence[int]) -> str:
 
 def _cuts(tape: Any, used: set[int], *, beside: bool = False) -> str:
     """Return a sentence with the line where a dependent value left the tape, else `""`; `beside` ignores comparisons."""
-    left = [place for slot, place in tape.recorder.left.items() if slot in used and not (beside and place[0] in BOOLEAN)]
+    left = [place for slot, place in tape.recorder.exits.items() if slot in used and not (beside and place[0] in BOOLEAN)]
     if not left:
         return ""
     name, code, instruction = min(left, key=lambda where: where[0] in BOOLEAN)
@@ -126,8 +126,8 @@ class _TapeLog(OperationLog):
         return "a Tensor that was given to the tape" if variable is None else f"the Variable {variable!r}"
 
 
-class TapeWatch(Watch):
-    """The watch of the list of tapes or of a forward accumulator.
+class TapeMonitor(Monitor):
+    """The monitor of the list of tapes or of a forward accumulator.
 
     Attributes:
         asking: a weak reference to the tape or accumulator that computes a derivative now.
@@ -145,7 +145,7 @@ class TapeWatch(Watch):
         asking = self.asking()
         return super().silent() or any(tape is not asking for recorder in ACTIVE.get() for tape in recorder.tapes)
 
-    def pulled(self, tape: Any, seeds: dict[int, Any], walk: Callable[[], dict[int, Any]]) -> dict[int, Any]:
+    def pulled(self, tape: Any, seeds: dict[int, Any], pull: Callable[[], dict[int, Any]]) -> dict[int, Any]:
         """Return the cotangents by slot from a backward pass of a tape, and check targets and cotangents.
 
         Raises:
@@ -154,7 +154,7 @@ class TapeWatch(Watch):
         self.asking = ref(tape)
         self.check_values(list(seeds))
         arrivals = CotangentArrivals(self.log, seeds, quiet=self.silent())
-        found: dict[int, Any] = arrivals.through(walk)
+        found: dict[int, Any] = arrivals.through(pull)
         for slot, g in found.items():
             variable = self.log.variable_at(slot)
             name = "The gradient" if variable is None else f"The gradient by the Variable {variable!r}"
@@ -177,5 +177,5 @@ class TapeWatch(Watch):
         if t is not None and not self.silent():
             self.check_derivatives(arrivals, [t], [slot], "The tangent")
 
-    def _asked(self) -> str:
+    def _call_text(self) -> str:
         return f"asked of {self.recorder.transform} at {here()}"

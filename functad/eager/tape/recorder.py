@@ -1,8 +1,9 @@
 """`EagerRecorder`: the trace of tapes, which several tapes share and which may be inactive; and the Tensors in its list.
 
 Tapes that are open at the same time write into one list. The list holds each operation once, and each tape knows its own
-stretches of the list. If another tape records, the list also holds the operations of a `gradient`, in any order of opening.
-A tape that is opened inside the function of an inner transform has its own recorder, one level further in.
+stretches of the list. A backward pass of one tape is recorded too, if another tape of the list records at that time. The
+order in which the tapes were opened does not matter. A tape that is opened inside the function of an inner transform has a
+recorder of its own, which is newer than the trace of that transform.
 
 A Tensor is in the list of at most one recorder of a level; `watch_tensor` adds a Tensor to a list. A recorder is inactive
 when none of its tapes records. Operations then treat its Tensors as constants.
@@ -27,7 +28,7 @@ import numpy as np
 from functad.eager.variable import ACTIVE, Stamp, Variable, refuse_foreign
 from functad.errors import SourceError, TapeStateError
 from functad.expressions.expressions import Constant, Expressions
-from functad.expressions.records import Observer, Place, checker, watch_of
+from functad.expressions.records import Observer, Place, checker, monitor_of
 from functad.expressions.spec import ArraySpec, is_float_array, spec_of
 from functad.places import here, name_of, user_frame
 from functad.primitives.elementwise.conversion import copy_alike
@@ -42,7 +43,7 @@ from functad.tracing.float_errors import enter_float_errors, float_errors, get_s
 from functad.tracing.foreign import InGraphError
 from functad.tracing.ownership import copy_if_shared, lend
 from functad.tracing.tensor import Tensor
-from functad.tracing.trace import LIVE, OPEN, TAPING, Recorded, Recorder, bare, recorded_now, resolve, value_of
+from functad.tracing.trace import LIVE, OPEN, TAPING, Recorded, Recorder, bare, record_in_graph, resolve, value_of
 from functad.tracing.views import clone
 from functad.transforms.lists import extract
 from functad.trees import LEAF, flatten
@@ -63,9 +64,9 @@ class EagerRecorder(ReverseRecorder):
         fallible: the list holds rules of the user, which may need the value of their cotangent.
         stale: by identity, the live views of memory that was written to after they were read.
         scope: the `graph` that records every operation in the list, or `None`.
-        left: by slot, the first operation that took the value out of the trace, and its line; for `tape.explain`.
+        exits: by slot, the first operation that took the value out of the trace, and its line; for `tape.explain`.
         listing: the equations of the tapes with `lists=True` that record now.
-        short: operators may take their fast path, which bypasses watches and `listing`.
+        allows_fast: the fast paths may be used while the recorder is active. They bypass `monitor` and `listing`.
     """
 
     lasting = True
@@ -78,20 +79,20 @@ class EagerRecorder(ReverseRecorder):
         self.variables: dict[int, tuple[Variable, list[int]]] = {}
         self.aliases: dict[int, tuple[ref[Any], Any]] = {}
         self.watched: set[int] = set()
-        self.left: dict[int, tuple[str, Any, int]] = {}
+        self.exits: dict[int, tuple[str, Any, int]] = {}
         self.stale: dict[int, Any] = {}
         self.shared = False
         self.scope: Any = None
         self.listing: list[TapeEquations] = []
         Recorder.__init__(self, transform, None)
-        self.short = self.pulls and self.monitor is None
+        self.allows_fast = self.pulls and self.monitor is None
 
     def observe(self) -> None:
-        """Notify the observers, which may watch the trace."""
-        if (watch := watch_of(self)) is not None:
-            from functad.eager.tape.diagnostics import TapeWatch  # noqa: PLC0415 - only `debug_nans` needs it
+        """Notify the observers of a new trace, and set its monitor."""
+        if (made := monitor_of(self)) is not None:
+            from functad.eager.tape.diagnostics import TapeMonitor  # noqa: PLC0415 - only `debug_nans` needs it
 
-            self.monitor = TapeWatch(self, offence=watch.offence)
+            self.monitor = TapeMonitor(self, offence=made.offence)
 
     @property
     def members(self) -> list[Any]:
@@ -105,8 +106,8 @@ class EagerRecorder(ReverseRecorder):
 
     @property
     def fast(self) -> bool:  # type: ignore[override]
-        """Whether operators may take their fast path: the recorder is active and `short`."""
-        return self.short and self in _active()
+        """Whether the fast paths may be used now: the recorder is active, and `allows_fast` is set."""
+        return self.allows_fast and self in _active()
 
     @property
     def inactive(self) -> bool:  # type: ignore[override]
@@ -143,12 +144,12 @@ class EagerRecorder(ReverseRecorder):
 
     def clear(self) -> None:
         """Drop the records and all data about them; no tape needs them any more."""
-        for kept in (self.records, self.variables, self.aliases, self.left):
+        for kept in (self.records, self.variables, self.aliases, self.exits):
             kept.clear()
         self.monitor = None
 
-    def keeps(self, tensor: Recorded) -> bool:
-        """Return `True` if a Tensor is watched or constant, so that `t += v` must not change it."""
+    def forbids_writes(self, tensor: Recorded) -> bool:
+        """Return `True` if a Tensor is watched or constant: writes to it raise an error."""
         return self.inactive or tensor.slot in self.watched
 
     def value_outside(self, tensor: Recorded) -> Any:
@@ -177,11 +178,11 @@ class EagerRecorder(ReverseRecorder):
         A comparison may be a mere check of the value. So other operations replace it, and half of the 1000 entries are
         reserved for them.
         """
-        held, checks = self.left.get(tensor.slot), what in BOOLEAN
-        if (held is None or (held[0] in BOOLEAN and not checks)) and len(self.left) < (500 if checks else 1000):
+        held, checks = self.exits.get(tensor.slot), what in BOOLEAN
+        if (held is None or (held[0] in BOOLEAN and not checks)) and len(self.exits) < (500 if checks else 1000):
             frame = user_frame(sys._getframe(1))
             if frame is not None:
-                self.left[tensor.slot] = what, frame.f_code, frame.f_lasti
+                self.exits[tensor.slot] = what, frame.f_code, frame.f_lasti
 
     assigned = note
 
@@ -203,7 +204,7 @@ class EagerRecorder(ReverseRecorder):
         self._members.append(ref(tape))
         self.shared = self.shared or len(self._members) > 1
         LIVE.add(self.serial)
-        self._choose_way(self.tapes)
+        self._update_paths(self.tapes)
         active = {recorder for recorder in ACTIVE.get() if recorder.tapes} | {self}
         if self not in ACTIVE.get():
             TAPING.set(self)
@@ -220,7 +221,7 @@ class EagerRecorder(ReverseRecorder):
             if view is not None:
                 view.current()
         others = [other for other in self.tapes if other is not tape]
-        self._choose_way(others)
+        self._update_paths(others)
         if not others:
             LIVE.discard(self.serial)
             active = tuple([recorder for recorder in ACTIVE.get() if recorder is not self])
@@ -233,10 +234,10 @@ class EagerRecorder(ReverseRecorder):
         """Remove a tape from the members."""
         self._members = [ref(member) for member in self.members if member is not tape]
 
-    def _choose_way(self, tapes: Sequence[Any]) -> None:
-        """Collect equations, and switch off the fast path, if one of the recording tapes has `lists=True`."""
+    def _update_paths(self, tapes: Sequence[Any]) -> None:
+        """Collect equations and switch off the fast paths, if one of the recording tapes has `lists=True`."""
         self.listing = [tape.listed for tape in tapes if tape.listed is not None]
-        self.short = self.pulls and not self.listing and self.monitor is None
+        self.allows_fast = self.pulls and not self.listing and self.monitor is None
 
     def take(self, variable: Variable, tensor: Any, besides: Sequence[Any] = ()) -> None:
         """Add a Tensor read from `variable` to the list if a tape, except `besides`, follows the Variable."""
@@ -304,7 +305,7 @@ class Recording:
             leave_float_errors(self._errors)
             self._errors = None
             self._stop()  # an interrupt may have skipped the first call
-        self._left()
+        self._exited()
         if isinstance(exception[1], InGraphError):
             raise exception[1].error.with_traceback(exception[1].__traceback__) from None
         if isinstance(exception[1], Exception) and (refused := refusal_behind(exception[1])) is not None:
@@ -320,7 +321,7 @@ class Recording:
         """Set a recorder."""
         raise NotImplementedError
 
-    def _left(self) -> None:
+    def _exited(self) -> None:
         """Called at the end of the context."""
 
     def _start(self) -> None:
@@ -415,7 +416,7 @@ def watch_tensor(tensor: Any, recorder: EagerRecorder) -> int:
 def watch_given(tensor: Any, recorder: EagerRecorder) -> int:
     """Add a Tensor that the user watches to the list of a recorder, and to the list of an open `graph`; return its slot."""
     if tensor.recorder.inactive:
-        recorded_now([tensor])
+        record_in_graph([tensor])
     if not has_value(tensor, recorder):
         refuse_within(tensor, recorder, "watch()")
     slot = watch_tensor(tensor, recorder)
@@ -544,7 +545,7 @@ class TapeEquations(EquationRecorder):
         return super()._source(as_constant(a).value)
 
     def note(self, call: Sequence[Any], made: Any) -> None:
-        """Add the equation of a recorded call; `made` holds the Tensors of its results."""
+        """Add the equation of a recorded call. `append` cannot add it: the Tensors `made` of its results belong to the tape."""
         primitive, arrays, _, _, params, _ = call
         results = tuple(made) if primitive.multiple else (made,)
         equation = self.equation(primitive, arrays, params, results)

@@ -2,7 +2,7 @@
 
 The backward pass is `functad.transforms.reverse` over stretches of a list. It stops at each source that is not an input,
 and continues from there. While a tape records, it records the backward pass too. The residuals of records are plain values;
-`raised` replaces them by Tensors of the list, so that the rules make further records.
+`with_tensors` replaces them by Tensors of the list, so that the rules make further records.
 
 A Jacobian needs one backward pass for many rows, with the seeds as a batch. The seeds come from
 `functad.transforms.jacobian`, in chunks that bound the memory. An outer tape or transform records the backward pass
@@ -223,11 +223,11 @@ def gradients_of(
             for own, source in zip(direct, sources, strict=True):
                 if source is target:
                     own.append(seed)
-    places = [tape.slots_of(source) for source in sources]
+    by_source = [tape.slots_of(source) for source in sources]
     cut = {slot for tensor in cuts for slot in tape.slots_of(tensor)}
-    found = tape.pull(by_slot, {slot for slots in places for slot in slots}, cut, sparse=sparse)
+    found = tape.pull(by_slot, {slot for slots in by_source for slot in slots}, cut, sparse=sparse)
     result = []
-    for slots, own in zip(places, direct, strict=True):
+    for slots, own in zip(by_source, direct, strict=True):
         parts = [conjugated(found[slot]) if conj else found[slot] for slot in slots if slot in found] + own
         result.append(functools.reduce(operator.add, parts) if parts else None)
     return result
@@ -335,14 +335,14 @@ class JacobianRequest:
         """The size of the largest value of a backward pass."""
         return widest(self.tape.recorder, self.target, *self.sources)
 
-    def _passes(self, value: Any, walk: Callable[[Any], list[Any]]) -> list[Any]:
+    def _passes(self, value: Any, run_pass: Callable[[Any], list[Any]]) -> list[Any]:
         """Return the results of a pass for each row of the identity matrix over the elements of `value`.
 
         A gradient function of the user may need the value of its cotangent, which a batch cannot give. Then each seed gets
         its own pass. Under `debug_nans` too: it finds the origin of a NaN for one cotangent at a time.
         """
         recorder, rows = self.tape.recorder, size_of(value)
-        pass_ = lambda seeds: walk(seeds[0])  # noqa: E731
+        pass_ = lambda seeds: run_pass(seeds[0])  # noqa: E731
         try:
             return of_identity(self, [value], 0, pass_, self.chunk_size if recorder.monitor is None else 1, self._width)
         except AbstractValueError:
@@ -351,14 +351,14 @@ class JacobianRequest:
             found = of_identity(self, [value], 0, pass_, 1, self._width)
             warn(
                 LoopWarning(
-                    f"{self.transform} walks once for each of {rows} rows, at {here()}: a gradient function on the way "
+                    f"{self.transform} needs one backward pass for each of {rows} rows, at {here()}: a gradient function "
                     f"asks for the value of its cotangent. Write it with NumPy functions, np.where in place of `if`."
                 )
             )
             return found
 
     def _transposable(self) -> bool:
-        """Return `True` if `_columns` is possible: all values are real, and no rule or watch needs single cotangents."""
+        """Return `True` if `_columns` is possible: all values are real, and no rule or monitor needs single cotangents."""
         real = all(dtype_of(value).kind == "f" for value in (self.target, *self.sources))
         return real and not self.tape.recorder.fallible and self.tape.recorder.monitor is None and checker() is None
 
@@ -367,8 +367,8 @@ class JacobianRequest:
         push = pushforward(self)
         result = []
         for i, source in enumerate(self.sources):
-            walk = lambda t, i=i: push([t if j == i else None for j in range(len(self.sources))])  # noqa: E731
-            (columns,) = self._passes(source, walk) or [None]
+            push_one = lambda t, i=i: push([t if j == i else None for j in range(len(self.sources))])  # noqa: E731
+            (columns,) = self._passes(source, push_one) or [None]
             if columns is None and push.cotangents[i] is not None:  # a rule returned a constant
                 columns = np.zeros((size_of(source), *shape_of(self.target)), dtype_of(source))
             result.append(None if columns is None else np.moveaxis(columns, 0, -1))
@@ -434,7 +434,7 @@ def cotangents_at(
         stop = _group_end(records, slot + 1)
         if stop < len(cotangents):
             rest = pull_back(records, cotangents, stop, consume=False)
-            found |= _those_at(cotangents, inputs, stop)
+            found |= _found_at_inputs(cotangents, inputs, stop)
             cotangents = rest
             for g in rest if sparse else ():
                 if type(g) is RowSum:
@@ -444,12 +444,12 @@ def cotangents_at(
         if slot in cuts:
             cotangents[slot] = None
     pull_back(records, cotangents, 0, consume=False)
-    found |= _those_at(cotangents, inputs, 0)
+    found |= _found_at_inputs(cotangents, inputs, 0)
     return found
 
 
-def _those_at(cotangents: list[Any], inputs: set[int], start: int) -> dict[int, Any]:
-    """Return the cotangents of inputs from slot `start` on; the pass left them in place."""
+def _found_at_inputs(cotangents: list[Any], inputs: set[int], start: int) -> dict[int, Any]:
+    """Return the cotangents of the inputs from slot `start` on. A pass leaves the cotangents of inputs in the list."""
     held = {slot: cotangents[slot] for slot in inputs if start <= slot < len(cotangents)}
     return {s: total for s, g in held.items() if (total := g.total() if type(g) in (Scattered, RowSum) else g) is not None}
 
@@ -467,7 +467,7 @@ def _group_end(records: Sequence[Any], stop: int) -> int:
     return index + 1 if index < len(records) and results_of(records[index], index)[0] < stop else stop
 
 
-def raised(recorder: Recorder, index: int, record: Any) -> Any:
+def with_tensors(recorder: Recorder, index: int, record: Any) -> Any:
     """Return a record with its residuals replaced by Tensors of its own list."""
     plan, slots, residuals, fits = record
     if not plan.names or plan.special in (PULL_READ, PULL_WRITE):

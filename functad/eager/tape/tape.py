@@ -23,8 +23,8 @@ from functad.eager.tape.request import (
     finished,
     gradients_of,
     leaves_of,
-    raised,
     seeds_for,
+    with_tensors,
     zero_wanted,
 )
 from functad.eager.variable import ACTIVE, Stamp, Variable
@@ -103,7 +103,7 @@ class GradientTape(Recording):
         """
         if self.recorder is None or not self.recording:
             raise TapeError(
-                f"watch() on a tape that is {self._state}, at {here()}: what is watched now would not be recorded. "
+                f"watch() on a tape that is {self._state}, at {here()}: operations on it would not be recorded. "
                 f"Call it inside `with tape:`."
             )
         leaves, _ = leaves_of(tensor, "tensor")
@@ -247,12 +247,12 @@ class GradientTape(Recording):
         if recorder.shared:
             wanted = {slot for slot in wanted if self._marks[slot] or slot in seeds}
         if recorder.tapes and recorder in ACTIVE.get():  # a tape records the backward pass
-            records = [None if record is None else raised(recorder, i, record) for i, record in enumerate(records)]
+            records = [None if record is None else with_tensors(recorder, i, record) for i, record in enumerate(records)]
         if records is not recorder.records:
             copied(recorder.records, records)
         if recorder.monitor is not None:
-            walk = functools.partial(cotangents_at, records, seeds, wanted, cuts)
-            return recorder.monitor.pulled(self, seeds, walk)  # type: ignore[no-any-return]
+            pull = functools.partial(cotangents_at, records, seeds, wanted, cuts)
+            return recorder.monitor.pulled(self, seeds, pull)  # type: ignore[no-any-return]
         return cotangents_at(records, seeds, wanted, cuts, sparse=sparse)
 
     # Derivatives
@@ -296,7 +296,7 @@ class GradientTape(Recording):
         seeds = seeds_for(targets, target_structure, output_gradients)
         check_option("sparse", sparse, (True, False), "it must be True or False")
         check_option("missing", missing, (None, "raise"), "it must be None or 'raise'")
-        with self._asked("gradient"):
+        with self._request("gradient"):
             found = gradients_of(self, targets, seeds, [source for source, _ in pairs], conj=conj, sparse=sparse)
             for g, (source, path) in zip(found, pairs, strict=True):
                 if g is None and missing == "raise":
@@ -335,7 +335,7 @@ class GradientTape(Recording):
         """
         check_iterations(parallel_iterations, experimental_use_pfor)
         request = JacobianRequest(self, "jacobian()", target, sources, unconnected_gradients, conj, chunk_size)
-        with self._asked("jacobian"):
+        with self._request("jacobian"):
             return request.jacobian()
 
     def batch_jacobian(
@@ -370,11 +370,11 @@ class GradientTape(Recording):
         check_iterations(parallel_iterations, experimental_use_pfor)
         request = JacobianRequest(self, "batch_jacobian()", target, source, unconnected_gradients, conj, chunk_size)
         request.check_batch()
-        with self._asked("batch_jacobian"):
+        with self._request("batch_jacobian"):
             return request.batch_jacobian(check=check)
 
     @contextmanager
-    def _asked(self, method: str) -> Iterator[None]:
+    def _request(self, method: str) -> Iterator[None]:
         """Return the context of a request. After it, a tape that is not persistent is spent.
 
         If the request raises, because no path exists or a gradient function of the user fails, the tape is as before.
@@ -405,8 +405,8 @@ class GradientTape(Recording):
     def run(self, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Return `f(*args, **kwargs)`; `debug_nans` defers its checks until this tape is asked for a gradient."""
         assert self.recorder is not None
-        watch = self.recorder.monitor
-        return f(*args, **kwargs) if watch is None else watch.run(f, args, kwargs)
+        monitor = self.recorder.monitor
+        return f(*args, **kwargs) if monitor is None else monitor.run(f, args, kwargs)
 
     def expressions(self, target: Any, sources: Any) -> Expressions:
         """Return the operations that the tape recorded between sources and target, as an expression list.

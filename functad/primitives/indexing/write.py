@@ -70,7 +70,7 @@ def part(a: Any, path: Path) -> Any:
 _PARTS = ("real", "imag")  # names, so that the primitives need not be loaded
 
 
-def choosing(path: Path) -> Path:
+def without_real_imag(path: Path) -> Path:
     """Return the steps of a path without real and imaginary parts, for an array of positions or masks."""
     return tuple([step for step in path if step.primitive.name not in _PARTS])
 
@@ -83,7 +83,7 @@ def as_cotangent(piece: Any, path: Path) -> Any:
     return -piece if any(step.primitive.name == "imag" for step in path) else piece
 
 
-def written(view: Any, index: Any) -> Any:
+def cotangent_of_written(view: Any, index: Any) -> Any:
     """Return the cotangent of a value written at `index`. For a repeated index, only the last write gets the cotangent."""
     if index is Ellipsis:
         return view
@@ -112,7 +112,7 @@ def put(target: Any, path: Path, index: Any, v: Any, *, adds: bool) -> None:
 
 
 def _put_by_position(target: Any, path: Path, index: Any, v: Any, adds: bool) -> None:
-    places = part(np.arange(target.size).reshape(target.shape), choosing(path))[index]
+    places = part(np.arange(target.size).reshape(target.shape), without_real_imag(path))[index]
     chosen = flat = target.reshape(-1)
     for step in path:
         chosen = getattr(chosen, step.primitive.name) if step.primitive.name in _PARTS else chosen
@@ -154,7 +154,7 @@ def write_into_copy(*arrays: Any, path: Path, index: Any, adds: bool = False) ->
 
 def _without_zeros(v: Any, path: Path) -> Any:
     """Return a complex zero tangent as real if it is written into a real or imaginary part, to avoid a NumPy warning."""
-    return v.real if len(choosing(path)) < len(path) and dtype_of(v).kind == "c" and not np.any(v) else v
+    return v.real if len(without_real_imag(path)) < len(path) and dtype_of(v).kind == "c" and not np.any(v) else v
 
 
 def _samples(array: Any) -> Calls:
@@ -204,7 +204,7 @@ def add(a: Any, v: Any, /, *, path: Path, index: Any) -> Any:
 
 def _write_vjp(g: Any, path: Path, index: Any, shapes: Any) -> tuple[Any, Any]:
     view = part(g, path)
-    piece = as_cotangent(written(view, index), path)
+    piece = as_cotangent(cotangent_of_written(view, index), path)
     return WRITE(g, dtype_of(view).type(0), path=path, index=index), squeezed(piece, shapes[1])
 
 

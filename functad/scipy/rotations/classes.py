@@ -32,7 +32,7 @@ from functad.scipy.rotations.rotation import (
     refused,
     valued,
 )
-from functad.tracing.trace import making
+from functad.tracing.trace import recorder_of_new_arrays
 
 # Constructors
 
@@ -263,7 +263,7 @@ class _SlerpStandIn(_StandIn):
     original = SLERP
 
     def __call__(cls, times: Any, rotations: Any) -> Any:
-        inside = making() is not None or has_tensors((times,)) or type(rotations) is Rotation
+        inside = recorder_of_new_arrays() is not None or has_tensors((times,)) or type(rotations) is Rotation
         return Slerp(times, rotations) if inside and isinstance(rotations, ROTATION) else SLERP(times, rotations)
 
 

@@ -22,7 +22,7 @@ from functad.places import here
 from functad.primitives.indexing.read import get_item
 from functad.primitives.operands import is_traced, known_values
 from functad.scipy.rotations import quaternions
-from functad.tracing.trace import making
+from functad.tracing.trace import recorder_of_new_arrays
 
 ROTATION, SLERP = _original.Rotation, _original.Slerp
 NO_ROTATION = np.array([0.0, 0.0, 0.0, 1.0])
@@ -241,6 +241,6 @@ def as_here(found: Any) -> Any:
         return tuple([as_here(part) for part in found])
     if callable(found) and not isinstance(found, ROTATION):
         return functools.wraps(found)(lambda *args, **options: as_here(outside_traces(found, *args, **options)))
-    if making() is None or type(found) is not ROTATION:
+    if recorder_of_new_arrays() is None or type(found) is not ROTATION:
         return found
     return Rotation(found.as_quat(), found)

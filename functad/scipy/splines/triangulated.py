@@ -19,7 +19,7 @@ from functad.expressions.spec import shape_of
 from functad.places import here
 from functad.primitives.indexing.read import get_item
 from functad.primitives.operands import is_traced
-from functad.tracing.trace import making
+from functad.tracing.trace import recorder_of_new_arrays
 
 
 def _columns(values: Any) -> tuple[Any, tuple[int, ...]]:
@@ -112,7 +112,7 @@ class _StandIn(type):
 
     def __call__(cls, points: Any, values: Any, *args: Any, **options: Any) -> Any:
         traced = has_tensors((points, values))
-        if cls.original is _LINEAR and (traced or making() is not None):
+        if cls.original is _LINEAR and (traced or recorder_of_new_arrays() is not None):
             return Linear(points, values, *args, **options)
         if traced:
             return ByMatrix(cls.original, points, values, *args, **options)
