@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from functad.errors import AbstractValueError, ConversionError
-from functad.expressions.spec import ArraySpec, dtype_of, stand_in
+from functad.expressions.spec import ArraySpec, stand_in
 from functad.places import here
 from functad.primitives.operands import as_operand, has_array_api_alone, innermost, is_traced, numpy_values
 
@@ -17,7 +19,6 @@ Shape = tuple[int, ...]
 
 _ndarray = np.ndarray
 _PLAIN = (int, type(None), type(Ellipsis))
-_WHOLE = slice(None)
 _INVALID = (
     "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or boolean arrays are valid indices"
 )
@@ -175,62 +176,218 @@ def never_repeats(index: Any) -> bool:
     return True
 
 
-# Shapes of indexed reads
+# The map from elements of a result to elements of an array
 
 
-def shape_widened(shape: Shape, index: tuple[Any, ...]) -> Shape | None:
-    """Return the shape of `a[index]` if the index only adds axes, like `a[:, None]`; otherwise `None`."""
-    dims: list[int] = []
-    axis = 0
-    for number, part in enumerate(index):
-        if part is None:
-            dims.append(1)
-            continue
-        if part is Ellipsis:
-            later = index[number + 1 :]
-            if any(other is Ellipsis for other in later):
-                return None  # NumPy raises the error
-            stop = len(shape) - sum(type(other) is slice for other in later)
-        elif type(part) is slice and part == _WHOLE:
-            stop = axis + 1
-        else:
-            return None
-        dims.extend(shape[axis:stop])
-        axis = stop
-    if axis > len(shape):
-        return None  # too many indices: NumPy raises the error
-    return (*dims, *shape[axis:])
+class AxisMap(NamedTuple):
+    """The position along one axis of an indexed array: an affine function of the index of the result, or an index array.
+
+    Attributes:
+        offset: the constant term of the function.
+        steps: the factors of the function, by axis of the result.
+        array: the number of the index array that gives the position; `None` for the function.
+    """
+
+    offset: int
+    steps: dict[int, int]
+    array: int | None = None
+
+
+class IndexMap(NamedTuple):
+    """The map from the elements of a result to the elements of the array that they are read from, or written to.
+
+    Attributes:
+        whole: the shape of the array.
+        shape: the shape of the result.
+        axes: the position along each axis of the array.
+        arrays: the index arrays. They broadcast, and may be specs.
+        first: the first axis of the result that the index arrays give.
+        count: the number of axes that the index arrays give.
+    """
+
+    whole: Shape
+    shape: Shape
+    axes: tuple[AxisMap, ...]
+    arrays: tuple[Any, ...] = ()
+    first: int = 0
+    count: int = 0
+
+    @classmethod
+    def of(cls, whole: Shape, index: Any) -> IndexMap:
+        """Return the map of `a[index]` for an array of shape `whole`. Arrays in the index may be specs.
+
+        As in NumPy, the axes of the index arrays come first if the arrays are not adjacent in the index.
+
+        Raises:
+            IndexError: the index does not fit the shape, or a known index is out of bounds.
+        """
+        dims: list[int] = []
+        axes: list[AxisMap] = []
+        arrays: list[Any] = []
+        places: list[int] = []
+        first = 0
+        for place, part in enumerate(_complete(index, len(whole))):
+            if part is None:
+                dims.append(1)
+            elif type(part) is slice:
+                start, stop, step = part.indices(whole[len(axes)])
+                axes.append(AxisMap(start, {len(dims): step}))
+                dims.append(len(range(start, stop, step)))
+            elif part is not Ellipsis:
+                first = first if places else len(dims)
+                places.append(place)
+                if type(part) is int:
+                    _check_bounds(part, whole[len(axes)], len(axes))
+                    axes.append(AxisMap(part % whole[len(axes)], {}))
+                    continue
+                own = _index_arrays(part, whole, len(axes))
+                axes += [AxisMap(0, {}, len(arrays) + i) for i in range(_axes_taken(part))]
+                arrays += own
+        if places and places[-1] - places[0] >= len(places):
+            first = 0
+        found = np.broadcast_shapes(*[a.shape for a in arrays])
+        for axis, own in enumerate(axes):
+            if own.array is not None and (0 not in found or not arrays[own.array].shape):  # no bounds if nothing is read
+                _check_bounds(arrays[own.array], whole[axis], axis)
+        behind = len(found)
+        moved = [own._replace(steps={j + behind * (j >= first): n for j, n in own.steps.items()}) for own in axes]
+        return cls(whole, (*dims[:first], *found, *dims[first:]), tuple(moved), tuple(arrays), first, behind)
+
+    @classmethod
+    def by_axes(cls, whole: Shape, shape: Shape, axes: Sequence[int | None]) -> IndexMap:
+        """Return the map of a transpose, a broadcast or a diagonal.
+
+        Args:
+            whole: the shape of the array.
+            shape: the shape of the result.
+            axes: for each axis of the array, the axis of the result with the same index; `None` for index 0.
+        """
+        return cls(tuple(whole), tuple(shape), tuple([AxisMap(0, {} if axis is None else {axis: 1}) for axis in axes]))
+
+    @property
+    def size(self) -> int:
+        """The number of elements of the result."""
+        return math.prod(self.shape)
+
+    @property
+    def is_affine(self) -> bool:
+        """`True` if no axis has an index array, so that the result is a view."""
+        return all(axis.array is None for axis in self.axes)
+
+    def affine(self) -> IndexMap:
+        """Return the map without the known index arrays that are arithmetic sequences along each of their axes."""
+        return self._replace(axes=tuple([self._affine(*pair) for pair in zip(self.axes, self.whole, strict=True)]))
+
+    def _affine(self, axis: AxisMap, n: int) -> AxisMap:
+        values = None if axis.array is None else self.arrays[axis.array]
+        if type(values) is not _ndarray or not values.size:
+            return axis
+        values = values.astype(np.int64)
+        values[values < 0] += n
+        start = values.ravel()[0]
+        line, steps = start, {}
+        for i, length in enumerate(values.shape):
+            if length > 1:
+                step = values[tuple([int(i == j) for j in range(values.ndim)])] - start
+                line = line + step * np.arange(length).reshape((-1,) + (1,) * (values.ndim - i - 1))
+                if step:
+                    steps[self.first + self.count - values.ndim + i] = int(step)
+        return AxisMap(int(start), steps) if (line == values).all() else axis
+
+    def layout(self, strides: Sequence[int]) -> tuple[int, list[int]]:
+        """Return the offset and the strides of the view, given the strides of the array. The map must be affine."""
+        found = [0] * len(self.shape)
+        for axis, stride in zip(self.axes, strides, strict=True):
+            for j, step in axis.steps.items():
+                found[j] += step * stride
+        return sum(axis.offset * stride for axis, stride in zip(self.axes, strides, strict=True)), found
+
+    def positions(self) -> Any:
+        """Return the positions, in C order, of the elements in the array. All index arrays must be known."""
+        total: Any = np.zeros((), np.intp)
+        for axis, n in zip(self.axes, self.whole, strict=True):
+            own: Any = axis.offset
+            for j, step in axis.steps.items():
+                own = own + step * np.arange(self.shape[j]).reshape((-1,) + (1,) * (len(self.shape) - j - 1))
+            if axis.array is not None:
+                array = self.arrays[axis.array]
+                own = np.where(array < 0, array + n, array)
+                own = own.reshape(own.shape + (1,) * (len(self.shape) - self.first - self.count))
+            total = total * n + own
+        return np.broadcast_to(total, self.shape)
+
+    def along(self, axis: int) -> int | None:
+        """Return the axis of the result that runs over a whole axis of the array in order; `None` if there is none."""
+        own = self.axes[axis]
+        [(j, step), *rest] = own.steps.items() or ((0, 0),)
+        return None if own.offset or step != 1 or rest or self.shape[j] != self.whole[axis] else j
+
+    @property
+    def is_identity(self) -> bool:
+        """`True` if the result is the whole array."""
+        return self.shape == self.whole and all(self.along(axis) == axis for axis in range(len(self.whole)))
+
+    @property
+    def is_injective(self) -> bool:
+        """`True` if the map is known to read no element twice: by its steps, and by one index array without repetitions."""
+        free = {j for j, n in enumerate(self.shape) if n > 1}
+        free -= {j for axis in self.axes if len(axis.steps) == 1 for j in axis.steps}
+        pairs = zip(self.axes, self.whole, strict=True)
+        return not free or (
+            free <= {*range(self.first, self.first + self.count)} and any(itertools.starmap(self._is_distinct, pairs))
+        )
+
+    def _is_distinct(self, axis: AxisMap, n: int) -> bool:
+        """Return `True` if the index array of an axis is known to differ for all indices of the result's array axes."""
+        array = None if axis.array is None else self.arrays[axis.array]
+        if type(array) is not _ndarray or array.shape != self.shape[self.first : self.first + self.count]:
+            return False
+        return len(np.unique(np.where(array < 0, array + n, array))) == array.size
+
+    def is_disjoint(self, other: IndexMap) -> bool:
+        """Return `True` if two maps into one array are known to read no common element: along one axis they never meet."""
+        if not self.size or not other.size:
+            return True
+        return any(map(_never_meet, self._ranges(), other._ranges()))
+
+    def _ranges(self) -> Iterator[range | None]:
+        """Yield the positions along each axis; `None` for an index array or several steps."""
+        for axis in self.axes:
+            [(j, step), *rest] = axis.steps.items() or ((0, 0),)
+            stop = axis.offset + step * self.shape[j] if step else axis.offset + 1
+            yield None if rest or axis.array is not None else range(axis.offset, stop, step or 1)
+
+
+def _never_meet(a: range | None, b: range | None) -> bool:
+    """Return `True` if two arithmetic sequences that are not empty are known to have no common number."""
+    if a is None or b is None:
+        return False
+    apart = max(a[0], a[-1]) < min(b[0], b[-1]) or max(b[0], b[-1]) < min(a[0], a[-1])
+    return apart or (a[0] - b[0]) % math.gcd(a.step, b.step) != 0
+
+
+def are_disjoint(maps: Sequence[IndexMap]) -> bool:
+    """Return `True` if maps into one array are known to read no common element.
+
+    Each map is compared with the maps that begin before it and reach its first position, along the axis with most beginnings.
+    """
+    maps = [m for m in maps if m.size]
+    ranges = [[(0, 0), *[None if r is None else (min(r[0], r[-1]), max(r[0], r[-1])) for r in m._ranges()]] for m in maps]
+    ends: Any = max([own for own in zip(*ranges, strict=True) if None not in own], key=lambda own: len(set(own)), default=())
+    open_: list[tuple[int, IndexMap]] = []
+    for (low, high), own in sorted(zip(ends, maps, strict=True), key=lambda pair: pair[0]):
+        open_ = [pair for pair in open_ if pair[0] >= low]
+        if not all(own.is_disjoint(other) for _, other in open_):
+            return False
+        open_.append((high, own))
+    return True
 
 
 def indexed_shape(shape: Shape, index: Any) -> Shape:
-    """Return the shape of `a[index]` for an array of the given shape, without allocation. Arrays in the index may be specs.
-
-    As in NumPy, the axes of the index arrays come first if the arrays are not adjacent in the index.
-    """
+    """Return the shape of `a[index]` for an array of the given shape, without allocation. Arrays in the index may be specs."""
     if is_basic(index):
         return np.shape(stand_in(ArraySpec(shape, np.dtype(np.bool_)))[index])
-    dims: list[int] = []
-    read: list[tuple[Any, int]] = []
-    places: list[int] = []
-    place = axis = 0
-    for number, part in enumerate(_complete(index, len(shape))):
-        if part is None:
-            dims.append(1)
-        elif type(part) is slice:
-            dims.append(len(range(*part.indices(shape[axis]))))
-        elif part is not Ellipsis:
-            place = place if places else len(dims)
-            places.append(number)
-            read.append((part, axis))
-        axis += _axes_taken(part)
-    if places[-1] - places[0] >= len(places):
-        place = 0
-    found = np.broadcast_shapes(*[_shape_read(part) for part, _ in read])
-    for part, axis in read:
-        if 0 not in found or dtype_of(part).kind == "b" or np.ndim(part) == 0:  # NumPy ignores bounds if nothing is read
-            _check_bounds(part, shape, axis)
-    dims[place:place] = found
-    return tuple(dims)
+    return IndexMap.of(shape, index).shape
 
 
 def _complete(index: Any, ndim: int) -> list[Any]:
@@ -254,55 +411,31 @@ def _axes_taken(part: Any) -> int:
     return len(part.shape) if hasattr(part, "dtype") and part.dtype == np.bool_ else 1
 
 
-def _shape_read(part: Any) -> Shape:
-    """Return the shape of the result axes of an integer, a boolean or an array in an index."""
-    if isinstance(part, bool):
-        return (int(part),)
-    if isinstance(part, ArraySpec):
-        return part.shape
-    if dtype_of(part).kind not in "biu":
+def _index_arrays(part: Any, whole: Shape, axis: int) -> Sequence[Any]:
+    """Return the integer arrays for an array in an index: for a mask, one for each of its axes, which begin at `axis`."""
+    kind = "b" if isinstance(part, bool) else part.dtype.kind
+    if kind in "iu":
+        return [part]
+    if kind != "b":
         raise IndexError("arrays used as indices must be of integer (or boolean) type")
-    return (int(np.count_nonzero(part)),) if dtype_of(part).kind == "b" else np.shape(part)
+    if not np.ndim(part):
+        return [np.zeros(int(part), np.intp)]  # it takes no axis, and adds one to the result
+    for i, (n, m) in enumerate(zip(whole[axis:], part.shape, strict=False), axis):
+        if m not in (n, 0):
+            raise IndexError(
+                f"boolean index did not match indexed array along axis {i}; size of axis is {n} but size of "
+                f"corresponding boolean axis is {m}"
+            )
+    return part.nonzero()  # type: ignore[no-any-return]
 
 
-def _check_bounds(part: Any, shape: Shape, axis: int) -> None:
-    """Raise NumPy's error if part of an index is out of bounds."""
-    if isinstance(part, (bool, ArraySpec)):
-        return
-    if dtype_of(part).kind == "b":
-        for i, (n, m) in enumerate(zip(shape[axis:], part.shape, strict=False), axis):
-            if m not in (n, 0):
-                raise IndexError(
-                    f"boolean index did not match indexed array along axis {i}; size of axis is {n} but size of "
-                    f"corresponding boolean axis is {m}"
-                )
-        return
-    if not np.size(part):
+def _check_bounds(part: Any, n: int, axis: int) -> None:
+    """Raise NumPy's error if an integer or an index array is out of bounds for an axis of length `n`."""
+    if isinstance(part, ArraySpec) or not np.size(part):
         return
     least, most = np.min(part), np.max(part)
-    n = shape[axis]
     if least < -n or most >= n:
         raise IndexError(f"index {most if most >= n else least} is out of bounds for axis {axis} with size {n}")
-
-
-def array_axes(index: Any, ndim: int) -> tuple[int, int, bool]:
-    """Return the position of the axes of the index arrays in the result of indexing an array with `ndim` axes.
-
-    Returns:
-        The first of these axes, their number, and `True` if they come first because the index arrays are not adjacent.
-    """
-    place = before = 0
-    places: list[int] = []
-    shapes: list[Shape] = []
-    for number, part in enumerate(_complete(index, ndim)):
-        if part is None or type(part) is slice:
-            before += 1
-        elif part is not Ellipsis:
-            place = place if places else before
-            places.append(number)
-            shapes.append((1,) * len(_shape_read(part)))
-    separate = bool(places) and places[-1] - places[0] >= len(places)
-    return 0 if separate else place, max(map(len, shapes), default=0), separate
 
 
 # Addition at an index
@@ -337,40 +470,12 @@ def _add_repeatedly(target: Any, index: Any, piece: Any) -> None:
         np.add.at(target, index, piece)
         return
     if np.size(piece) >= _MANY and target.ndim > 1 and target.flags.c_contiguous:
-        places = _places(target, parts, np.size(piece))
-        if places is not None:
-            if np.shape(piece) != places.shape:
-                piece = np.broadcast_to(piece, places.shape)
-            np.add.at(target.reshape(-1), places.reshape(-1), piece.reshape(-1))
-            return
+        places = IndexMap.of(target.shape, index).positions()
+        np.add.at(target.reshape(-1), places.reshape(-1), np.broadcast_to(piece, places.shape).reshape(-1))
+        return
     one = len(parts) == 1
     shape = (*parts[0].shape, *target.shape[1:]) if one and parts[0].dtype.kind in "iu" else target[index].shape
     # NumPy 2.4 reads out of bounds if it broadcasts a piece along a vector: np.add.at(np.zeros(3), [[0], [1]], [1.0])
     if np.shape(piece) != shape and np.ndim(piece) <= len(shape):
         piece = np.broadcast_to(piece, shape)
     np.add.at(target, parts[0] if one else index, piece)
-
-
-def _places(target: Any, parts: tuple[Any, ...], size: int) -> Any:
-    """Return the flat positions that an index reads from a C-contiguous array.
-
-    `None` if computing them is slow, or if an index is out of bounds.
-    """
-    places: Any = 0
-    for part, n in zip(parts, target.shape, strict=False):
-        if type(part) is not int and (type(part) is not _ndarray or part.dtype.kind not in "iu"):
-            if target.size <= 4 * size:
-                return np.arange(target.size).reshape(target.shape)[parts]
-            return None
-        each = np.asarray(part)
-        if each.size and not -n <= each.min() <= each.max() < n:
-            return None  # `np.add.at` raises
-        if type(part) is _ndarray:
-            part = part.astype(np.intp)
-            part[part < 0] += n
-        places = places * n + (part if type(part) is _ndarray or part >= 0 else part + n)
-    rest = target.shape[len(parts) :]
-    if not rest:
-        return places
-    row = math.prod(rest)
-    return (places[..., None] * row + np.arange(row)).reshape((*np.shape(places), *rest))
