@@ -14,6 +14,7 @@ from functad.backends.native.kernel import Nest
 from functad.backends.native.lowering import Own, Pointwise, Reduction, View
 from functad.backends.native.module_text import ModuleText
 from functad.backends.native.plan import TINY, Loops, Plan
+from functad.backends.native.views import within
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.records import inputs_of
 from functad.expressions.spec import spec_of
@@ -237,7 +238,7 @@ class Writer:
                 self.targets[slot] = self.buffer(spec.shape, KINDS[spec.dtype])
             else:
                 slot, part = self.placed[slot]
-        known = self.targets[slot] if part is None else part.of(self.memory(slot))
+        known = self.targets[slot] if part is None else within(part, self.memory(slot))
         self.targets.update(dict.fromkeys(chain, known))
         return known
 

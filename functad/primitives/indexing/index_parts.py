@@ -264,6 +264,18 @@ class IndexMap(NamedTuple):
         """
         return cls(tuple(whole), tuple(shape), tuple([AxisMap(0, {} if axis is None else {axis: 1}) for axis in axes]))
 
+    @classmethod
+    def along_axis(cls, whole: Shape, indices: Any, axis: int) -> IndexMap:
+        """Return the map of `np.take_along_axis(a, indices, axis)`, for equal lengths of all other axes.
+
+        Raises:
+            IndexError: a known index is out of bounds.
+        """
+        _check_bounds(indices, whole[axis], axis)
+        found = cls.by_axes(whole, indices.shape, range(len(whole)))
+        axes = (*found.axes[:axis], AxisMap(0, {}, 0), *found.axes[axis + 1 :])
+        return found._replace(axes=axes, arrays=(indices,), count=len(whole))
+
     @property
     def size(self) -> int:
         """The number of elements of the result."""

@@ -17,7 +17,7 @@ from functad.backends.native.arrays import Array, Formula, Held, Memory, Summand
 from functad.backends.native.kernel import Nest
 from functad.backends.native.lowering import Lowered, Own, View, row
 from functad.backends.native.plan import TINY, Loops
-from functad.backends.native.views import Part, broadcast
+from functad.backends.native.views import broadcast, selected, within
 from functad.expressions.expressions import Constant, Equation
 from functad.expressions.spec import ArraySpec
 from functad.loops.build import KINDS, SIZES, Code, Index
@@ -26,7 +26,7 @@ from functad.primitives.arranging.flip import ROLL
 from functad.primitives.arranging.join import CONCATENATE, STACK
 from functad.primitives.arranging.pad import PAD
 from functad.primitives.arranging.repeat import REPEAT, TILE
-from functad.primitives.indexing.index_parts import is_basic
+from functad.primitives.indexing.index_parts import IndexMap, are_disjoint, is_basic
 from functad.primitives.indexing.read import SCATTER
 
 FEW = 8
@@ -34,9 +34,6 @@ FEW = 8
 
 TOGETHER = 16
 """Maximum number of pieces per loop."""
-
-COUNTED = 1 << 20
-"""Results with more elements are not checked for overlaps of pieces."""
 
 Piece = tuple[int | Constant, Memory]
 """A source and its target memory."""
@@ -150,7 +147,7 @@ def _joined(equation: Equation, given: Sequence[ArraySpec], results: Sequence[Ar
     for spec in given:
         end = start + (1 if equation.primitive is STACK else spec.shape[axis])
         own = start if equation.primitive is STACK else slice(start, end)
-        parts.append(Part(shape, (*(slice(None),) * axis, own)))
+        parts.append(IndexMap.of(shape, (*(slice(None),) * axis, own)))
         start = end
 
     def write(writer: Any, operands: Sequence[Array], outs: Sequence[Memory]) -> None:
@@ -160,16 +157,9 @@ def _joined(equation: Equation, given: Sequence[ArraySpec], results: Sequence[Ar
     return Own(write, stored=False, parts=parts, gaps=True)
 
 
-def _is_there(writer: Any, source: Any, part: Part) -> bool:
+def _is_there(writer: Any, source: Any, part: IndexMap) -> bool:
     """Return `True` if a piece was written into the result when it was computed."""
     return type(source) is int and writer.placed.get(source, (None, None))[1] is part
-
-
-def within(part: Part, whole: Memory) -> Memory:
-    """Return a part of an array in memory."""
-    found = part.of(whole)
-    assert isinstance(found, Memory)
-    return found
 
 
 # Adding pieces to zeros
@@ -181,7 +171,7 @@ def _pad(equation: Equation, given: Sequence[ArraySpec], results: Sequence[Array
         return few(equation, given, results[0])
     widths = equation.params["widths"]
     index = tuple([slice(before, before + n) for n, (before, _) in zip(given[0].shape, widths, strict=True)])
-    part = Part(results[0].shape, index)
+    part = IndexMap.of(results[0].shape, index)
 
     def write(writer: Any, operands: Sequence[Array], outs: Sequence[Memory]) -> None:
         clear(writer, outs[0])
@@ -205,10 +195,10 @@ def _scatter(equation: Equation, given: Sequence[ArraySpec], results: Sequence[A
         return View(lambda arrays: _gathered(arrays, found, results[0], adds=True))
     if not all(map(is_basic, indices)):
         return None
-    parts = [Part(shape, index) for index in indices]
+    parts = [IndexMap.of(shape, index) for index in indices]
     if any(part.shape != spec.shape for part, spec in zip(parts, given, strict=True)):
         return None
-    overlap, gaps = _overlap(shape, indices)
+    overlap, gaps = not are_disjoint(parts), sum(part.size for part in parts) < results[0].size
 
     def write(writer: Any, operands: Sequence[Array], outs: Sequence[Memory]) -> None:
         [out] = outs
@@ -225,18 +215,6 @@ def _scatter(equation: Equation, given: Sequence[ArraySpec], results: Sequence[A
 def totals(out: Memory) -> Memory:
     """Return the same memory in a form that adds written values to its elements."""
     return Totals(out.shape, out.kind, out.pointer, out.strides, out.offset)
-
-
-def _overlap(shape: tuple[int, ...], indices: Sequence[Any]) -> tuple[bool, bool]:
-    """Return whether pieces of a scatter may overlap, and whether they may leave gaps."""
-    if math.prod(shape) > COUNTED:
-        return len(indices) > 1, True
-    seen = np.zeros(shape, np.int8)
-    overlap = False
-    for index in indices:
-        overlap = overlap or bool(np.any(seen[index]))
-        seen[index] = 1
-    return overlap, not seen.all()
 
 
 # Repeating
@@ -288,10 +266,10 @@ def _roll(equation: Equation, given: Sequence[ArraySpec], results: Sequence[Arra
         shift = shifts.get(axis, 0)
         both = [(slice(0, n - shift), slice(shift, n)), (slice(n - shift, n), slice(0, shift))]
         ways.append(both if shift else both[:1])
-    moves = [[Part(shape, index) for index in zip(*way, strict=True)] for way in itertools.product(*ways)]
+    moves = [[IndexMap.of(shape, index) for index in zip(*way, strict=True)] for way in itertools.product(*ways)]
 
     def write(writer: Any, operands: Sequence[Array], outs: Sequence[Memory]) -> None:
         for source, target in moves:
-            writer.copy(source.of(operands[0]), within(target, outs[0]))
+            writer.copy(selected(operands[0], source), within(target, outs[0]))
 
     return Own(write)

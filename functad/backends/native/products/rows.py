@@ -48,28 +48,6 @@ def _product(equation: Equation, given: Sequence[ArraySpec], results: Sequence[A
     return Own(lambda writer, operands, outs: Product(writer, letters, operands, outs[0]).write(), stored=True, views=True)
 
 
-@row(einsum_of(1))
-def _arranged(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
-    """Lower a transposition, or a diagonal, to a view."""
-    term, _, out = equation.params["subscripts"].partition("->")
-    lengths = dict(zip(term, given[0].shape, strict=True))
-    if set(term) != set(out) or any(lengths[letter] != n for letter, n in zip(term, given[0].shape, strict=True)):
-        return None
-
-    def make(arrays: Sequence[Array]) -> Array:
-        [array] = arrays
-        if isinstance(array, Memory):
-            return array.view(results[0].shape, [_stride(array, term, letter) for letter in out])
-
-        def element(code: Code, index: Sequence[Index]) -> Value:
-            places = dict(zip(out, index, strict=True))
-            return array.at(code, [places[letter] for letter in term])
-
-        return Formula(results[0].shape, array.kind, element)
-
-    return View(make)
-
-
 @row(CROSS)
 def _cross(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
     kind, shape = KINDS[results[0].dtype], results[0].shape

@@ -87,9 +87,11 @@ class Rewriting:
         """Append the equations of an `einsum` of one operand: diagonals, a sum over axes, and a transposition."""
         term, _, result = equation.params["subscripts"].partition("->")
         [source], [out] = equation.inputs, equation.outputs
-        lengths = dict(zip(term, given.shape, strict=True))
-        if set(term) == set(result) or any(lengths[x] != n for x, n in zip(term, given.shape, strict=True)):
+        if set(term) == set(result):
             return False
+        lengths = dict(zip(term, [1] * len(term), strict=True))
+        for letter, n in zip(term, given.shape, strict=True):
+            lengths[letter] = max(n, lengths[letter])
         own, kept = "".join(lengths), "".join([letter for letter in lengths if letter in result])
         if own != term:
             source = self.add(einsum_of(1), [source], lengths.values(), subscripts=f"{term}->{own}", optimize=False)
