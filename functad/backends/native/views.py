@@ -49,7 +49,7 @@ def place_of(code: Code, index: Sequence[Index], chosen: IndexMap, arrays: Seque
             found.append(code.linear([index[i] for i in axis.steps], list(axis.steps.values()), axis.offset))
             continue
         array = arrays[axis.array]
-        own = aligned(index[chosen.first : chosen.first + chosen.count], array.shape)
+        own = aligned(index[chosen.first : chosen.first + chosen.array_ndim], array.shape)
         place = code.cast(array.at(code, own), "i64")
         place = where(place < 0, place + n, place)
         if isinstance(chosen.arrays[axis.array], ArraySpec):  # known arrays are within bounds

@@ -202,7 +202,7 @@ class IndexMap(NamedTuple):
         axes: the position along each axis of the array.
         arrays: the index arrays. They broadcast, and may be specs.
         first: the first axis of the result that the index arrays give.
-        count: the number of axes that the index arrays give.
+        array_ndim: the number of axes that the index arrays give.
     """
 
     whole: Shape
@@ -210,7 +210,7 @@ class IndexMap(NamedTuple):
     axes: tuple[AxisMap, ...]
     arrays: tuple[Any, ...] = ()
     first: int = 0
-    count: int = 0
+    array_ndim: int = 0
 
     @classmethod
     def of(cls, whole: Shape, index: Any) -> IndexMap:
@@ -274,7 +274,7 @@ class IndexMap(NamedTuple):
         _check_bounds(indices, whole[axis], axis)
         found = cls.by_axes(whole, indices.shape, range(len(whole)))
         axes = (*found.axes[:axis], AxisMap(0, {}, 0), *found.axes[axis + 1 :])
-        return found._replace(axes=axes, arrays=(indices,), count=len(whole))
+        return found._replace(axes=axes, arrays=(indices,), array_ndim=len(whole))
 
     @property
     def size(self) -> int:
@@ -303,7 +303,7 @@ class IndexMap(NamedTuple):
                 step = values[tuple([int(i == j) for j in range(values.ndim)])] - start
                 line = line + step * np.arange(length).reshape((-1,) + (1,) * (values.ndim - i - 1))
                 if step:
-                    steps[self.first + self.count - values.ndim + i] = int(step)
+                    steps[self.first + self.array_ndim - values.ndim + i] = int(step)
         return AxisMap(int(start), steps) if (line == values).all() else axis
 
     def layout(self, strides: Sequence[int]) -> tuple[int, list[int]]:
@@ -324,7 +324,7 @@ class IndexMap(NamedTuple):
             if axis.array is not None:
                 array = self.arrays[axis.array]
                 own = np.where(array < 0, array + n, array)
-                own = own.reshape(own.shape + (1,) * (len(self.shape) - self.first - self.count))
+                own = own.reshape(own.shape + (1,) * (len(self.shape) - self.first - self.array_ndim))
             total = total * n + own
         return np.broadcast_to(total, self.shape)
 
@@ -346,13 +346,13 @@ class IndexMap(NamedTuple):
         free -= {j for axis in self.axes if len(axis.steps) == 1 for j in axis.steps}
         pairs = zip(self.axes, self.whole, strict=True)
         return not free or (
-            free <= {*range(self.first, self.first + self.count)} and any(itertools.starmap(self._is_distinct, pairs))
+            free <= {*range(self.first, self.first + self.array_ndim)} and any(itertools.starmap(self._is_distinct, pairs))
         )
 
     def _is_distinct(self, axis: AxisMap, n: int) -> bool:
         """Return `True` if the index array of an axis is known to differ for all indices of the result's array axes."""
         array = None if axis.array is None else self.arrays[axis.array]
-        if type(array) is not _ndarray or array.shape != self.shape[self.first : self.first + self.count]:
+        if type(array) is not _ndarray or array.shape != self.shape[self.first : self.first + self.array_ndim]:
             return False
         return len(np.unique(np.where(array < 0, array + n, array))) == array.size
 
