@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from functad.expressions.spec import spec_of
-from functad.primitives.indexing.index_parts import IndexMap, are_disjoint, indexed_shape
+from functad.primitives.indexing.index_parts import IndexMap, are_disjoint, indexed_shape, stacked
 
 SHAPES = ((5,), (0, 3), (4, 1), (3, 4, 2), (2, 3, 1, 4), ())
 SEEDS = range(300)
@@ -61,6 +61,8 @@ def test_shape_and_positions_are_those_of_numpy(arrays):
         assert found.shape == indexed_shape(shape, index) == np.shape(expected), (shape, index)
         assert np.array_equal(found.positions(), expected), (shape, index)
         assert np.array_equal(found.affine().positions(), expected), (shape, index)
+        read = numbered(shape)[tuple(found.index_arrays())]
+        assert np.array_equal(np.broadcast_to(read, found.shape), expected), (shape, index)
 
 
 def test_the_axes_of_index_arrays_need_no_values():
@@ -136,6 +138,19 @@ def test_injective_maps_read_no_element_twice():
         elif found.is_affine:
             raise AssertionError((shape, index))
     assert known > len(SEEDS) / 2
+
+
+def test_equidistant_windows_stack_to_one_map():
+    a = numbered((9, 8))
+    for step, turn, axis in ((1, 0, 0), (0, 2, 1), (-1, 1, 2), (0, 0, -3)):
+        starts = [(2 + step * i, 7 + turn * (i - 2)) for i in range(3)]
+        windows = [(slice(i, i + 3), None, slice(j, j - 3, -2)) for i, j in starts]
+        found = stacked([IndexMap.of(a.shape, index) for index in windows], axis % 4)
+        assert found is not None
+        assert np.array_equal(found.positions(), np.stack([a[index] for index in windows], axis))
+        assert found.affine() == found
+    assert stacked([IndexMap.of((9,), i) for i in (0, 1, 3)], 0) is None
+    assert stacked([IndexMap.of((9,), slice(i, i + n)) for i, n in ((0, 2), (1, 3))], 0) is None
 
 
 def test_many_maps_are_disjoint_if_all_pairs_are():

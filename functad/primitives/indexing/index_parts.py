@@ -314,17 +314,28 @@ class IndexMap(NamedTuple):
                 found[j] += step * stride
         return sum(axis.offset * stride for axis, stride in zip(self.axes, strides, strict=True)), found
 
+    def index_arrays(self) -> list[Any]:
+        """Return an array of integers for each axis: an index whose result broadcasts to the result of the map.
+
+        All index arrays must be known.
+        """
+        found = []
+        for axis, n in zip(self.axes, self.whole, strict=True):
+            if axis.array is None:
+                own: Any = np.full((1,) * len(self.shape), axis.offset, np.intp)
+                for j, step in axis.steps.items():
+                    own = own + step * np.arange(self.shape[j]).reshape((-1,) + (1,) * (len(self.shape) - j - 1))
+            else:
+                own = self.arrays[axis.array]
+                own = np.where(own < 0, own + n, own)
+                own = own.reshape(own.shape + (1,) * (len(self.shape) - self.first - self.array_ndim))
+            found.append(own)
+        return found
+
     def positions(self) -> Any:
         """Return the positions, in C order, of the elements in the array. All index arrays must be known."""
         total: Any = np.zeros((), np.intp)
-        for axis, n in zip(self.axes, self.whole, strict=True):
-            own: Any = axis.offset
-            for j, step in axis.steps.items():
-                own = own + step * np.arange(self.shape[j]).reshape((-1,) + (1,) * (len(self.shape) - j - 1))
-            if axis.array is not None:
-                array = self.arrays[axis.array]
-                own = np.where(array < 0, array + n, array)
-                own = own.reshape(own.shape + (1,) * (len(self.shape) - self.first - self.array_ndim))
+        for own, n in zip(self.index_arrays(), self.whole, strict=True):
             total = total * n + own
         return np.broadcast_to(total, self.shape)
 
@@ -393,6 +404,24 @@ def are_disjoint(maps: Sequence[IndexMap]) -> bool:
             return False
         open_.append((high, own))
     return True
+
+
+def stacked(maps: Sequence[IndexMap], axis: int) -> IndexMap | None:
+    """Return the map of a stack, along a new axis, of the results of two or more affine maps into one array.
+
+    The result is `None` if no affine map reads the stack: the maps must differ by a constant step from one to the next.
+    """
+    first = maps[0]
+    steps = [b.offset - a.offset for a, b in zip(first.axes, maps[1].axes, strict=True)]
+    for i, own in enumerate(maps):
+        moved = [place._replace(offset=place.offset + i * step) for place, step in zip(first.axes, steps, strict=True)]
+        if own != first._replace(axes=tuple(moved)):
+            return None
+    axes = [
+        AxisMap(place.offset, {j + (j >= axis): n for j, n in place.steps.items()} | ({axis: step} if step else {}))
+        for place, step in zip(first.axes, steps, strict=True)
+    ]
+    return IndexMap(first.whole, (*first.shape[:axis], len(maps), *first.shape[axis:]), tuple(axes))
 
 
 def indexed_shape(shape: Shape, index: Any) -> Shape:

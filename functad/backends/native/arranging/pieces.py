@@ -16,7 +16,7 @@ import numpy as np
 from functad.backends.native.arrays import Array, Formula, Held, Memory, Summands, Totals, c_strides
 from functad.backends.native.kernel import Nest
 from functad.backends.native.lowering import Lowered, Own, View, row
-from functad.backends.native.plan import TINY, Loops
+from functad.backends.native.plan import FEW, TINY, Loops
 from functad.backends.native.views import broadcast, selected, within
 from functad.expressions.expressions import Constant, Equation
 from functad.expressions.spec import ArraySpec
@@ -28,9 +28,6 @@ from functad.primitives.arranging.pad import PAD
 from functad.primitives.arranging.repeat import REPEAT, TILE
 from functad.primitives.indexing.index_parts import IndexMap, are_disjoint, is_basic
 from functad.primitives.indexing.read import SCATTER
-
-FEW = 8
-"""Results with at most this many elements are selected from their pieces where they are read."""
 
 TOGETHER = 16
 """Maximum number of pieces per loop."""

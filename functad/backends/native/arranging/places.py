@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from functad.backends.native.arranging.pieces import FEW, clear, few, totals, write_pieces
+from functad.backends.native.arranging.pieces import clear, few, totals, write_pieces
 from functad.backends.native.arranging.scans import loops
 from functad.backends.native.arrays import Array, Memory, Shape
 from functad.backends.native.lowering import Lowered, Own, Pointwise, View, row
-from functad.backends.native.plan import TINY
+from functad.backends.native.plan import FEW, TINY
 from functad.backends.native.views import axes_of, broadcast, place_of, selected, within
 from functad.expressions.expressions import Constant, Equation
 from functad.expressions.spec import ArraySpec

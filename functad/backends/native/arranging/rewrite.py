@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from functad.backends.native.plan import FEW
 from functad.errors import UnsupportedError
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.spec import ArraySpec, spec_of
 from functad.loops.build import KINDS
 from functad.primitives.arranging.join import STACK
-from functad.primitives.arranging.reshape import TRANSPOSE
 from functad.primitives.elementwise.elementary import DIVIDE, MULTIPLY, SUBTRACT
 from functad.primitives.entry import ENTRIES, Primitive
-from functad.primitives.indexing.index_parts import IndexMap, is_basic
+from functad.primitives.indexing.index_parts import IndexMap, is_basic, stacked
 from functad.primitives.indexing.place import PLACE, PLACE_ADD
 from functad.primitives.indexing.read import ADD_PIECE, GATHER, GETITEM, SCATTER, taken_apart
 from functad.primitives.indexing.write import ADD_TO, WRITE
@@ -199,46 +199,19 @@ def _write(found: Rewritten, equation: Equation) -> bool:
 def _windows(found: Rewritten, equation: Equation) -> bool:
     """Rewrite a stack of equidistant windows of an array as one gather, which is a view if the array is in memory."""
     sources = [found.made.get(s) if type(s) is int else None for s in equation.inputs]
-    first = sources[0]
-    if len(sources) < 2 or first is None:
+    first, out = sources[0], found.specs[equation.outputs[0]]
+    if len(sources) < 2 or first is None or out.size <= FEW:
         return False
-    if any(e is None or e.primitive is not GETITEM or e.inputs != first.inputs for e in sources):
+    windows = [e for e in sources if e is not None and e.primitive is GETITEM and e.inputs == first.inputs]
+    if len(windows) < len(sources) or not all(is_basic(e.params["index"]) for e in windows):
         return False
-    [array] = first.inputs
-    shape = found.spec(array).shape
-    if not all(is_basic(e.params["index"]) for e in sources if e is not None):
+    shape = found.spec(first.inputs[0]).shape
+    chosen = stacked([IndexMap.of(shape, e.params["index"]) for e in windows], equation.params["axis"] % out.ndim)
+    places = [] if chosen is None else chosen.index_arrays()
+    if np.broadcast_shapes(*[own.shape for own in places]) != out.shape:
         return False
-    maps = [IndexMap.of(shape, e.params["index"]) for e in sources if e is not None]
-    axes, own = maps[0].axes, maps[0].shape
-    steps = [axis.steps.get(i, 0) for i, axis in enumerate(axes)]
-    if min(steps, default=0) <= 0 or len(own) != len(shape):  # an integer, a negative step, or a new axis
-        return False
-    if any((m.shape, [axis.steps for axis in m.axes]) != (own, [axis.steps for axis in axes]) for m in maps):
-        return False
-    starts = np.array([[axis.offset for axis in m.axes] for m in maps])
-    step = starts[1] - starts[0]
-    [moved] = np.nonzero(step)
-    if len(moved) != 1 or (np.diff(starts, axis=0) != step).any():
-        return False
-    axis = int(moved[0])
-    places = axes[axis].offset + steps[axis] * np.arange(own[axis])[:, None] + step[axis] * np.arange(len(sources))
-    template = tuple(
-        [
-            "i" if i == axis else f"{place.offset}:{place.offset + n * k}:{k}"
-            for i, (place, n, k) in enumerate(zip(axes, own, steps, strict=True))
-        ]
-    )
-    spec, new = found.specs[equation.outputs[0]], equation.params["axis"] % (len(shape) + 1)
-    read = found.add(
-        GATHER,
-        [array, Constant(places.astype(np.int64))],
-        spec,
-        (*own[: axis + 1], len(sources), *own[axis + 1 :]),
-        template=template,
-    )
-    order = [i for i in range(len(shape) + 1) if i != axis + 1]
-    order.insert(new, axis + 1)
-    return found.end(TRANSPOSE, [read], equation.outputs, axes=tuple(order))
+    inputs = [*first.inputs, *map(Constant, places)]
+    return found.end(GATHER, inputs, equation.outputs, template=("i",) * len(shape))
 
 
 FORMS: dict[Primitive, Callable[[Rewritten, Equation], bool]] = {
