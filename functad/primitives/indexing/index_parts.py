@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functad.errors import AbstractValueError, ConversionError
-from functad.expressions.spec import ArraySpec, stand_in
+from functad.expressions.spec import ArraySpec
 from functad.places import here
 from functad.primitives.operands import as_operand, has_array_api_alone, innermost, is_traced, numpy_values
 
@@ -237,7 +237,8 @@ class IndexMap(NamedTuple):
                 first = first if places else len(dims)
                 places.append(place)
                 if type(part) is int:
-                    _check_bounds(part, whole[len(axes)], len(axes))
+                    if not -whole[len(axes)] <= part < whole[len(axes)]:
+                        _check_bounds(part, whole[len(axes)], len(axes))
                     axes.append(AxisMap(part % whole[len(axes)], {}))
                     continue
                 own = _index_arrays(part, whole, len(axes))
@@ -245,6 +246,8 @@ class IndexMap(NamedTuple):
                 arrays += own
         if places and places[-1] - places[0] >= len(places):
             first = 0
+        if not arrays:
+            return cls(whole, tuple(dims), tuple(axes))
         found = np.broadcast_shapes(*[a.shape for a in arrays])
         for axis, own in enumerate(axes):
             if own.array is not None and (0 not in found or not arrays[own.array].shape):  # no bounds if nothing is read
@@ -425,9 +428,7 @@ def stacked(maps: Sequence[IndexMap], axis: int) -> IndexMap | None:
 
 
 def indexed_shape(shape: Shape, index: Any) -> Shape:
-    """Return the shape of `a[index]` for an array of the given shape, without allocation. Arrays in the index may be specs."""
-    if is_basic(index):
-        return np.shape(stand_in(ArraySpec(shape, np.dtype(np.bool_)))[index])
+    """Return the shape of `a[index]` for an array of the given shape. Arrays in the index may be specs."""
     return IndexMap.of(shape, index).shape
 
 
