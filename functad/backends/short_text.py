@@ -19,7 +19,7 @@ from functad.primitives.arranging.join import CONCATENATE
 from functad.primitives.arranging.reshape import RESHAPE, TRANSPOSE
 from functad.primitives.elementwise.conversion import ASTYPE
 from functad.primitives.entry import ENTRIES
-from functad.primitives.indexing.index_parts import IndexMap, are_disjoint, is_basic
+from functad.primitives.indexing.index_map import IndexMap, are_disjoint, is_basic
 from functad.primitives.indexing.read import ADD_PIECE, GATHER, GETITEM, SCATTER, fill
 from functad.primitives.linalg.einsum import is_by_blas
 from functad.primitives.linalg.products import SUM_OF_PRODUCTS

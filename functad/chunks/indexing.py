@@ -9,7 +9,7 @@ import numpy as np
 from functad.chunks.arranging import with_rows
 from functad.chunks.rules import Along, Call, Counting, Found, follow, rule
 from functad.expressions.spec import shape_of, spec_of
-from functad.primitives.indexing.index_parts import IndexMap, indexed_shape
+from functad.primitives.indexing.index_map import IndexMap, indexed_shape
 from functad.primitives.indexing.read import ADD_PIECE, GATHER, GETITEM, SCATTER, fill
 from functad.primitives.indexing.sort import DIGITIZE, SEARCHSORTED
 

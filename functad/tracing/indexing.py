@@ -25,7 +25,7 @@ from functad.places import here
 from functad.primitives.arranging.reshape import RESHAPE
 from functad.primitives.elementwise.conversion import COPY, astype, copy_alike
 from functad.primitives.entry import ENTRIES, Primitive
-from functad.primitives.indexing.index_parts import (
+from functad.primitives.indexing.index_map import (
     OTHER,
     PART,
     WIDENS,

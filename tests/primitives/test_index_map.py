@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from functad.expressions.spec import spec_of
-from functad.primitives.indexing.index_parts import IndexMap, are_disjoint, indexed_shape, stacked
+from functad.primitives.indexing.index_map import IndexMap, are_disjoint, indexed_shape, stacked
 
 SHAPES = ((5,), (0, 3), (4, 1), (3, 4, 2), (2, 3, 1, 4), ())
 SEEDS = range(300)

@@ -13,7 +13,7 @@ from functad.loops.values import where
 from functad.primitives.arranging.flip import FLIP
 from functad.primitives.arranging.reshape import BROADCAST_TO, RESHAPE, TRANSPOSE
 from functad.primitives.elementwise.complex_numbers import IMAG, REAL
-from functad.primitives.indexing.index_parts import IndexMap
+from functad.primitives.indexing.index_map import IndexMap
 from functad.primitives.linalg.einsum import einsum_of, terms_of
 
 

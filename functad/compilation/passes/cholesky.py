@@ -17,7 +17,7 @@ from functad.expressions.expressions import Equation, Expressions
 from functad.expressions.spec import ArraySpec
 from functad.primitives.arranging.reshape import RESHAPE, TRANSPOSE
 from functad.primitives.entry import ENTRIES
-from functad.primitives.indexing.index_parts import IndexMap
+from functad.primitives.indexing.index_map import IndexMap
 from functad.primitives.indexing.read import SCATTER
 from functad.primitives.linalg.decompositions import CHOLESKY
 from functad.primitives.linalg.solve import lower_half

@@ -16,7 +16,7 @@ from functad.primitives.arranging.reshape import TRANSPOSE, Calls
 from functad.primitives.batching import Params, Values, Which, padded, spread_out
 from functad.primitives.elementwise.selection import kept
 from functad.primitives.entry import Primitive
-from functad.primitives.indexing.index_parts import indexed_shape
+from functad.primitives.indexing.index_map import indexed_shape
 from functad.primitives.indexing.read import GATHER, BatchedIndex, Template, fill
 from functad.primitives.indexing.write import (
     ForAll,

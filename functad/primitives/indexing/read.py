@@ -22,7 +22,7 @@ from functad.places import here
 from functad.primitives.arranging.reshape import Calls
 from functad.primitives.batching import Params, Values, Which, everywhere, padded, spread_out
 from functad.primitives.entry import ENTRIES, PULL_READ, Primitive
-from functad.primitives.indexing.index_parts import (
+from functad.primitives.indexing.index_map import (
     IndexMap,
     Shape,
     add_at,

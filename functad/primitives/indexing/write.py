@@ -18,7 +18,7 @@ from functad.primitives.batching import Params, Values, Which, batch_call, padde
 from functad.primitives.elementwise.conversion import copy_alike
 from functad.primitives.elementwise.selection import kept
 from functad.primitives.entry import Composite, Primitive
-from functad.primitives.indexing.index_parts import add_at, indexed_shape, never_repeats
+from functad.primitives.indexing.index_map import add_at, indexed_shape, never_repeats
 from functad.primitives.indexing.read import GETITEM, batch_axis, get_item
 from functad.primitives.kinds import linear
 from functad.primitives.operands import is_traced

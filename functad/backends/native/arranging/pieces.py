@@ -26,7 +26,7 @@ from functad.primitives.arranging.flip import ROLL
 from functad.primitives.arranging.join import CONCATENATE, STACK
 from functad.primitives.arranging.pad import PAD
 from functad.primitives.arranging.repeat import REPEAT, TILE
-from functad.primitives.indexing.index_parts import IndexMap, are_disjoint, is_basic
+from functad.primitives.indexing.index_map import IndexMap, are_disjoint, is_basic
 from functad.primitives.indexing.read import SCATTER
 
 TOGETHER = 16

@@ -22,7 +22,7 @@ from functad.expressions.spec import ArraySpec
 from functad.loops.build import KINDS, Code
 from functad.loops.values import Value, where
 from functad.primitives.elementwise.selection import CHOOSE
-from functad.primitives.indexing.index_parts import AxisMap, IndexMap, is_basic
+from functad.primitives.indexing.index_map import AxisMap, IndexMap, is_basic
 from functad.primitives.indexing.place import PLACE, PLACE_ADD
 from functad.primitives.indexing.read import ADD_PIECE, GATHER, GETITEM, fill
 from functad.primitives.indexing.sort import PICKED, PLACED, REORDERED, RESTORED

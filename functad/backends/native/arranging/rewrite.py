@@ -15,7 +15,7 @@ from functad.loops.build import KINDS
 from functad.primitives.arranging.join import STACK
 from functad.primitives.elementwise.elementary import DIVIDE, MULTIPLY, SUBTRACT
 from functad.primitives.entry import ENTRIES, Primitive
-from functad.primitives.indexing.index_parts import IndexMap, is_basic, stacked
+from functad.primitives.indexing.index_map import IndexMap, is_basic, stacked
 from functad.primitives.indexing.place import PLACE, PLACE_ADD
 from functad.primitives.indexing.read import ADD_PIECE, GATHER, GETITEM, SCATTER, taken_apart
 from functad.primitives.indexing.write import ADD_TO, WRITE

@@ -1,4 +1,8 @@
-"""Index parsing, shapes of indexed reads, and in-place addition at an index. This module uses no primitive."""
+"""Indices: normalised parts, the map from elements of a result to elements of an array, and in-place addition at an index.
+
+Shape rules, batching, chunks, the numpy backend and native code ask `IndexMap` about shapes, views, gathers and disjoint writes.
+This module uses no primitive.
+"""
 
 from __future__ import annotations
 
