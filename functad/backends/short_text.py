@@ -136,7 +136,7 @@ def _getitem(equation: Equation, given: Sequence[str], own: Sequence[ArraySpec],
 
 
 def _gather(equation: Equation, given: Sequence[str], own: Sequence[ArraySpec], definitions: Definitions) -> str:
-    return f"{given[0]}[{_template_text(equation.params['template'], given[1:])}]"
+    return f"{given[0]}[{index_text(fill(equation.params['template'], tuple(given[1:])))}]"
 
 
 _TEXTS: dict[Any, Any] = {
@@ -146,7 +146,7 @@ _TEXTS: dict[Any, Any] = {
 
 
 def index_text(index: Any) -> str:
-    """Return the text between brackets for an index of integers, slices, `None` and an ellipsis."""
+    """Return the text between brackets for an index of integers, slices, `None`, an ellipsis and texts of arrays."""
     parts = [_part_text(part) for part in (index if type(index) is tuple else (index,))]
     return f"{parts[0]}," if type(index) is tuple and len(parts) == 1 else ", ".join(parts) or "()"
 
@@ -155,14 +155,7 @@ def _part_text(part: Any) -> str:
     if type(part) is slice:
         bounds = ["" if bound is None else str(int(bound)) for bound in (part.start, part.stop, part.step)]
         return ":".join(bounds if bounds[2] else bounds[:2])
-    return "..." if part is Ellipsis else "None" if part is None else str(int(part))
-
-
-def _template_text(template: Sequence[Any], arrays: Sequence[str]) -> str:
-    """Return the text between brackets for a template and its index arrays."""
-    remaining = iter(arrays)
-    parts = [next(remaining) if part == "i" else str(part) for part in template]
-    return f"{parts[0]}," if len(parts) == 1 else ", ".join(parts)
+    return "..." if part is Ellipsis else str(part)
 
 
 def placed_lines(

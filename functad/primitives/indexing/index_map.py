@@ -1,7 +1,7 @@
 """Indices: normalised parts, the map from elements of a result to elements of an array, and in-place addition at an index.
 
-Shape rules, batching, chunks, the numpy backend and native code ask `IndexMap` about shapes, views, gathers and disjoint writes.
-This module uses no primitive.
+Shape rules, batching, chunks and compiled code ask `IndexMap` about shapes, views, gathers and disjoint writes. This module
+uses no primitive.
 """
 
 from __future__ import annotations

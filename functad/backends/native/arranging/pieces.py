@@ -26,7 +26,7 @@ from functad.primitives.arranging.flip import ROLL
 from functad.primitives.arranging.join import CONCATENATE, STACK
 from functad.primitives.arranging.pad import PAD
 from functad.primitives.arranging.repeat import REPEAT, TILE
-from functad.primitives.indexing.index_map import IndexMap, are_disjoint, is_basic
+from functad.primitives.indexing.index_map import IndexMap, are_disjoint
 from functad.primitives.indexing.read import SCATTER
 
 TOGETHER = 16
@@ -179,21 +179,16 @@ def _pad(equation: Equation, given: Sequence[ArraySpec], results: Sequence[Array
 
 @row(SCATTER)
 def _scatter(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
-    indices, shape = equation.params["indices"], results[0].shape
-    if results[0].size <= FEW:
-        numbers = np.arange(results[0].size).reshape(shape)
-        found: list[list[Origin]] = [[] for _ in range(results[0].size)]
-        for operand, (index, spec) in enumerate(zip(indices, given, strict=True)):
-            places = numbers[index]
-            if places.shape != spec.shape:
-                return None
-            for own in np.ndindex(spec.shape):
-                found[places[own]].append((operand, own))
-        return View(lambda arrays: _gathered(arrays, found, results[0], adds=True))
-    if not all(map(is_basic, indices)):
-        return None
-    parts = [IndexMap.of(shape, index) for index in indices]
+    parts = [IndexMap.of(results[0].shape, index) for index in equation.params["indices"]]
     if any(part.shape != spec.shape for part, spec in zip(parts, given, strict=True)):
+        return None
+    if results[0].size <= FEW:
+        found: list[list[Origin]] = [[] for _ in range(results[0].size)]
+        for operand, part in enumerate(parts):
+            for own, place in zip(np.ndindex(part.shape), part.positions().flat, strict=True):
+                found[place].append((operand, own))
+        return View(lambda arrays: _gathered(arrays, found, results[0], adds=True))
+    if not all(part.is_affine for part in parts):
         return None
     overlap, gaps = not are_disjoint(parts), sum(part.size for part in parts) < results[0].size
 
