@@ -103,6 +103,21 @@ def test_transposes_broadcasts_and_diagonals():
     assert np.array_equal(IndexMap.by_axes((3, 3), (3,), (0, 0)).positions(), np.diagonal(numbered((3, 3))))
 
 
+def test_reshapes_that_only_change_axes_of_length_one():
+    a = numbered((3, 1, 2))
+    for shape in ((3, 2), (1, 3, 1, 2, 1), (3, 1, 2)):
+        assert np.array_equal(IndexMap.reshape(a.shape, shape).positions(), a.reshape(shape))
+    assert IndexMap.reshape(a.shape, (2, 3)) is None
+
+
+def test_along_axis_is_that_of_numpy():
+    a, indices = numbered((3, 4)), np.array([[0, -1], [2, 1], [3, 3]])
+    expected = np.take_along_axis(a, indices, 1)
+    assert np.array_equal(IndexMap.along_axis(a.shape, indices, 1).positions(), expected)
+    with pytest.raises(IndexError):
+        IndexMap.along_axis(a.shape, indices.T[:, :2] + 2, 0)
+
+
 def test_along_names_the_axis_that_runs_over_a_whole_axis():
     for shape, index in cases(arrays=True):
         found = IndexMap.of(shape, index)

@@ -14,7 +14,6 @@ from functad.backends.native.kernel import Nest
 from functad.backends.native.lowering import Own, Pointwise, Reduction, View
 from functad.backends.native.module_text import ModuleText
 from functad.backends.native.plan import TINY, Loops, Plan
-from functad.backends.native.views import within
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.records import inputs_of
 from functad.expressions.spec import spec_of
@@ -238,7 +237,7 @@ class Writer:
                 self.targets[slot] = self.buffer(spec.shape, KINDS[spec.dtype])
             else:
                 slot, part = self.placed[slot]
-        known = self.targets[slot] if part is None else within(part, self.memory(slot))
+        known = self.targets[slot] if part is None else self.memory(slot).part(part)
         self.targets.update(dict.fromkeys(chain, known))
         return known
 

@@ -272,6 +272,14 @@ class IndexMap(NamedTuple):
         return cls(tuple(whole), tuple(shape), tuple([AxisMap(0, {} if axis is None else {axis: 1}) for axis in axes]))
 
     @classmethod
+    def reshape(cls, whole: Shape, shape: Shape) -> IndexMap | None:
+        """Return the map of a reshape in C order that only adds or removes axes of length 1, else `None`."""
+        if [n for n in whole if n != 1] != [n for n in shape if n != 1]:
+            return None
+        long = iter([j for j, n in enumerate(shape) if n != 1])
+        return cls.by_axes(whole, shape, [None if n == 1 else next(long) for n in whole])
+
+    @classmethod
     def along_axis(cls, whole: Shape, indices: Any, axis: int) -> IndexMap:
         """Return the map of `np.take_along_axis(a, indices, axis)`, for equal lengths of all other axes.
 

@@ -17,7 +17,6 @@ from functad.backends.native.arrays import Array, Formula, Held, Memory, Summand
 from functad.backends.native.kernel import Nest
 from functad.backends.native.lowering import Lowered, Own, View, row
 from functad.backends.native.plan import FEW, TINY, Loops
-from functad.backends.native.views import broadcast, selected, within
 from functad.expressions.expressions import Constant, Equation
 from functad.expressions.spec import ArraySpec
 from functad.loops.build import KINDS, SIZES, Code, Index
@@ -149,7 +148,7 @@ def _joined(equation: Equation, given: Sequence[ArraySpec], results: Sequence[Ar
 
     def write(writer: Any, operands: Sequence[Array], outs: Sequence[Memory]) -> None:
         pieces = [pair for pair in zip(equation.inputs, parts, strict=True) if not _is_there(writer, *pair)]
-        write_pieces(writer, [(source, within(part, outs[0])) for source, part in pieces])
+        write_pieces(writer, [(source, outs[0].part(part)) for source, part in pieces])
 
     return Own(write, stored=False, parts=parts, gaps=True)
 
@@ -172,7 +171,7 @@ def _pad(equation: Equation, given: Sequence[ArraySpec], results: Sequence[Array
 
     def write(writer: Any, operands: Sequence[Array], outs: Sequence[Memory]) -> None:
         clear(writer, outs[0])
-        write_pieces(writer, [(equation.inputs[0], within(part, outs[0]))])
+        write_pieces(writer, [(equation.inputs[0], outs[0].part(part))])
 
     return Own(write, stored=False, gaps=True)
 
@@ -197,7 +196,7 @@ def _scatter(equation: Equation, given: Sequence[ArraySpec], results: Sequence[A
         if gaps or overlap:
             clear(writer, out)
         whole = totals(out) if overlap else Summands(out.shape, out.kind, out.pointer, out.strides, out.offset)
-        pieces = [(source, within(part, whole)) for source, part in zip(equation.inputs, parts, strict=True)]
+        pieces = [(source, whole.part(part)) for source, part in zip(equation.inputs, parts, strict=True)]
         for some in [[piece] for piece in pieces] if overlap else [pieces]:
             write_pieces(writer, some)
 
@@ -223,7 +222,7 @@ def _copied(split: tuple[int, ...], ones: tuple[int, ...]) -> Own:
     def write(writer: Any, operands: Sequence[Array], outs: Sequence[Memory]) -> None:
         target = outs[0].reshaped(split)
         assert isinstance(target, Memory)
-        writer.copy(broadcast(operands[0].reshaped(ones), split), target)
+        writer.copy(operands[0].reshaped(ones).broadcast(split), target)
 
     return Own(write)
 
@@ -262,6 +261,6 @@ def _roll(equation: Equation, given: Sequence[ArraySpec], results: Sequence[Arra
 
     def write(writer: Any, operands: Sequence[Array], outs: Sequence[Memory]) -> None:
         for source, target in moves:
-            writer.copy(selected(operands[0], source), within(target, outs[0]))
+            writer.copy(operands[0].selected(source), outs[0].part(target))
 
     return Own(write)

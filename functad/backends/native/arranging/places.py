@@ -13,10 +13,10 @@ import numpy as np
 
 from functad.backends.native.arranging.pieces import clear, few, totals, write_pieces
 from functad.backends.native.arranging.scans import loops
-from functad.backends.native.arrays import Array, Memory, Shape
+from functad.backends.native.arrays import Array, Memory, Shape, place_of
 from functad.backends.native.lowering import Lowered, Own, Pointwise, View, row
 from functad.backends.native.plan import FEW, TINY
-from functad.backends.native.views import axes_of, broadcast, place_of, selected, within
+from functad.backends.native.views import axes_of
 from functad.expressions.expressions import Constant, Equation
 from functad.expressions.spec import ArraySpec
 from functad.loops.build import KINDS, Code
@@ -33,7 +33,7 @@ from functad.primitives.linalg.einsum import SPREAD
 def _write_at(writer: Any, chosen: IndexMap, piece: Array, arrays: Sequence[Array], target: Memory) -> None:
     """Write a piece to the elements of `target` that a map selects, one element after the other."""
     code = Code(fused=writer.code.fused, outer=writer.code)
-    piece = broadcast(_trimmed(piece, len(chosen.shape)), chosen.shape)
+    piece = _trimmed(piece, len(chosen.shape)).broadcast(chosen.shape)
     with loops(code, chosen.shape) as index:
         target.put(code, place_of(code, index, chosen, arrays), piece.at(code, index))
     writer.module.call(writer.code, code)
@@ -68,7 +68,7 @@ def _getitem(equation: Equation, given: Sequence[ArraySpec], results: Sequence[A
     if not is_basic(index):
         return few(equation, given, results[0]) if results[0].size <= FEW else None
     chosen = IndexMap.of(given[0].shape, index)
-    return View(lambda arrays: selected(arrays[0], chosen))
+    return View(lambda arrays: arrays[0].selected(chosen))
 
 
 @row(GATHER)
@@ -80,7 +80,7 @@ def _read(chosen: IndexMap | None) -> View | None:
     if chosen is None:
         return None
     cost = 2.0 * sum(axis.array is not None for axis in chosen.axes)
-    return View(lambda arrays: selected(arrays[0], chosen, arrays[1:]), cost=cost)
+    return View(lambda arrays: arrays[0].selected(chosen, arrays[1:]), cost=cost)
 
 
 def _rows_of(equation: Equation, given: Sequence[ArraySpec], whole: Shape, axis: int) -> IndexMap | None:
@@ -139,7 +139,7 @@ def _spread(equation: Equation, given: Sequence[ArraySpec], results: Sequence[Ar
 
     def write(writer: Any, operands: Sequence[Array], outs: Sequence[Memory]) -> None:
         clear(writer, outs[0])
-        writer.copy(operands[0], within(target, outs[0]))
+        writer.copy(operands[0], outs[0].part(target))
 
     return Own(write, stored=given[0].size > TINY, gaps=True)
 
@@ -161,7 +161,7 @@ def _target(view: IndexMap, out: Memory) -> Memory:
     """Return the memory of a view of an array."""
     flat = out.reshaped(view.whole)
     assert isinstance(flat, Memory)
-    return within(view, flat)
+    return flat.part(view)
 
 
 @row(WRITE, ADD_TO)
@@ -178,8 +178,8 @@ def _write(equation: Equation, given: Sequence[ArraySpec], results: Sequence[Arr
         [out] = outs
         if operands[0] is not out:
             write_pieces(writer, [(equation.inputs[0], out)])
-        into = within(chosen, _target(view, totals(out) if adds else out))
-        writer.copy(broadcast(_trimmed(operands[1], len(chosen.shape)), chosen.shape), into)
+        into = _target(view, totals(out) if adds else out).part(chosen)
+        writer.copy(_trimmed(operands[1], len(chosen.shape)).broadcast(chosen.shape), into)
 
     return Own(write, stored=[False, given[1].size > TINY], updates=True)
 
