@@ -17,6 +17,7 @@ from functad.backends.ufuncs import is_fresh, is_power, ufunc_of
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.records import inputs_of, last_readers
 from functad.expressions.spec import ArraySpec, spec_or_none
+from functad.primitives.linalg.contractions import contraction_of
 
 LARGE = 4_000_000
 """Bytes from which an array is computed in blocks: several smaller arrays fit into the last-level cache."""
@@ -203,11 +204,9 @@ class _Search:
         kinds = [s.dtype for s in given if s is not None]
         if any(kind.char not in "fdFD" for kind in kinds) or len(set(kinds)) > 1:
             return False
-        if primitive.function is np.matmul:
-            return len(shape) == 1
-        if primitive.function is np.einsum:
-            letters, comma, rest = str(equation.params["subscripts"]).partition(",")
-            return bool(comma) and rest == f"{letters}->" and len(set(letters)) == len(letters) == len(shape)
+        product = contraction_of(primitive, equation.params, [len(shape)] * len(given))
+        if product is not None:
+            return len(given) == 2 and product.terms[0] == product.terms[1] and not (product.result or product.has_diagonals)
         if primitive.function not in _REDUCTIONS or equation.params["keepdims"]:
             return False
         axis = equation.params["axis"]

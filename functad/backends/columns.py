@@ -18,7 +18,7 @@ from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.records import inputs_of
 from functad.expressions.spec import ArraySpec, spec_or_none
 from functad.primitives.arranging.reshape import BROADCAST_TO, RESHAPE
-from functad.primitives.indexing.index_parts import is_basic
+from functad.primitives.indexing.index_map import is_basic
 from functad.primitives.indexing.read import GATHER, GETITEM
 from functad.primitives.linalg.einsum import is_by_blas
 from functad.primitives.reductions.over_axes import MEAN, SUM

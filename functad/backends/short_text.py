@@ -19,8 +19,8 @@ from functad.primitives.arranging.join import CONCATENATE
 from functad.primitives.arranging.reshape import RESHAPE, TRANSPOSE
 from functad.primitives.elementwise.conversion import ASTYPE
 from functad.primitives.entry import ENTRIES
-from functad.primitives.indexing.index_parts import is_basic
-from functad.primitives.indexing.read import ADD_PIECE, GATHER, GETITEM, SCATTER
+from functad.primitives.indexing.index_map import IndexMap, are_disjoint, is_basic
+from functad.primitives.indexing.read import ADD_PIECE, GATHER, GETITEM, SCATTER, fill
 from functad.primitives.linalg.einsum import is_by_blas
 from functad.primitives.linalg.products import SUM_OF_PRODUCTS
 from functad.primitives.reductions.over_axes import MEAN, SUM
@@ -136,7 +136,7 @@ def _getitem(equation: Equation, given: Sequence[str], own: Sequence[ArraySpec],
 
 
 def _gather(equation: Equation, given: Sequence[str], own: Sequence[ArraySpec], definitions: Definitions) -> str:
-    return f"{given[0]}[{_template_text(equation.params['template'], given[1:])}]"
+    return f"{given[0]}[{index_text(fill(equation.params['template'], tuple(given[1:])))}]"
 
 
 _TEXTS: dict[Any, Any] = {
@@ -146,7 +146,7 @@ _TEXTS: dict[Any, Any] = {
 
 
 def index_text(index: Any) -> str:
-    """Return the text between brackets for an index of integers, slices, `None` and an ellipsis."""
+    """Return the text between brackets for an index of integers, slices, `None`, an ellipsis and texts of arrays."""
     parts = [_part_text(part) for part in (index if type(index) is tuple else (index,))]
     return f"{parts[0]}," if type(index) is tuple and len(parts) == 1 else ", ".join(parts) or "()"
 
@@ -155,14 +155,7 @@ def _part_text(part: Any) -> str:
     if type(part) is slice:
         bounds = ["" if bound is None else str(int(bound)) for bound in (part.start, part.stop, part.step)]
         return ":".join(bounds if bounds[2] else bounds[:2])
-    return "..." if part is Ellipsis else "None" if part is None else str(int(part))
-
-
-def _template_text(template: Sequence[Any], arrays: Sequence[str]) -> str:
-    """Return the text between brackets for a template and its index arrays."""
-    remaining = iter(arrays)
-    parts = [next(remaining) if part == "i" else str(part) for part in template]
-    return f"{parts[0]}," if len(parts) == 1 else ", ".join(parts)
+    return "..." if part is Ellipsis else str(part)
 
 
 def placed_lines(
@@ -184,7 +177,7 @@ def placed_lines(
     indices, shape, dtype = (equation.params[key] for key in ("indices", "shape", "dtype"))
     own = _specs_of(equation, specs) or ()
     like = next((text for text, spec in zip(given, own, strict=False) if spec.shape), None)
-    if like is None or not all(map(is_basic, indices)) or not _apart(indices, shape):
+    if like is None or not all(map(is_basic, indices)) or not are_disjoint([IndexMap.of(shape, index) for index in indices]):
         return None
     lines = [f"{name} = np.zeros({definitions.literal(shape)}, {definitions.literal(dtype)}, like={like})"]
     return lines + [f"{name}[{index_text(index)}] = {piece}" for index, piece in zip(indices, given, strict=True)]
@@ -193,36 +186,15 @@ def placed_lines(
 def _piece_lines(
     equation: Equation, name: str, given: Sequence[str], specs: Sequence[ArraySpec], definitions: Definitions
 ) -> list[str] | None:
-    """Return the lines that assign a piece at index arrays if one constant index array has no repeated element, else `None`."""
-    own = _specs_of(equation, specs)
-    if own is None or any(part != "i" for part in equation.params["template"]) or {spec.ndim for spec in own[1:]} != {1}:
+    """Return the lines that assign a piece at index arrays if no element is known to repeat, else `None`."""
+    own, template = _specs_of(equation, specs), equation.params["template"]
+    if own is None or any(part != "i" for part in template):
         return None
-    coordinates = [s.value for s in equation.inputs[1:] if isinstance(s, Constant)]
-    if not any(
-        len(c) == max(spec.size for spec in own[1:]) and np.all(c[1:] > c[:-1]) and c[0] >= 0 for c in coordinates if len(c)
-    ):
+    arrays = tuple([s.value if isinstance(s, Constant) else spec for s, spec in zip(equation.inputs, own, strict=True)][1:])
+    try:
+        if not IndexMap.of(equation.params["shape"], fill(template, arrays)).is_injective:
+            return None
+    except IndexError:  # a constant index is out of bounds: the call raises
         return None
     shape, dtype = (definitions.literal(equation.params[key]) for key in ("shape", "dtype"))
     return [f"{name} = np.zeros({shape}, {dtype})", f"{name}[{', '.join(given[1:])}] = {given[0]}"]
-
-
-def _apart(indices: Sequence[Any], shape: Sequence[int]) -> bool:
-    """Return `True` if no two indices overlap, by a simple sufficient test."""
-    places = [_named(index, shape) for index in indices]
-    return len(indices) == 1 or all(
-        a is not None and b is not None and any(map(_disjoint, a, b)) for i, a in enumerate(places) for b in places[:i]
-    )
-
-
-def _named(index: Any, shape: Sequence[int]) -> list[range] | None:
-    """Return the range along each axis that an index of integers and slices selects; `None` for other indices."""
-    parts = index if type(index) is tuple else (index,)
-    if len(parts) > len(shape) or any(type(part) not in (int, slice) for part in parts):
-        return None
-    parts = (*parts, *[slice(None)] * (len(shape) - len(parts)))
-    return [range(n)[p] if type(p) is slice else range(p % n, p % n + 1) for p, n in zip(parts, shape, strict=True)]
-
-
-def _disjoint(a: range, b: range) -> bool:
-    """Return `True` if all numbers of one range are below all numbers of the other, or a range is empty."""
-    return not a or not b or max(a[0], a[-1]) < min(b[0], b[-1]) or max(b[0], b[-1]) < min(a[0], a[-1])

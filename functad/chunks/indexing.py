@@ -9,7 +9,7 @@ import numpy as np
 from functad.chunks.arranging import with_rows
 from functad.chunks.rules import Along, Call, Counting, Found, follow, rule
 from functad.expressions.spec import shape_of, spec_of
-from functad.primitives.indexing.index_parts import indexed_shape
+from functad.primitives.indexing.index_map import IndexMap, indexed_shape
 from functad.primitives.indexing.read import ADD_PIECE, GATHER, GETITEM, SCATTER, fill
 from functad.primitives.indexing.sort import DIGITIZE, SEARCHSORTED
 
@@ -23,33 +23,20 @@ def _longer(shape: Shape, along: Along) -> Shape:
 def _axis_read(shape: Shape, along: Along, index: Any) -> Along | None:
     """Return the row axis in the result of an index; `None` if the index does not read all rows in order."""
     try:
-        few, more = indexed_shape(shape, index), indexed_shape(_longer(shape, along), index)
+        few, more = IndexMap.of(shape, index), IndexMap.of(_longer(shape, along), index)
     except (IndexError, ValueError):
         return None
-    axes = [i for i, (m, n) in enumerate(zip(few, more, strict=True)) if m != n]
-    if len(axes) != 1 or few[axes[0]] != shape[along.axis] or more[axes[0]] - few[axes[0]] != along.factor:
-        return None
-    return None if any(_is_backwards(part) for part in _parts(index)) else Along(axes[0], along.factor)
-
-
-def _parts(index: Any) -> Shape | tuple[Any, ...]:
-    return index if type(index) is tuple else (index,)
-
-
-def _is_backwards(part: Any) -> bool:
-    return type(part) is slice and part.step is not None and part.step < 0
+    axis = few.along(along.axis)
+    return None if axis is None or more.along(along.axis) != axis else Along(axis, along.factor)
 
 
 def _axis_written(shape: Shape, piece: Along, piece_shape: Shape, index: Any) -> Along | None:
     """Return the row axis of an array that a cut piece is written to; `None` if it does not write all rows in order."""
-    if indexed_shape(shape, index) != piece_shape:  # the piece is broadcast
+    found = IndexMap.of(shape, index)
+    if found.shape != piece_shape:  # the piece is broadcast
         return None
-    for axis, length in enumerate(shape):
-        if length == piece_shape[piece.axis]:
-            own = Along(axis, piece.factor)
-            if _axis_read(shape, own, index) == piece:
-                return own
-    return None
+    axes = [Along(axis, piece.factor) for axis in range(len(shape)) if found.along(axis) == piece.axis]
+    return next((own for own in axes if _axis_read(shape, own, index) == piece), None)
 
 
 @rule(GETITEM)

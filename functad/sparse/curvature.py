@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functad.expressions.spec import dtype_of
-from functad.sparse.dependence import AHEAD, BEHIND, Call, aligned, convolution_pairs, laid_out, passed, terms_of
+from functad.sparse.dependence import AHEAD, BEHIND, Call, aligned, contraction, convolution_pairs, passed
 from functad.sparse.sets import Array, Sets, distinct, runs
 
 _LARGEST_PRODUCT = 1 << 24
@@ -100,9 +100,9 @@ def _of_product(call: Call, out: Array, active: list[int]) -> Pairs | None:
             return _pairs(out, out, out.shape)
         ways = ((AHEAD, BEHIND), (BEHIND, AHEAD))
         return _joined([_pairs(a[..., one], b[..., other], out.shape) for one, other in ways])
-    terms, result = terms_of(call)
-    order = [*result, *dict.fromkeys(axis for term in terms for axis in term if axis not in result)]
-    factors = [aligned(*laid_out(call.of(i), term, order), order) for i, term in enumerate(terms)]
+    terms, result = contraction(call)
+    order = result + "".join([letter for letter in dict.fromkeys("".join(terms)) if letter not in result])
+    factors = [aligned(call.of(i), term, order) for i, term in enumerate(terms)]
     shape = np.broadcast_shapes(*[factor.shape for factor in factors])
     if math.prod(shape) > _LARGEST_PRODUCT:
         return _pairs(out, out, out.shape)

@@ -21,6 +21,8 @@ from functad.primitives.indexing.place import PLACE, PLACE_ADD
 from functad.primitives.indexing.read import fill
 from functad.primitives.indexing.write import ADD_TO
 from functad.primitives.indexing.write import part as part_at
+from functad.primitives.linalg.contractions import contraction_of
+from functad.primitives.linalg.einsum import Contraction
 from functad.primitives.operands import innermost
 from functad.sparse.sets import Array, Sets, distinct
 
@@ -177,56 +179,29 @@ def _diff(call: Call) -> Array:
 # Sums of products
 
 
-def terms_of(call: Call) -> tuple[list[list[int]], list[int]]:
-    """Return the axes of each operand of a product and of the result, named by integers."""
-    primitive, ndims = call.primitive, [len(shape_of(value)) for value in call.values]
-    if primitive.dependence == "einsum":
-        inputs, _, result = call.params["subscripts"].partition("->")
-        return [list(map(ord, term)) for term in inputs.split(",")], list(map(ord, result))
-    summed, batch = -1, list(range(len(call.shapes[0])))
-    if primitive.dependence == "outer":
-        return [[0], [1]], [0, 1]
-    if primitive.dependence == "sum of products":
-        return [[*batch[len(batch) - n + 1 :], summed] for n in ndims], batch
-    if primitive.dependence == "dot":
-        if not min(ndims):
-            return [batch[: ndims[0]], batch[: ndims[1]]], batch
-        rows = batch[: ndims[0] - 1]
-        rest = batch[ndims[0] - 1 :]
-        return [[*rows, summed], [*rest[:-1], summed, *rest[-1:]] if ndims[1] > 1 else [summed]], batch
-    row = [batch.pop(-1 if ndims[1] == 1 else -2)] if ndims[0] > 1 else []
-    column = [batch.pop()] if ndims[1] > 1 else []
-    left = [*batch[len(batch) - max(ndims[0] - 2, 0) :], *row, summed]
-    right = [*batch[len(batch) - max(ndims[1] - 2, 0) :], summed, *column]
-    return [left, right], [*batch, *row, *column]
+def contraction(call: Call) -> Contraction:
+    """Return the letters of a product."""
+    found = contraction_of(call.primitive, call.params, [len(shape_of(value)) for value in call.values])
+    assert found is not None
+    return found
 
 
-def laid_out(a: Array, term: list[int], order: list[int]) -> tuple[Array, list[int]]:
-    """Return an operand with diagonals read and axes in the given order, and the axes that it has."""
-    own = list(dict.fromkeys(term))
-    names = {axis: i for i, axis in enumerate(own)}
-    if len(own) < len(term):
-        a = np.einsum(a, [names[axis] for axis in term], list(range(len(own))))
-    has = [axis for axis in order if axis in names]
-    return a.transpose([names[axis] for axis in has]), has
-
-
-def aligned(a: Array, has: list[int], order: list[int]) -> Array:
-    """Return an array with an axis of length 1 for each axis of the order that is missing."""
-    lengths = dict(zip(has, a.shape, strict=True))
-    return a.reshape([lengths.get(axis, 1) for axis in order])
+def aligned(a: Array, term: str, order: str) -> Array:
+    """Return an operand with the axes `order`: with diagonals read, and with length 1 for each axis that is missing."""
+    has = "".join([letter for letter in order if letter in term])
+    a = np.einsum(f"{term}->{has}", a)
+    return a.reshape([a.shape[has.index(letter)] if letter in has else 1 for letter in order])
 
 
 def contracted(call: Call) -> Array:
     """Return the unions over the contracted axes, then over the operands."""
-    terms, result = terms_of(call)
+    terms, result = contraction(call)
     total = np.zeros((1,) * len(result), np.int64)
     for term, given in zip(terms, call.given, strict=True):
         if given is not None:
-            gone = [axis for axis in dict.fromkeys(term) if axis not in result]
-            a, has = laid_out(given, term, [*result, *gone])
-            a = reduced(call.sets, a, range(a.ndim - len(gone), a.ndim))
-            total = call.sets.union(total, aligned(a, has[: a.ndim], result))
+            gone = "".join([letter for letter in dict.fromkeys(term) if letter not in result])
+            a = aligned(given, term, result + gone)
+            total = call.sets.union(total, reduced(call.sets, a, range(len(result), a.ndim)))
     return total
 
 

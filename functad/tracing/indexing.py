@@ -26,14 +26,14 @@ from functad.places import here
 from functad.primitives.arranging.reshape import RESHAPE
 from functad.primitives.elementwise.conversion import COPY, astype, copy_alike
 from functad.primitives.entry import ENTRIES, Primitive
-from functad.primitives.indexing.index_parts import (
+from functad.primitives.indexing.index_map import (
     OTHER,
     PART,
     WIDENS,
     holds_tensors,
+    indexed_shape,
     is_basic,
     plain_index,
-    shape_widened,
     way_of_reading,
 )
 from functad.primitives.indexing.read import GATHER, GETITEM, AtPlaces, taken_apart
@@ -60,15 +60,11 @@ _getframe = sys._getframe
 _float64 = np.float64
 _ndarray = np.ndarray
 _PLAN = GETITEM.reverse_plan((0,))
-_RESHAPE = RESHAPE.reverse_plan((0,))
 
 
-def _widened(x: Any, index: tuple[Any, ...]) -> Any:
-    """Return `x[index]` if the index only adds axes; otherwise `None`."""
-    if index == () == x.shape:
-        return None  # the result is a scalar, not a view
-    shape = shape_widened(x.shape, index)
-    return None if shape is None else dispatch(RESHAPE, (x,), {"shape": shape})
+def _widened(x: Any, index: Any) -> Any:
+    """Return `x[index]` for an index that only adds axes: a reshape, whose VJP rule does not scatter."""
+    return dispatch(RESHAPE, (x,), {"shape": indexed_shape(x.shape, index)})
 
 
 class Reading:
@@ -82,29 +78,21 @@ class Reading:
             way = way_of_reading(index)
             if way is OTHER:
                 index = plain_index(index)
-                wider = _widened(self, (None,) if index is None else index) if type(index) is tuple or index is None else None
-                if wider is not None:
-                    return wider
+                if index is None or (way_of_reading(index) is WIDENS and (index or self.shape)):
+                    return _widened(self, index)
                 if type(index) is not slice and holds_tensors(index):
                     template, arrays = taken_apart(index)
                     out = GATHER(self, *arrays, template=template)
                     note_view_at(self, out, template, arrays)
                     return out
-            elif way is WIDENS:
-                wider = _widened(self, index)
-                if wider is not None:
-                    return wider
+            elif way is WIDENS and (index or self.shape):  # `t[()]` of shape `()` is a number, not a view
+                return _widened(self, index)
         recorder = self.recorder
         if not recorder.fast:
             return GETITEM(self, index=index)
         value = self.below
         out = value[index]
         frame = _getframe(1)
-        if way is WIDENS and type(out) is _ndarray:
-            # Recorded as a reshape: its VJP rule does not scatter, and it does not count as a selection.
-            tensor = recorder.append((_RESHAPE, self.slot, value.shape, None), out, frame.f_code, frame.f_lasti, type(self))
-            note_view(self, tensor, RESHAPE, {"shape": out.shape})
-            return tensor
         is_view = type(out) is not _float64 and shares(out, value)
         kept = index
         if type(out) is not _float64 and not is_view:  # the user may later overwrite a mask or an array of integers

@@ -24,7 +24,7 @@ from functad.expressions.spec import PLAIN, PYTHON_SCALARS, ArraySpec, dtype_of,
 from functad.places import user_place
 from functad.primitives.arranging.reshape import unbroadcast
 from functad.primitives.entry import PULL_PRODUCT, PULL_READ, PULL_SEVERAL, PULL_WRITE, Plan
-from functad.primitives.indexing.index_parts import add_at
+from functad.primitives.indexing.index_map import add_at
 from functad.primitives.indexing.read import SCATTER
 from functad.primitives.indexing.write import ADD_TO, as_cotangent, cotangent_of_written, part, put
 from functad.primitives.operands import absent, innermost, zeros_for

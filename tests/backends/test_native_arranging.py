@@ -86,6 +86,9 @@ def turned(x, z):
         sliding_window_view(x, 3, 1) * 2.0,
         sliding_window_view(np.sin(x), (2, 3)).sum((2, 3)),
         sliding_window_view(z, (2, 2), (1, 2)),
+        np.stack([z[2, ::-1, i] for i in (4, 2, 0)], 1) * 2.0,
+        np.stack([x[i : i + 2, None, 3 - i] for i in range(4)], -1) + 1.0,
+        np.stack([x[1], x[1], x[1]], 1) - 1.0,
     )
 
 
@@ -158,6 +161,14 @@ def test_gradients(f, args):
         return sum(np.sum(np.sin(leaf) * (1 + n)) for n, leaf in enumerate(functad.tree_leaves(f(*own))))
 
     check(value_and_grad(total, argnums=(0, 1)), *args)
+
+
+def test_diagonals_are_written_into_parts_of_a_result():
+    def f(x, y):
+        gradient = functad.grad(lambda a, y: np.sum(np.einsum("ii->i", a) * y))
+        return np.stack([gradient(x, y), gradient(x, np.sin(y))], -1)
+
+    check(f, X[:, :5], X[:, 5])
 
 
 def test_writes_and_their_gradients():

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from functad.expressions.spec import PYTHON_SCALARS
+from functad.expressions.spec import PYTHON_SCALARS, ArraySpec
 from functad.loops.build import Code, Index
 from functad.loops.values import Value, where
 from functad.places import here
+from functad.primitives.indexing.index_map import IndexMap
 
 Shape = tuple[int, ...]
 
@@ -35,15 +36,28 @@ class Array:
 
     def reshaped(self, shape: Shape) -> Array:
         """Return the array with another shape of the same size, in C order."""
-        old = c_strides(self.shape)
-        axes = _along(self.shape, shape)
+        chosen = IndexMap.reshape(self.shape, shape)
+        if chosen is not None:
+            return self.selected(chosen)
+        old, new = c_strides(self.shape), c_strides(shape)
+        return Formula(
+            shape, self.kind, lambda code, index: self.at(code, unravel(code, code.linear(index, new), self.shape, old))
+        )
 
-        def element(code: Code, index: Sequence[Index]) -> Value:
-            if axes is not None:
-                return self.at(code, axes(index))
-            return self.at(code, unravel(code, code.linear(index, c_strides(shape)), self.shape, old))
+    def selected(self, chosen: IndexMap, arrays: Sequence[Array] = ()) -> Array:
+        """Return the elements that a map selects, as a view if possible.
 
-        return Formula(shape, self.kind, element)
+        Args:
+            chosen: the map.
+            arrays: the index arrays of the map.
+        """
+        return Formula(chosen.shape, self.kind, lambda code, index: self.at(code, place_of(code, index, chosen, arrays)))
+
+    def broadcast(self, shape: Shape) -> Array:
+        """Return the array broadcast to a shape."""
+        new = len(shape) - len(self.shape)
+        axes = [None if n == 1 != shape[new + i] else new + i for i, n in enumerate(self.shape)]
+        return self.selected(IndexMap.by_axes(self.shape, shape, axes))
 
     def elements(self, code: Code) -> list[Value]:
         """Return all elements, in C order."""
@@ -95,6 +109,15 @@ class Memory(Array):
         if self.is_contiguous:
             return self.view(shape, c_strides(shape))
         return super().reshaped(shape)
+
+    def selected(self, chosen: IndexMap, arrays: Sequence[Array] = ()) -> Array:
+        """Return the elements that a map selects: a view without index arrays."""
+        return self.part(chosen) if chosen.is_affine else super().selected(chosen, arrays)
+
+    def part(self, chosen: IndexMap) -> Memory:
+        """Return the view of the elements that an affine map selects."""
+        offset, strides = chosen.layout(self.strides)
+        return self.view(chosen.shape, strides, offset)
 
     def view(self, shape: Shape, strides: Sequence[int], shift: int = 0) -> Memory:
         """Return a view of the same memory that begins `shift` elements further."""
@@ -197,6 +220,28 @@ def aligned(index: Sequence[Index], shape: Shape) -> list[Index]:
     return [0 if n == 1 else i for i, n in zip(index[len(index) - len(shape) :], shape, strict=True)]
 
 
+def place_of(code: Code, index: Sequence[Index], chosen: IndexMap, arrays: Sequence[Array]) -> list[Index]:
+    """Return the index in the array of the element at `index` of the elements that a map selects.
+
+    An index array out of bounds is refused, and its position becomes 0.
+    """
+    found: list[Index] = []
+    for n, axis in zip(chosen.whole, chosen.axes, strict=True):
+        if axis.array is None:
+            found.append(code.linear([index[i] for i in axis.steps], list(axis.steps.values()), axis.offset))
+            continue
+        array = arrays[axis.array]
+        own = aligned(index[chosen.first : chosen.first + chosen.array_ndim], array.shape)
+        place = code.cast(array.at(code, own), "i64")
+        place = where(place < 0, place + n, place)
+        if isinstance(chosen.arrays[axis.array], ArraySpec):  # known arrays are within bounds
+            beyond = (place < 0) | (place >= n)
+            code.refuse(beyond)
+            place = where(beyond, place.like(0), place)
+        found.append(place)
+    return found
+
+
 def unravel(code: Code, position: Index, shape: Shape, strides: Shape) -> list[Index]:
     """Return the multi-dimensional index of a position in C order."""
     found: list[Index] = []
@@ -210,16 +255,3 @@ def unravel(code: Code, position: Index, shape: Shape, strides: Shape) -> list[I
             whole = math.prod(shape[:axis]) == 1
             found.append(quotient if whole else code.emit("urem", "i64", quotient, quotient.like(n)))
     return found
-
-
-def _along(old: Shape, new: Shape) -> Callable[[Sequence[Any]], list[Any]] | None:
-    """Return the map from an index of `new` to an index of `old`; `None` unless only axes of length 1 differ."""
-    if [n for n in old if n != 1] != [n for n in new if n != 1]:
-        return None
-    places = [j for j, n in enumerate(new) if n != 1]
-
-    def moved(index: Sequence[Any]) -> list[Any]:
-        own = iter(places)
-        return [index[next(own)] if n != 1 else 0 for n in old]
-
-    return moved

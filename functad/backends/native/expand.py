@@ -13,7 +13,6 @@ import numpy as np
 
 from functad.backends.native.arranging.rewrite import rewritten
 from functad.backends.native.lowering import lowered
-from functad.backends.native.products.letters import is_product
 from functad.backends.native.products.simple import Rewriting
 from functad.control.branches import COND, SWITCH
 from functad.control.loops import WHILE
@@ -34,11 +33,10 @@ BACKWARD = "while_loop_vjp"
 
 def expanded(expressions: Expressions) -> Expressions:
     """Return an equivalent list of equations that native code supports: products decomposed, calls inlined."""
-    if not any(map(_is_several, expressions.equations)):
-        return rewritten(expressions)
     specs = list(expressions.specs)
     equations: list[Equation] = []
     moved: dict[int, Any] = {}
+    products = Rewriting(specs, equations)
     for equation in expressions.equations:
         inputs = tuple([moved.get(s, s) if type(s) is int else s for s in equation.inputs])
         equation = Equation(equation.primitive, inputs, equation.params, equation.outputs)
@@ -49,16 +47,10 @@ def expanded(expressions: Expressions) -> Expressions:
             moved |= dict(zip(equation.outputs, found, strict=False))
         elif equation.primitive.name == BACKWARD:
             equations.append(_backward(equation, specs))
-        elif not Rewriting(specs, equations).rewrite(equation):
+        elif not products.rewrite(equation):
             equations.append(equation)
     outputs = tuple([moved.get(s, s) if type(s) is int else s for s in expressions.outputs])
     return rewritten(expressions.replace(equations=tuple(equations), specs=tuple(specs), outputs=outputs))
-
-
-def _is_several(equation: Equation) -> bool:
-    primitive = equation.primitive
-    several = primitive in HOLDERS or primitive.inner is not None or primitive.name == BACKWARD
-    return several or is_product(primitive)
 
 
 def _backward(equation: Equation, specs: Sequence[ArraySpec]) -> Equation:

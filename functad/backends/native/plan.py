@@ -24,6 +24,9 @@ from functad.expressions.spec import ArraySpec
 TINY = 4
 """Arrays of up to this many elements are values of the function, one per element."""
 
+FEW = 8
+"""Joined arrays of up to this many elements are selected from their pieces where they are read."""
+
 CHEAP = 10.0
 """Values of up to this cost, in additions, are recomputed and not stored."""
 

@@ -3,46 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from functad.backends.native.arrays import Array, Formula, Memory, aligned
+from functad.backends.native.arrays import Formula, Shape
 from functad.backends.native.lowering import Lowered, View, row
 from functad.expressions.expressions import Equation
 from functad.expressions.spec import ArraySpec
-from functad.loops.build import KINDS, Code, Index
-from functad.loops.values import Value
+from functad.loops.build import KINDS
 from functad.primitives.arranging.flip import FLIP
 from functad.primitives.arranging.reshape import BROADCAST_TO, RESHAPE, TRANSPOSE
 from functad.primitives.elementwise.complex_numbers import IMAG, REAL
-
-
-def broadcast(array: Array, shape: tuple[int, ...]) -> Array:
-    """Return an array broadcast to a shape."""
-    if isinstance(array, Memory):
-        new = len(shape) - len(array.shape)
-        own = zip(array.shape, array.strides, shape[new:], strict=True)
-        return array.view(shape, [0] * new + [0 if n == 1 != m else s for n, s, m in own])
-    return Formula(shape, array.kind, lambda code, index: array.at(code, aligned(index, array.shape)))
-
-
-def transposed(array: Array, axes: Sequence[int]) -> Array:
-    """Return an array with permuted axes."""
-    shape = tuple([array.shape[i] for i in axes])
-    if isinstance(array, Memory):
-        return array.view(shape, [array.strides[i] for i in axes])
-
-    def element(code: Code, index: Sequence[Index]) -> Value:
-        own: list[Index] = [0] * len(axes)
-        for i, axis in enumerate(axes):
-            own[axis] = index[i]
-        return array.at(code, own)
-
-    return Formula(shape, array.kind, element)
+from functad.primitives.indexing.index_map import IndexMap
+from functad.primitives.linalg.einsum import einsum_of, terms_of
 
 
 @row(BROADCAST_TO)
 def _broadcast_to(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
-    return View(lambda arrays: broadcast(arrays[0], results[0].shape), same=given[0].shape == results[0].shape)
+    return View(lambda arrays: arrays[0].broadcast(results[0].shape), same=given[0].shape == results[0].shape)
 
 
 @row(RESHAPE)
@@ -55,69 +31,33 @@ def _reshape(equation: Equation, given: Sequence[ArraySpec], results: Sequence[A
 @row(TRANSPOSE)
 def _transpose(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
     axes = equation.params["axes"]
-    axes = tuple(reversed(range(given[0].ndim))) if axes is None else tuple(axes)
-    return View(lambda arrays: transposed(arrays[0], axes))
+    axes = range(given[0].ndim)[::-1] if axes is None else axes
+    chosen = IndexMap.by_axes(given[0].shape, results[0].shape, [axes.index(i) for i in range(len(axes))])
+    return View(lambda arrays: arrays[0].selected(chosen))
 
 
-class Part:
-    """A basic index (integers, slices, new axes, ellipsis) into an array of known shape.
+@row(einsum_of(1))
+def _diagonal(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
+    """Lower an `einsum` of one operand that only reads diagonals and transposes."""
+    chosen = axes_of(equation.params["subscripts"], given[0].shape)
+    return None if chosen is None else View(lambda arrays: arrays[0].selected(chosen))
 
-    Attributes:
-        shape: the shape of the part.
-        starts: for each axis of the array, the first index.
-        axes: for each axis of the array, the axis of the part and the step; `None` for an integer index.
-    """
 
-    def __init__(self, shape: Sequence[int], index: Any) -> None:
-        parts = list(index) if isinstance(index, tuple) else [index]
-        taken = sum(part is not None and part is not Ellipsis for part in parts)
-        fill = [slice(None)] * (len(shape) - taken)
-        if Ellipsis in parts:
-            place = parts.index(Ellipsis)
-            parts[place : place + 1] = fill
-        else:
-            parts += fill
-        self.starts: list[int] = []
-        self.axes: list[tuple[int, int] | None] = []
-        found: list[int] = []
-        lengths = iter(shape)
-        for part in parts:
-            if part is None:
-                found.append(1)
-            elif isinstance(part, slice):
-                start, stop, step = part.indices(next(lengths))
-                self.starts.append(start)
-                self.axes.append((len(found), step))
-                found.append(len(range(start, stop, step)))
-            else:
-                self.starts.append(int(part) % next(lengths))
-                self.axes.append(None)
-        self.shape = tuple(found)
-
-    def of(self, array: Array) -> Array:
-        """Return the part of `array`."""
-        if isinstance(array, Memory):
-            strides = [0] * len(self.shape)
-            for stride, axis in zip(array.strides, self.axes, strict=True):
-                if axis is not None:
-                    strides[axis[0]] = stride * axis[1]
-            return array.view(self.shape, strides, sum(a * b for a, b in zip(self.starts, array.strides, strict=True)))
-
-        def element(code: Code, index: Sequence[Index]) -> Value:
-            own = [
-                start if axis is None else code.linear([index[axis[0]]], [axis[1]], start)
-                for start, axis in zip(self.starts, self.axes, strict=True)
-            ]
-            return array.at(code, own)
-
-        return Formula(self.shape, array.kind, element)
+def axes_of(subscripts: str, shape: Shape) -> IndexMap | None:
+    """Return the map of an `einsum` of one operand of the given shape; `None` if it sums."""
+    [term], result = terms_of(subscripts)
+    if not set(term) <= set(result):
+        return None
+    lengths = dict(sorted(zip(term, shape, strict=True), key=lambda pair: pair[1]))
+    axes = [None if n == 1 else result.index(letter) for letter, n in zip(term, shape, strict=True)]
+    return IndexMap.by_axes(shape, tuple([lengths[letter] for letter in result]), axes)
 
 
 @row(FLIP)
 def _flip(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
-    axes = equation.params["axis"]
-    part = Part(given[0].shape, tuple([slice(None, None, -1 if i in axes else 1) for i in range(given[0].ndim)]))
-    return View(lambda arrays: part.of(arrays[0]))
+    axes, shape = equation.params["axis"], given[0].shape
+    chosen = IndexMap.of(shape, tuple([slice(None, None, -1 if i in axes else 1) for i in range(len(shape))]))
+    return View(lambda arrays: arrays[0].selected(chosen))
 
 
 @row(REAL, IMAG)

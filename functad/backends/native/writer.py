@@ -237,7 +237,7 @@ class Writer:
                 self.targets[slot] = self.buffer(spec.shape, KINDS[spec.dtype])
             else:
                 slot, part = self.placed[slot]
-        known = self.targets[slot] if part is None else part.of(self.memory(slot))
+        known = self.targets[slot] if part is None else self.memory(slot).part(part)
         self.targets.update(dict.fromkeys(chain, known))
         return known
 

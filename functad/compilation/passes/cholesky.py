@@ -17,6 +17,7 @@ from functad.expressions.expressions import Equation, Expressions
 from functad.expressions.spec import ArraySpec
 from functad.primitives.arranging.reshape import RESHAPE, TRANSPOSE
 from functad.primitives.entry import ENTRIES
+from functad.primitives.indexing.index_map import IndexMap
 from functad.primitives.indexing.read import SCATTER
 from functad.primitives.linalg.decompositions import CHOLESKY
 from functad.primitives.linalg.solve import lower_half
@@ -98,12 +99,9 @@ def _terms(
     laid = makers.get(e.inputs[0]) if e.primitive is RESHAPE else None
     if laid is None or laid.primitive is not SCATTER or len(laid.inputs) != 1 or type(laid.inputs[0]) is not int:
         return None
-    [index] = laid.params["indices"]
-    steps = [part for part in (index if type(index) is tuple else (index,)) if part is not Ellipsis]
-    diagonal = n > 1 and laid.params["shape"] == (n * n,) and len(steps) == 1 and type(steps[0]) is slice
-    if not diagonal or range(n * n)[steps[0]] != range(0, n * n, n + 1):
-        return None
-    return [_Term(negative, (laid.inputs[0],))]
+    [index], shape = laid.params["indices"], laid.params["shape"]
+    diagonal = IndexMap.of((n * n,), slice(0, n * n, n + 1))
+    return [_Term(negative, (laid.inputs[0],))] if IndexMap.of(shape, index) == diagonal else None
 
 
 def _product(specs: tuple[ArraySpec, ...], terms: Sequence[_Term]) -> Expressions:

@@ -10,7 +10,7 @@ from typing import Any
 
 from functad.compilation.rolling.labels import Indices, positions, taken_apart
 from functad.expressions.expressions import Constant, Equation, Expressions
-from functad.primitives.indexing.index_parts import is_basic
+from functad.primitives.indexing.index_map import is_basic
 from functad.primitives.indexing.read import GETITEM
 from functad.primitives.indexing.write import WRITE
 

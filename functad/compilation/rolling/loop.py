@@ -17,7 +17,7 @@ from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.spec import ArraySpec, strong_spec
 from functad.primitives.arranging.reshape import TRANSPOSE
 from functad.primitives.entry import ENTRIES, Primitive
-from functad.primitives.indexing.index_parts import indexed_shape
+from functad.primitives.indexing.index_map import indexed_shape
 from functad.primitives.indexing.read import GETITEM
 from functad.primitives.indexing.write import WRITE
 from functad.transforms.lists import extract

@@ -9,7 +9,7 @@ import numpy as np
 
 from functad.compilation.rolling.labels import Labelled, positions
 from functad.compilation.rolling.wiring import Block
-from functad.primitives.indexing.index_parts import is_basic
+from functad.primitives.indexing.index_map import is_basic
 from functad.primitives.indexing.read import GETITEM
 
 SHORTEST = 4

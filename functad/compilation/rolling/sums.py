@@ -12,7 +12,7 @@ from functad.compilation.rolling.places import SHORTEST, Places, stretch
 from functad.compilation.rolling.wiring import LEAST, Block
 from functad.expressions.expressions import Equation
 from functad.expressions.spec import ArraySpec
-from functad.primitives.indexing.index_parts import is_basic
+from functad.primitives.indexing.index_map import is_basic
 
 
 class Sum(NamedTuple):

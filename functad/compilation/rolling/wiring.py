@@ -8,7 +8,7 @@ import numpy as np
 
 from functad.compilation.rolling.labels import Labelled, positions
 from functad.compilation.rolling.runs import Run
-from functad.primitives.indexing.index_parts import is_basic
+from functad.primitives.indexing.index_map import is_basic
 from functad.primitives.indexing.read import GETITEM
 from functad.primitives.indexing.write import WRITE
 

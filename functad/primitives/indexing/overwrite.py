@@ -17,7 +17,7 @@ from functad.expressions.spec import dtype_of, shape_of, spec_of
 from functad.places import here
 from functad.primitives.arranging.reshape import Calls
 from functad.primitives.elementwise.conversion import astype
-from functad.primitives.indexing.index_parts import plain_index
+from functad.primitives.indexing.index_map import plain_index
 from functad.primitives.kinds import composite
 from functad.primitives.operands import as_operand, concrete, is_number, is_traced
 

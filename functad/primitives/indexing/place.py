@@ -16,7 +16,7 @@ from functad.primitives.arranging.reshape import TRANSPOSE, Calls
 from functad.primitives.batching import Params, Values, Which, padded, spread_out
 from functad.primitives.elementwise.selection import kept
 from functad.primitives.entry import Primitive
-from functad.primitives.indexing.index_parts import indexed_shape
+from functad.primitives.indexing.index_map import indexed_shape
 from functad.primitives.indexing.read import GATHER, BatchedIndex, Template, fill
 from functad.primitives.indexing.write import (
     ForAll,
@@ -132,7 +132,7 @@ def _batch(primitive: Primitive, size: int, values: Values, batched: Which, para
         view = step.spec(view)
     examples = [ArraySpec(shape_of(array)[b:], dtype_of(array)) for array, b in zip(arrays, own, strict=True)]
     ndim = len(indexed_shape(view.shape, fill(params["template"], tuple(examples))))
-    index = BatchedIndex(size, arrays, own, params["template"], len(view.shape), whole=True)
+    index = BatchedIndex(size, arrays, own, params["template"], view.shape, whole=True)
     v = v if v_batched else v[None] if shape_of(v) else np.reshape(v, (1,))
     shape = shape_of(v)
     if len(shape) > ndim + 1:  # NumPy ignores leading axes of length 1

@@ -20,12 +20,12 @@ from functad.errors import UnsupportedError
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.places import here
 from functad.primitives.arranging.reshape import Calls
-from functad.primitives.batching import Params, Values, Which, everywhere, example_ndim, padded, spread_out
+from functad.primitives.batching import Params, Values, Which, everywhere, padded, spread_out
 from functad.primitives.entry import ENTRIES, PULL_READ, Primitive
-from functad.primitives.indexing.index_parts import (
+from functad.primitives.indexing.index_map import (
+    IndexMap,
     Shape,
     add_at,
-    array_axes,
     holds_tensors,
     indexed_shape,
     is_basic,
@@ -95,14 +95,17 @@ def _behind(index: Any) -> tuple[Any, ...]:
     return (slice(None), *(index if type(index) is tuple else (index,)))
 
 
+def batch_axis(shape: Shape, index: Any) -> int:
+    """Return the batch axis of the result of an index that reads the first axis of a batch of the given shape as a whole."""
+    return 0 if is_basic(index) else IndexMap.of(shape, index).along(0) or 0
+
+
 def _getitem_batch(primitive: Primitive, size: int, values: Values, batched: Which, params: Params) -> Any:
     """Index each example. If the index arrays are not adjacent, their axes come first and the batch axis is moved."""
-    (a,), index = values, params["index"]
-    out = primitive(a, index=_behind(index))
-    if is_basic(index):
-        return out
-    _, count, separate = array_axes(index, len(shape_of(a)) - 1)
-    return np.moveaxis(out, count, 0) if separate else out
+    (a,), index = values, _behind(params["index"])
+    out = primitive(a, index=index)
+    axis = batch_axis(shape_of(a), index)
+    return np.moveaxis(out, axis, 0) if axis else out
 
 
 def _is_array(params: Params) -> bool:
@@ -157,12 +160,12 @@ def _scatter_samples(array: Any) -> Calls:
 
 
 def _scatter_batch(primitive: Primitive, size: int, values: Values, batched: Which, params: Params) -> Any:
-    indices, shape = params["indices"], params["shape"]
+    indices, shape = tuple(map(_behind, params["indices"])), (size, *params["shape"])
     pieces = []
     for piece, index in zip(everywhere(values, batched, size), indices, strict=True):
-        _, count, separate = (0, 0, False) if is_basic(index) else array_axes(index, len(shape))
-        pieces.append(np.moveaxis(piece, 0, count) if separate else piece)
-    return primitive(*pieces, indices=tuple(map(_behind, indices)), shape=(size, *shape), dtype=params["dtype"])
+        axis = batch_axis(shape, index)
+        pieces.append(np.moveaxis(piece, 0, axis) if axis else piece)
+    return primitive(*pieces, indices=indices, shape=shape, dtype=params["dtype"])
 
 
 SCATTER = linear(
@@ -249,15 +252,15 @@ class BatchedIndex:
     """
 
     def __init__(
-        self, size: int, arrays: Sequence[Any], batched: Sequence[bool], template: Template, ndim: int, *, whole: bool
+        self, size: int, arrays: Sequence[Any], batched: Sequence[bool], template: Template, shape: Shape, *, whole: bool
     ) -> None:
-        examples = [ArraySpec(shape_of(v)[b:], dtype_of(v)) for v, b in zip(arrays, batched, strict=True)]
-        first, count, separate = array_axes(fill(template, tuple(examples)), ndim)
+        examples = tuple([ArraySpec(shape_of(v)[b:], dtype_of(v)) for v, b in zip(arrays, batched, strict=True)])
         self.indices, self.template = tuple(arrays), template
         if not any(batched):
             self.template = (":", *template)
-            self.moves: tuple[Any, Any] = (count if separate else 0, 0)
+            self.moves: tuple[Any, Any] = (batch_axis((size, *shape), fill(self.template, examples)), 0)
             return
+        *_, first, count = IndexMap.of(shape, fill(template, examples))
         self.indices = tuple([padded(v, count) if b else v for v, b in zip(arrays, batched, strict=True)])
         if not whole:
             self.moves = (first, 0)
@@ -277,8 +280,7 @@ class BatchedIndex:
 
 def _gather_batch(primitive: Primitive, size: int, values: Values, batched: Which, params: Params) -> Any:
     (a, *arrays), template = values, params["template"]
-    ndim = example_ndim(a, batched[0])
-    index = BatchedIndex(size, arrays, batched[1:], template, ndim, whole=batched[0])
+    index = BatchedIndex(size, arrays, batched[1:], template, shape_of(a)[batched[0] :], whole=batched[0])
     return index.to_front(primitive(a, *index.indices, template=index.template))
 
 
@@ -337,7 +339,7 @@ class AtPlaces:
 
 def _add_piece_batch(primitive: Primitive, size: int, values: Values, batched: Which, params: Params) -> Any:
     (piece, *arrays), shape = values, params["shape"]
-    index = BatchedIndex(size, arrays, batched[1:], params["template"], len(shape), whole=True)
+    index = BatchedIndex(size, arrays, batched[1:], params["template"], shape, whole=True)
     piece = index.back(spread_out(piece, batched[0], size))
     return primitive(piece, *index.indices, template=index.template, shape=(size, *shape), dtype=params["dtype"])
 

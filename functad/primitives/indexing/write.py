@@ -18,8 +18,8 @@ from functad.primitives.batching import Params, Values, Which, batch_call, padde
 from functad.primitives.elementwise.conversion import copy_alike
 from functad.primitives.elementwise.selection import kept
 from functad.primitives.entry import Composite, Primitive
-from functad.primitives.indexing.index_parts import add_at, array_axes, indexed_shape, is_basic, never_repeats
-from functad.primitives.indexing.read import GETITEM, get_item
+from functad.primitives.indexing.index_map import add_at, indexed_shape, never_repeats
+from functad.primitives.indexing.read import GETITEM, batch_axis, get_item
 from functad.primitives.kinds import linear
 from functad.primitives.operands import is_traced
 
@@ -272,9 +272,9 @@ def batched_write(size: int, a: Any, v: Any, v_batched: bool, path: Path, index:
         v = v.reshape((*shape_of(v)[:v_batched], *shape[len(shape) - len(place) :]))
     everywhere = tuple([step._replace(primitive=ForAll(step.primitive, size)) for step in path])
     whole = (slice(None), *(index if type(index) is tuple else (index,)))
-    count, separate = (0, False) if is_basic(index) else array_axes(index, len(spec.shape))[1:]
-    if separate and (v_batched or shape):  # NumPy puts the axes of the index arrays before the batch axis
-        v = np.moveaxis(padded(v if v_batched else v[None], len(place)), 0, count)
+    axis = batch_axis((size, *spec.shape), whole)
+    if axis and (v_batched or shape):  # NumPy puts the axes of the index arrays before the batch axis
+        v = np.moveaxis(padded(v if v_batched else v[None], len(place)), 0, axis)
     elif v_batched:
         v = padded(v, len(place))
     return v, everywhere, whole

@@ -3,23 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from functad.primitives.entry import Primitive
-from functad.primitives.linalg.einsum import terms_of
+from functad.primitives.linalg.einsum import Contraction, terms_of
 from functad.primitives.linalg.products import DOT, MATMUL, OUTER, SUM_OF_PRODUCTS
-
-
-class Contraction(NamedTuple):
-    """A sum of products in the notation of `np.einsum`, without an ellipsis. Axes with the same letter are the same.
-
-    Attributes:
-        terms: for each operand, the letters of its axes. An axis that NumPy broadcasts has length 1.
-        result: the letters of the axes of the result.
-    """
-
-    terms: Sequence[str]
-    result: str
 
 
 def contraction_of(primitive: Primitive, params: Mapping[str, Any], ndims: Sequence[int]) -> Contraction | None:
@@ -31,7 +19,7 @@ def contraction_of(primitive: Primitive, params: Mapping[str, Any], ndims: Seque
         ndims: the number of axes of each operand.
     """
     if primitive.name == "einsum":
-        return Contraction(*terms_of(params["subscripts"]))
+        return terms_of(params["subscripts"])
     if primitive is OUTER:
         return Contraction(("a", "b"), "ab")
     if primitive is DOT:

@@ -16,8 +16,7 @@ import numpy as np
 from functad.backends.native.arrays import Array, Formula, Held, Memory, Summands, Totals, c_strides
 from functad.backends.native.kernel import Nest
 from functad.backends.native.lowering import Lowered, Own, View, row
-from functad.backends.native.plan import TINY, Loops
-from functad.backends.native.views import Part, broadcast
+from functad.backends.native.plan import FEW, TINY, Loops
 from functad.expressions.expressions import Constant, Equation
 from functad.expressions.spec import ArraySpec
 from functad.loops.build import KINDS, SIZES, Code, Index
@@ -26,17 +25,11 @@ from functad.primitives.arranging.flip import ROLL
 from functad.primitives.arranging.join import CONCATENATE, STACK
 from functad.primitives.arranging.pad import PAD
 from functad.primitives.arranging.repeat import REPEAT, TILE
-from functad.primitives.indexing.index_parts import is_basic
+from functad.primitives.indexing.index_map import IndexMap, are_disjoint
 from functad.primitives.indexing.read import SCATTER
-
-FEW = 8
-"""Results with at most this many elements are selected from their pieces where they are read."""
 
 TOGETHER = 16
 """Maximum number of pieces per loop."""
-
-COUNTED = 1 << 20
-"""Results with more elements are not checked for overlaps of pieces."""
 
 Piece = tuple[int | Constant, Memory]
 """A source and its target memory."""
@@ -150,26 +143,19 @@ def _joined(equation: Equation, given: Sequence[ArraySpec], results: Sequence[Ar
     for spec in given:
         end = start + (1 if equation.primitive is STACK else spec.shape[axis])
         own = start if equation.primitive is STACK else slice(start, end)
-        parts.append(Part(shape, (*(slice(None),) * axis, own)))
+        parts.append(IndexMap.of(shape, (*(slice(None),) * axis, own)))
         start = end
 
     def write(writer: Any, operands: Sequence[Array], outs: Sequence[Memory]) -> None:
         pieces = [pair for pair in zip(equation.inputs, parts, strict=True) if not _is_there(writer, *pair)]
-        write_pieces(writer, [(source, within(part, outs[0])) for source, part in pieces])
+        write_pieces(writer, [(source, outs[0].part(part)) for source, part in pieces])
 
     return Own(write, stored=False, parts=parts, gaps=True)
 
 
-def _is_there(writer: Any, source: Any, part: Part) -> bool:
+def _is_there(writer: Any, source: Any, part: IndexMap) -> bool:
     """Return `True` if a piece was written into the result when it was computed."""
     return type(source) is int and writer.placed.get(source, (None, None))[1] is part
-
-
-def within(part: Part, whole: Memory) -> Memory:
-    """Return a part of an array in memory."""
-    found = part.of(whole)
-    assert isinstance(found, Memory)
-    return found
 
 
 # Adding pieces to zeros
@@ -181,41 +167,36 @@ def _pad(equation: Equation, given: Sequence[ArraySpec], results: Sequence[Array
         return few(equation, given, results[0])
     widths = equation.params["widths"]
     index = tuple([slice(before, before + n) for n, (before, _) in zip(given[0].shape, widths, strict=True)])
-    part = Part(results[0].shape, index)
+    part = IndexMap.of(results[0].shape, index)
 
     def write(writer: Any, operands: Sequence[Array], outs: Sequence[Memory]) -> None:
         clear(writer, outs[0])
-        write_pieces(writer, [(equation.inputs[0], within(part, outs[0]))])
+        write_pieces(writer, [(equation.inputs[0], outs[0].part(part))])
 
     return Own(write, stored=False, gaps=True)
 
 
 @row(SCATTER)
 def _scatter(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
-    indices, shape = equation.params["indices"], results[0].shape
-    if results[0].size <= FEW:
-        numbers = np.arange(results[0].size).reshape(shape)
-        found: list[list[Origin]] = [[] for _ in range(results[0].size)]
-        for operand, (index, spec) in enumerate(zip(indices, given, strict=True)):
-            places = numbers[index]
-            if places.shape != spec.shape:
-                return None
-            for own in np.ndindex(spec.shape):
-                found[places[own]].append((operand, own))
-        return View(lambda arrays: _gathered(arrays, found, results[0], adds=True))
-    if not all(map(is_basic, indices)):
-        return None
-    parts = [Part(shape, index) for index in indices]
+    parts = [IndexMap.of(results[0].shape, index) for index in equation.params["indices"]]
     if any(part.shape != spec.shape for part, spec in zip(parts, given, strict=True)):
         return None
-    overlap, gaps = _overlap(shape, indices)
+    if results[0].size <= FEW:
+        found: list[list[Origin]] = [[] for _ in range(results[0].size)]
+        for operand, part in enumerate(parts):
+            for own, place in zip(np.ndindex(part.shape), part.positions().flat, strict=True):
+                found[place].append((operand, own))
+        return View(lambda arrays: _gathered(arrays, found, results[0], adds=True))
+    if not all(part.is_affine for part in parts):
+        return None
+    overlap, gaps = not are_disjoint(parts), sum(part.size for part in parts) < results[0].size
 
     def write(writer: Any, operands: Sequence[Array], outs: Sequence[Memory]) -> None:
         [out] = outs
         if gaps or overlap:
             clear(writer, out)
         whole = totals(out) if overlap else Summands(out.shape, out.kind, out.pointer, out.strides, out.offset)
-        pieces = [(source, within(part, whole)) for source, part in zip(equation.inputs, parts, strict=True)]
+        pieces = [(source, whole.part(part)) for source, part in zip(equation.inputs, parts, strict=True)]
         for some in [[piece] for piece in pieces] if overlap else [pieces]:
             write_pieces(writer, some)
 
@@ -225,18 +206,6 @@ def _scatter(equation: Equation, given: Sequence[ArraySpec], results: Sequence[A
 def totals(out: Memory) -> Memory:
     """Return the same memory in a form that adds written values to its elements."""
     return Totals(out.shape, out.kind, out.pointer, out.strides, out.offset)
-
-
-def _overlap(shape: tuple[int, ...], indices: Sequence[Any]) -> tuple[bool, bool]:
-    """Return whether pieces of a scatter may overlap, and whether they may leave gaps."""
-    if math.prod(shape) > COUNTED:
-        return len(indices) > 1, True
-    seen = np.zeros(shape, np.int8)
-    overlap = False
-    for index in indices:
-        overlap = overlap or bool(np.any(seen[index]))
-        seen[index] = 1
-    return overlap, not seen.all()
 
 
 # Repeating
@@ -253,7 +222,7 @@ def _copied(split: tuple[int, ...], ones: tuple[int, ...]) -> Own:
     def write(writer: Any, operands: Sequence[Array], outs: Sequence[Memory]) -> None:
         target = outs[0].reshaped(split)
         assert isinstance(target, Memory)
-        writer.copy(broadcast(operands[0].reshaped(ones), split), target)
+        writer.copy(operands[0].reshaped(ones).broadcast(split), target)
 
     return Own(write)
 
@@ -288,10 +257,10 @@ def _roll(equation: Equation, given: Sequence[ArraySpec], results: Sequence[Arra
         shift = shifts.get(axis, 0)
         both = [(slice(0, n - shift), slice(shift, n)), (slice(n - shift, n), slice(0, shift))]
         ways.append(both if shift else both[:1])
-    moves = [[Part(shape, index) for index in zip(*way, strict=True)] for way in itertools.product(*ways)]
+    moves = [[IndexMap.of(shape, index) for index in zip(*way, strict=True)] for way in itertools.product(*ways)]
 
     def write(writer: Any, operands: Sequence[Array], outs: Sequence[Memory]) -> None:
         for source, target in moves:
-            writer.copy(source.of(operands[0]), within(target, outs[0]))
+            writer.copy(operands[0].selected(source), outs[0].part(target))
 
     return Own(write)

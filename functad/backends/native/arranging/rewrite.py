@@ -7,19 +7,18 @@ from typing import Any
 
 import numpy as np
 
+from functad.backends.native.plan import FEW
 from functad.errors import UnsupportedError
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.spec import ArraySpec, spec_of
 from functad.loops.build import KINDS
 from functad.primitives.arranging.join import STACK
-from functad.primitives.arranging.reshape import TRANSPOSE
 from functad.primitives.elementwise.elementary import DIVIDE, MULTIPLY, SUBTRACT
 from functad.primitives.entry import ENTRIES, Primitive
-from functad.primitives.indexing.index_parts import is_basic
+from functad.primitives.indexing.index_map import IndexMap, is_basic, stacked
 from functad.primitives.indexing.place import PLACE, PLACE_ADD
 from functad.primitives.indexing.read import ADD_PIECE, GATHER, GETITEM, SCATTER, taken_apart
 from functad.primitives.indexing.write import ADD_TO, WRITE
-from functad.primitives.linalg.einsum import einsum_of
 from functad.primitives.reductions.over_axes import COUNT_NONZERO, MEAN, SUM, count, reduced_shape
 from functad.primitives.reductions.statistics import CENTRED, VAR
 from functad.primitives.signals.differences import DIFF
@@ -158,26 +157,6 @@ def _getitem(found: Rewritten, equation: Equation) -> bool:
     return parts is not None and found.end(GATHER, [*equation.inputs, *parts[1]], equation.outputs, template=parts[0])
 
 
-def _einsum(found: Rewritten, equation: Equation) -> bool:
-    """Rewrite an `einsum` of one operand as a gather of diagonals and transposed axes, and a sum over the other axes."""
-    [source] = equation.inputs
-    spec, like = found.spec(source), found.specs[equation.outputs[0]]
-    term, result = equation.params["subscripts"].replace(" ", "").split("->")
-    summed = "".join(dict.fromkeys([letter for letter in term if letter not in result]))
-    if not spec.shape or (summed and spec.dtype.kind != "f"):
-        return False
-    sizes, order = dict(zip(term, spec.shape, strict=True)), result + summed
-    places = [
-        Constant(np.arange(sizes[letter]).reshape([sizes[letter] if letter == other else 1 for other in order]))
-        for letter in term
-    ]
-    inputs, template = [source, *places], ("i",) * len(term)
-    if not summed:
-        return found.end(GATHER, inputs, equation.outputs, template=template)
-    read = found.add(GATHER, inputs, like, tuple([sizes[letter] for letter in order]), template=template)
-    return found.end(SUM, [read], equation.outputs, axis=tuple(range(len(result), len(order))), keepdims=False)
-
-
 def _scatter(found: Rewritten, equation: Equation) -> bool:
     indices = equation.params["indices"]
     apart = [_taken_apart(index) for index in indices]
@@ -220,48 +199,19 @@ def _write(found: Rewritten, equation: Equation) -> bool:
 def _windows(found: Rewritten, equation: Equation) -> bool:
     """Rewrite a stack of equidistant windows of an array as one gather, which is a view if the array is in memory."""
     sources = [found.made.get(s) if type(s) is int else None for s in equation.inputs]
-    first = sources[0]
-    if len(sources) < 2 or first is None:
+    first, out = sources[0], found.specs[equation.outputs[0]]
+    if len(sources) < 2 or first is None or out.size <= FEW:
         return False
-    if any(e is None or e.primitive is not GETITEM or e.inputs != first.inputs for e in sources):
+    windows = [e for e in sources if e is not None and e.primitive is GETITEM and e.inputs == first.inputs]
+    if len(windows) < len(sources) or not all(is_basic(e.params["index"]) for e in windows):
         return False
-    [array] = first.inputs
-    shape = found.spec(array).shape
-    indices = [_slices(e.params["index"], shape) for e in sources]  # type: ignore[union-attr]
-    if any(index is None for index in indices):
+    shape = found.spec(first.inputs[0]).shape
+    chosen = stacked([IndexMap.of(shape, e.params["index"]) for e in windows], equation.params["axis"] % out.ndim)
+    places = [] if chosen is None else chosen.index_arrays()
+    if np.broadcast_shapes(*[own.shape for own in places]) != out.shape:
         return False
-    extents = [[(part.step, len(range(part.start, part.stop, part.step))) for part in index] for index in indices]  # type: ignore[union-attr]
-    if any(extent != extents[0] for extent in extents):
-        return False
-    starts = np.array([[part.start for part in index] for index in indices])  # type: ignore[union-attr]
-    step = starts[1] - starts[0]
-    [moved] = np.nonzero(step)
-    known: Any = indices[0]
-    if len(moved) != 1 or (np.diff(starts, axis=0) != step).any():
-        return False
-    axis = int(moved[0])
-    ranges = known[axis]
-    places = (np.arange(ranges.start, ranges.stop, ranges.step)[:, None] + step[axis] * np.arange(len(sources))).astype(
-        np.int64
-    )
-    template = tuple(["i" if i == axis else f"{p.start}:{p.stop}:{p.step}" for i, p in enumerate(known)])
-    own = [len(range(p.start, p.stop, p.step)) for p in known]
-    spec, new = found.specs[equation.outputs[0]], equation.params["axis"] % (len(shape) + 1)
-    read = found.add(
-        GATHER, [array, Constant(places)], spec, (*own[: axis + 1], len(sources), *own[axis + 1 :]), template=template
-    )
-    axes = [i for i in range(len(shape) + 1) if i != axis + 1]
-    axes.insert(new, axis + 1)
-    return found.end(TRANSPOSE, [read], equation.outputs, axes=tuple(axes))
-
-
-def _slices(index: Any, shape: tuple[int, ...]) -> list[slice] | None:
-    """Return an index as one slice per axis, with explicit bounds and positive steps; `None` if it is not of this form."""
-    parts = index if isinstance(index, tuple) else (index,)
-    if not all(isinstance(part, slice) for part in parts):
-        return None
-    found = [slice(*p.indices(n)) for p, n in zip([*parts, *[slice(None)] * (len(shape) - len(parts))], shape, strict=True)]
-    return found if all(p.step > 0 for p in found) else None
+    inputs = [*first.inputs, *map(Constant, places)]
+    return found.end(GATHER, inputs, equation.outputs, template=("i",) * len(shape))
 
 
 FORMS: dict[Primitive, Callable[[Rewritten, Equation], bool]] = {
@@ -274,7 +224,6 @@ FORMS: dict[Primitive, Callable[[Rewritten, Equation], bool]] = {
     SCATTER: _scatter,
     STACK: _windows,
     VAR: _var,
-    einsum_of(1): _einsum,
     WRITE: _write,
 }
 """The function that rewrites the equations of each primitive. It returns `False` if it leaves an equation unchanged."""

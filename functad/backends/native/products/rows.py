@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
 from functad.backends.native.arrays import Array, Formula, Memory, aligned
 from functad.backends.native.lowering import Lowered, Own, View, row
 from functad.backends.native.products.blas import Matrix, multiply, routines
-from functad.backends.native.products.letters import Letters, letters_of
 from functad.backends.native.products.loops import Axis, Factors, write_loops
 from functad.backends.native.products.simple import is_small
 from functad.expressions.expressions import Equation
@@ -23,7 +22,8 @@ from functad.expressions.spec import ArraySpec
 from functad.loops.build import KINDS, Code, Index
 from functad.loops.ir import REALS
 from functad.loops.values import Value, fused, where
-from functad.primitives.linalg.einsum import einsum_of
+from functad.primitives.linalg.contractions import contraction_of
+from functad.primitives.linalg.einsum import Contraction, einsum_of
 from functad.primitives.linalg.products import DOT, MATMUL, OUTER, SUM_OF_PRODUCTS
 from functad.primitives.signals.differences import CROSS
 
@@ -36,38 +36,19 @@ NARROW = 4
 
 @row(MATMUL, DOT, OUTER, SUM_OF_PRODUCTS, einsum_of(2))
 def _product(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
-    letters = letters_of(equation, given)
+    found = contraction_of(equation.primitive, equation.params, [spec.ndim for spec in given])
     kinds = [KINDS[spec.dtype] for spec in given]
     kind = KINDS[results[0].dtype]
-    if letters is None or "i1" in kinds:
+    if found is None or "i1" in kinds:
         return None
-    if is_small(letters):
-        return View(lambda arrays: _written_out(letters, arrays, results[0].shape, kind))
-    if kind not in REALS and math.prod(letters.sizes.values()) >= LARGE * LARGE:
+    letters, sizes = found.compact([spec.shape for spec in given])
+    if is_small(letters, sizes):
+        return View(lambda arrays: _written_out(letters, sizes, arrays, results[0].shape, kind))
+    if kind not in REALS and math.prod(sizes.values()) >= LARGE * LARGE:
         return None
-    return Own(lambda writer, operands, outs: Product(writer, letters, operands, outs[0]).write(), stored=True, views=True)
-
-
-@row(einsum_of(1))
-def _arranged(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
-    """Lower a transposition, or a diagonal, to a view."""
-    term, _, out = equation.params["subscripts"].partition("->")
-    lengths = dict(zip(term, given[0].shape, strict=True))
-    if set(term) != set(out) or any(lengths[letter] != n for letter, n in zip(term, given[0].shape, strict=True)):
-        return None
-
-    def make(arrays: Sequence[Array]) -> Array:
-        [array] = arrays
-        if isinstance(array, Memory):
-            return array.view(results[0].shape, [_stride(array, term, letter) for letter in out])
-
-        def element(code: Code, index: Sequence[Index]) -> Value:
-            places = dict(zip(out, index, strict=True))
-            return array.at(code, [places[letter] for letter in term])
-
-        return Formula(results[0].shape, array.kind, element)
-
-    return View(make)
+    return Own(
+        lambda writer, operands, outs: Product(writer, letters, sizes, operands, outs[0]).write(), stored=True, views=True
+    )
 
 
 @row(CROSS)
@@ -99,19 +80,21 @@ def _next_of_three(i: Index, step: int) -> Index:
     return where(i < 3 - step, i + step, i + (step - 3))
 
 
-def _written_out(letters: Letters, arrays: Sequence[Array], shape: tuple[int, ...], kind: str) -> Array:
+def _written_out(
+    letters: Contraction, sizes: Mapping[str, int], arrays: Sequence[Array], shape: tuple[int, ...], kind: str
+) -> Array:
     """Return an array with each element an unrolled sum of a few products."""
-    depth = [letter for letter in letters.sizes if letter not in letters.out]
+    depth = [letter for letter in sizes if letter not in letters.result]
 
     def element(code: Code, index: Sequence[Index]) -> Value:
-        known: dict[str, Index] = dict(zip(letters.out, index, strict=True))
+        known: dict[str, Index] = dict(zip(letters.result, index, strict=True))
         total: Value | None = None
-        for places in itertools.product(*[range(letters.sizes[letter]) for letter in depth]):
+        for places in itertools.product(*[range(sizes[letter]) for letter in depth]):
             known |= dict(zip(depth, places, strict=True))
             known[" "] = 0
             x, y = [
                 code.cast(array.at(code, [known[letter] for letter in term]), kind)
-                for array, term in zip(arrays, (letters.a, letters.b), strict=True)
+                for array, term in zip(arrays, letters.terms, strict=True)
             ]
             total = x * y if total is None else fused(x, y, total) if x.is_real else x * y + total
         assert total is not None
@@ -125,15 +108,18 @@ class Product:
 
     Args:
         writer: the writer of the function.
-        letters: the letters of the product.
+        letters: the letters of the product, with a space for each axis of length 1.
+        sizes: the lengths of the other axes.
         operands: the two arrays.
         out: memory for the result.
     """
 
-    def __init__(self, writer: Any, letters: Letters, operands: Sequence[Array], out: Memory) -> None:
+    def __init__(
+        self, writer: Any, letters: Contraction, sizes: Mapping[str, int], operands: Sequence[Array], out: Memory
+    ) -> None:
         self.writer = writer
         self.code: Code = writer.code
-        self.letters = letters
+        self.letters, self.sizes = letters, sizes
         self.out = out
         self.a, self.b = [self._in_memory(array) for array in operands]
 
@@ -160,7 +146,7 @@ class Product:
         found: list[Axis] = []
         for letter in self._ordered():
             x, y, z = [_stride(array, term, letter) for array, term in self._terms()]
-            n, role = self.letters.sizes[letter], self.letters.role(letter)
+            n, role = self.sizes[letter], self.letters.role(letter)
             last = found[-1] if found else None
             if last is not None and last.role == role and last.strides == (x * n, y * n, z * n):
                 found[-1] = Axis(letter, last.n * n, role, (x, y, z))
@@ -169,29 +155,25 @@ class Product:
         return found
 
     def _terms(self) -> list[tuple[Memory, str]]:
-        return [(self.a, self.letters.a), (self.b, self.letters.b), (self.out, self.letters.out)]
+        return list(zip((self.a, self.b, self.out), (*self.letters.terms, self.letters.result), strict=True))
 
     def _ordered(self) -> list[str]:
         """Return the result's letters by descending stride in it, then the summed letters by stride in the first operand."""
-        letters = self.letters
-        out = sorted((x for x in letters.sizes if x in letters.out), key=lambda x: -_stride(self.out, letters.out, x))
-        depth = sorted((x for x in letters.sizes if x not in letters.out), key=lambda x: -_stride(self.a, letters.a, x))
+        (first, _), result = self.letters
+        out = sorted((x for x in self.sizes if x in result), key=lambda x: -_stride(self.out, result, x))
+        depth = sorted((x for x in self.sizes if x not in result), key=lambda x: -_stride(self.a, first, x))
         return [*out, *depth]
 
     # BLAS
 
     def _is_for_blas(self) -> bool:
-        letters = self.letters
-        sizes = [letters.count(role) for role in ("row", "column", "depth")]
-        alike = self.a.kind == self.b.kind == self.out.kind and self.out.kind in REALS and not letters.has_diagonals
-        alike = alike and all(
-            letter in letters.a and letter in letters.b for letter in letters.sizes if letter not in letters.out
-        )
+        sizes = [self.letters.length(role, self.sizes) for role in ("row", "column", "depth")]
+        alike = self.a.kind == self.b.kind == self.out.kind and self.out.kind in REALS and self.letters.is_matrix_product
         return alike and min(sizes) >= NARROW and math.prod(sizes) >= LARGE and routines() is not None
 
     def _write_matrices(self) -> bool:
         """Write loops around a BLAS call and return `True`; return `False` if BLAS is not worth it."""
-        depth = self.letters.count("depth")
+        depth = self.letters.length("depth", self.sizes)
         lengths = {role: self._last_merged(role) for role in ("row", "column")}
         if lengths["row"] * lengths["column"] * depth < LARGE or min(lengths.values()) < NARROW:
             return False
@@ -227,28 +209,27 @@ class Product:
         """Return the length of the last axis of a role after merging axes that the result allows to merge."""
         step, length = None, 1
         for letter in reversed([x for x in self._ordered() if self.letters.role(x) == role]):
-            stride = _stride(self.out, self.letters.out, letter)
+            stride = _stride(self.out, self.letters.result, letter)
             if step is not None and stride != step * length:
                 break
             step = stride if step is None else step
-            length *= self.letters.sizes[letter]
+            length *= self.sizes[letter]
         return length
 
     def _pack(self, lengths: dict[str, int]) -> None:
         """Copy operands that BLAS cannot read in place."""
         order = self._ordered()
-        for name, role in (("a", "row"), ("b", "column")):
-            array, term = getattr(self, name), getattr(self.letters, name)
+        for name, role, (array, term) in zip(("a", "b"), ("row", "column"), self._terms(), strict=False):
             ways = {own: [x for x in order if x in term and self.letters.role(x) == own] for own in ("batch", role, "depth")}
-            inner = _merged(array, term, ways["depth"], self.letters.sizes)
+            inner = _merged(array, term, ways["depth"], self.sizes)
             last = ways[role]
-            while math.prod([self.letters.sizes[x] for x in last]) > lengths[role]:
+            while math.prod([self.sizes[x] for x in last]) > lengths[role]:
                 last = last[1:]
-            outer = _merged(array, term, last, self.letters.sizes)
+            outer = _merged(array, term, last, self.sizes)
             if (
                 inner is not None
                 and outer is not None
-                and _is_readable(outer, lengths[role], inner, self.letters.count("depth"))
+                and _is_readable(outer, lengths[role], inner, self.letters.length("depth", self.sizes))
             ):
                 continue
             steps = [_stride(array, term, ways[own][-1]) for own in (role, "depth")]
@@ -262,7 +243,7 @@ def _stride(array: Memory, term: str, letter: str) -> int:
     return sum(s for s, own in zip(array.strides, term, strict=True) if own == letter)
 
 
-def _merged(array: Memory, term: str, letters: Sequence[str], sizes: dict[str, int]) -> int | None:
+def _merged(array: Memory, term: str, letters: Sequence[str], sizes: Mapping[str, int]) -> int | None:
     """Return the stride of some axes merged into one; `None` if their strides do not allow it."""
     strides = [_stride(array, term, letter) for letter in letters]
     for i in range(len(letters) - 1):

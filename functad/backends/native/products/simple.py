@@ -6,13 +6,12 @@ Norms, `einsum` of one operand, and products of more than two arrays become such
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from functad.backends.native.plan import TINY
-from functad.backends.native.products.letters import Letters, letters_of
 from functad.expressions.expressions import Constant, Equation
 from functad.expressions.spec import ArraySpec, spec_of
 from functad.loops.build import KINDS
@@ -21,7 +20,8 @@ from functad.primitives.arranging.reshape import RESHAPE, TRANSPOSE
 from functad.primitives.elementwise.elementary import MULTIPLY, SQRT
 from functad.primitives.entry import Primitive
 from functad.primitives.indexing.read import GETITEM
-from functad.primitives.linalg.einsum import einsum_of
+from functad.primitives.linalg.contractions import contraction_of
+from functad.primitives.linalg.einsum import Contraction, einsum_of, terms_of
 from functad.primitives.reductions.norms import EUCLIDEAN
 from functad.primitives.reductions.over_axes import SUM
 
@@ -53,10 +53,13 @@ class Rewriting:
             return self._norm(equation)
         if equation.primitive.name == "einsum" and len(given) != 2:
             return self._sum(equation, given[0]) if len(given) == 1 else self._in_pairs(equation)
-        letters = letters_of(equation, given)
-        if letters is None or letters.has_diagonals or not _is_read_once(letters):
+        found = contraction_of(equation.primitive, equation.params, [spec.ndim for spec in given])
+        if found is None:
             return False
-        self._product(equation, letters)
+        letters, sizes = found.compact([spec.shape for spec in given])
+        if letters.has_diagonals or not _is_read_once(letters, sizes):
+            return False
+        self._product(equation, letters, sizes)
         return True
 
     def spec(self, source: int | Constant) -> ArraySpec:
@@ -85,11 +88,12 @@ class Rewriting:
 
     def _sum(self, equation: Equation, given: ArraySpec) -> bool:
         """Append the equations of an `einsum` of one operand: diagonals, a sum over axes, and a transposition."""
-        term, _, result = equation.params["subscripts"].partition("->")
+        contraction = terms_of(equation.params["subscripts"])
+        [term], result = contraction
         [source], [out] = equation.inputs, equation.outputs
-        lengths = dict(zip(term, given.shape, strict=True))
-        if set(term) == set(result) or any(lengths[x] != n for x, n in zip(term, given.shape, strict=True)):
+        if set(term) == set(result):
             return False
+        lengths = contraction.sizes([given.shape])
         own, kept = "".join(lengths), "".join([letter for letter in lengths if letter in result])
         if own != term:
             source = self.add(einsum_of(1), [source], lengths.values(), subscripts=f"{term}->{own}", optimize=False)
@@ -101,8 +105,8 @@ class Rewriting:
 
     def _in_pairs(self, equation: Equation) -> bool:
         """Append products of two operands at a time, in the greedy order of `np.einsum_path`."""
-        inputs, _, result = equation.params["subscripts"].partition("->")
-        parts = list(zip(equation.inputs, inputs.split(","), strict=True))
+        terms, result = terms_of(equation.params["subscripts"])
+        parts = list(zip(equation.inputs, terms, strict=True))
         shapes = [np.broadcast_to(0.0, self.spec(source).shape) for source in equation.inputs]
         for step in np.einsum_path(equation.params["subscripts"], *shapes, optimize="greedy")[0][1:]:
             chosen = [parts[i] for i in step]
@@ -122,10 +126,7 @@ class Rewriting:
         """Append the product of two operands and return its slot."""
         parts = first, second
         if out is None:
-            lengths: dict[str, int] = {}
-            for source, term in parts:
-                for letter, n in zip(term, self.spec(source).shape, strict=True):
-                    lengths[letter] = max(n, lengths.get(letter, 1))
+            lengths = Contraction((first[1], second[1]), result).sizes([self.spec(source).shape for source, _ in parts])
             dtype = np.result_type(*[self.spec(source).dtype for source, _ in parts])
             self.specs.append(ArraySpec(tuple([lengths[letter] for letter in result]), dtype))
             out = len(self.specs) - 1
@@ -136,22 +137,19 @@ class Rewriting:
             self.equations.append(equation)
         return out
 
-    def _product(self, equation: Equation, letters: Letters) -> None:
+    def _product(self, equation: Equation, letters: Contraction, sizes: Mapping[str, int]) -> None:
         """Append a multiplication and a sum of its result."""
-        sizes = letters.sizes
-        long, short = sorted((letters.a.replace(" ", ""), letters.b.replace(" ", "")), key=len, reverse=True)
+        long, short = sorted([term.replace(" ", "") for term in letters.terms], key=len, reverse=True)
         order = long + "".join([letter for letter in short if letter not in long])
-        if letters.count("depth") == 1:
-            order = letters.out.replace(" ", "")
-        factors = [
-            self._aligned(source, term, order) for source, term in zip(equation.inputs, (letters.a, letters.b), strict=True)
-        ]
+        if letters.length("depth", sizes) == 1:
+            order = letters.result.replace(" ", "")
+        factors = [self._aligned(source, term, order) for source, term in zip(equation.inputs, letters.terms, strict=True)]
         found = self.add(MULTIPLY, factors, [sizes[letter] for letter in order])
-        kept = "".join([letter for letter in order if letter in letters.out])
+        kept = "".join([letter for letter in order if letter in letters.result])
         if kept != order:
             axes = tuple([i for i, letter in enumerate(order) if letter not in kept])
             found = self.add(SUM, [found], [sizes[letter] for letter in kept], axis=axes, keepdims=False)
-        found = self._transposed(found, kept, letters.out.replace(" ", ""))
+        found = self._transposed(found, kept, letters.result.replace(" ", ""))
         [out] = equation.outputs
         if self.specs[found].shape != self.specs[out].shape:
             found = self.add(RESHAPE, [found], self.specs[out].shape, shape=self.specs[out].shape)
@@ -183,14 +181,13 @@ class Rewriting:
         return self.add(TRANSPOSE, [source], [shape[i] for i in axes], axes=axes)
 
 
-def is_small(letters: Letters) -> bool:
+def is_small(letters: Contraction, sizes: Mapping[str, int]) -> bool:
     """Return `True` if a product is unrolled, with results that are values."""
-    results = math.prod([letters.sizes.get(letter, 1) for letter in letters.out])
-    return results <= TINY and results * letters.count("depth") <= MOST_PRODUCTS
+    results = math.prod([sizes.get(letter, 1) for letter in letters.result])
+    return results <= TINY and results * letters.length("depth", sizes) <= MOST_PRODUCTS
 
 
-def _is_read_once(letters: Letters) -> bool:
+def _is_read_once(letters: Contraction, sizes: Mapping[str, int]) -> bool:
     """Return `True` if a product uses each element of an operand once, so that reading takes longer than multiplying."""
-    if is_small(letters) and letters.count("depth") > 1:
-        return False
-    return min(letters.count("row"), letters.count("column"), letters.count("depth")) == 1
+    counts = [letters.length(role, sizes) for role in ("row", "column", "depth")]
+    return min(counts) == 1 and not (is_small(letters, sizes) and counts[2] > 1)
