@@ -21,7 +21,7 @@ from functad.backends.careful import Again, Careful, nan_test
 from functad.backends.columns import Columns
 from functad.backends.python_loops import LOCAL_NAMES, ArrayLoop, NumberLoop, NumberLoopText
 from functad.backends.short_text import placed_lines, short_text
-from functad.backends.source import Definitions, NoTextError, identifier
+from functad.backends.source import OPERATORS, Definitions, NoTextError, identifier
 from functad.backends.ufuncs import is_fresh, is_power, makes_numbers, ufunc_of
 from functad.expressions.expressions import Constant, Equation, Expressions, own_arrays, roots_of
 from functad.expressions.records import inputs_of, last_readers
@@ -29,11 +29,6 @@ from functad.primitives.elementwise.complex_numbers import IMAG
 
 _LARGE = 16_384
 """Bytes from which an array is reused; the allocation of a smaller array takes less time than an `out` argument."""
-
-_OPERATORS = {
-    np.add: "+", np.subtract: "-", np.multiply: "*", np.divide: "/", np.less: "<", np.less_equal: "<=", np.greater: ">",
-    np.greater_equal: ">=", np.equal: "==", np.not_equal: "!=", np.remainder: "%", np.floor_divide: "//", np.power: "**",
-}  # fmt: skip
 
 
 def module_text(expressions: Expressions, name: str, form: Form) -> str:
@@ -425,8 +420,8 @@ class _Writer:
             )  # x ** 2 is a square
             if target is not None:
                 return f"{self.definitions.text(ufunc, ufunc.__name__)}({', '.join([*given, target])})"
-            if ufunc in _OPERATORS and (ufunc is not np.power or is_power(ufunc, equation, self.expressions)):
-                return f" {_OPERATORS[ufunc]} ".join(given)
+            if primitive.python in OPERATORS and (ufunc is not np.power or is_power(ufunc, equation, self.expressions)):
+                return self.definitions.call(primitive.python, given, {})
         function = primitive if primitive.inner is not None else primitive.compute if ufunc is None else ufunc
         return self.definitions.call(function, given, equation.params)
 

@@ -9,8 +9,10 @@ zero may have caused a NaN in a result. In a scan over arrays, each step writes 
 from __future__ import annotations
 
 import math
+import operator
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,11 +22,9 @@ from functad.backends.ufuncs import ufunc_of
 from functad.expressions.expressions import Constant, Equation
 from functad.expressions.spec import ArraySpec
 from functad.primitives.arranging.join import STACK
-from functad.primitives.elementwise.conversion import COPY
-from functad.primitives.entry import ENTRIES
+from functad.primitives.entry import ENTRIES, Primitive
 from functad.primitives.indexing.read import GETITEM, SCATTER
 from functad.primitives.linalg.products import MATMUL
-from functad.primitives.safe import MENDED, PRODUCT, QUOTIENT
 
 _LONGEST = 8
 """Longest vector that is split into numbers: from about 16 elements on NumPy is as fast."""
@@ -40,45 +40,35 @@ _WIDEST = 60
 
 _FLOAT64 = np.dtype(np.float64)
 
-_EXACT: Mapping[Any, str] = {
-    ENTRIES[np.add]: "{} + {}",
-    ENTRIES[np.subtract]: "{} - {}",
-    ENTRIES[np.multiply]: "{} * {}",
-    ENTRIES[np.divide]: "{} / {}",
-    ENTRIES[np.negative]: "-{}",
-    ENTRIES[np.square]: "{0} * {0}",
-    ENTRIES[np.positive]: "{}",
-    COPY: "{}",
-    PRODUCT: "{} * {}",
-    QUOTIENT: "{} / {}",
-    MENDED: "{0}",
-}
-_FUNCTIONS: Mapping[Any, Callable[..., float]] = {
-    ENTRIES[np.sin]: math.sin,
-    ENTRIES[np.cos]: math.cos,
-    ENTRIES[np.tan]: math.tan,
-    ENTRIES[np.arctan]: math.atan,
-    ENTRIES[np.exp]: math.exp,
-    ENTRIES[np.expm1]: math.expm1,
-    ENTRIES[np.log]: math.log,
-    ENTRIES[np.log1p]: math.log1p,
-    ENTRIES[np.sqrt]: math.sqrt,
-    ENTRIES[np.sinh]: math.sinh,
-    ENTRIES[np.cosh]: math.cosh,
-    ENTRIES[np.tanh]: math.tanh,
-}
-"""Functions of `math`. They raise an exception for some infinities and NaN. Their last digit may differ from NumPy's."""
-
-
-LOCAL_NAMES = frozenset([function.__name__ for function in _FUNCTIONS.values()])
+LOCAL_NAMES = frozenset([f"math_{name}" for name in dir(math)])
 """Names of the functions of `math` in the text of a loop."""
+
+
+def _of_math(primitive: Primitive) -> Callable[..., float] | None:
+    """Return the function of `math` that computes the elements of a primitive, or `None`.
+
+    The function raises an exception for some infinities and NaN. The last digit of its result may differ from NumPy's.
+    """
+    return primitive.python if getattr(primitive.python, "__module__", None) == "math" else None
+
+
+@cache
+def _form(function: Callable[..., float], count: int) -> str | None:
+    """Return the text of a call of a function of numbers, with `{0}` and `{1}` for its arguments; `None` without its source."""
+    if function.__module__ == "math":
+        return f"math_{function.__name__}({', '.join([f'{{{i}}}' for i in range(count)])})"
+    if function in (operator.pos, operator.pow):  # `x` itself; a power of a negative number may be complex
+        return "{0}" if function is operator.pos else None
+    definitions = Definitions()
+    text = definitions.call(function, [f"x{i}" for i in range(count)], {})
+    return re.sub(r"\bx(\d)\b", r"{\1}", text) if not definitions.objects else None
 
 
 class _Number(NamedTuple):
     """A number that a step computes.
 
     Attributes:
-        form: the format string of the text, with `{}` for arguments.
+        form: the format string of the text, with `{0}` and `{1}` for arguments.
         given: the arguments: positions in the list of numbers, or texts of constants.
     """
 
@@ -159,16 +149,14 @@ class NumberLoop:
         if e.primitive is SCATTER:
             return self._scattered(e.params["indices"], [element for [element] in given], out.size)
         if e.primitive is MATMUL:
-            return [self._sum([self._new("{} * {}", a, b) for a, b in zip(*given, strict=True)])]
+            return [self._sum([self._new("{0} * {1}", a, b) for a, b in zip(*given, strict=True)])]
         if e.primitive is ENTRIES[np.sum]:
             return [self._sum(given[0])]
-        form = _EXACT.get(e.primitive)
-        if form is None:
-            function = _FUNCTIONS[e.primitive]
-            self.functions[function.__name__] = function
-            form = f"{function.__name__}({{}})"
+        form, function = _form(e.primitive.python, len(given)), _of_math(e.primitive)
+        if function is not None:
+            self.functions[f"math_{function.__name__}"] = function
         columns = [own if len(own) == out.size else own * out.size for own in given]
-        if form in ("{}", "{0}"):
+        if form == "{0}":
             return columns[0]
         return [self._new(form, *row) for row in zip(*columns, strict=True)]
 
@@ -176,13 +164,13 @@ class NumberLoop:
         """Return the elements of a zero vector after adding `given` at `indices`."""
         sums: list[Any] = ["0.0" if self.exact else None] * size
         for i, element in zip(indices, given, strict=True):
-            sums[i] = element if sums[i] is None else self._new("{} + {}", sums[i], element)
+            sums[i] = element if sums[i] is None else self._new("{0} + {1}", sums[i], element)
         return ["0.0" if element is None else element for element in sums]
 
     def _sum(self, terms: Sequence[int | str]) -> int | str:
         total = terms[0]
         for term in terms[1:]:
-            total = self._new("{} + {}", total, term)
+            total = self._new("{0} + {1}", total, term)
         return total
 
     def lines(self) -> tuple[list[str], list[list[str]]]:
@@ -195,7 +183,7 @@ class NumberLoop:
                 uses[part] += 1
                 if uses[part] == 1:
                     number = self.numbers[part]
-                    waiting += [part for _, part in _places(number)]
+                    waiting += _places(number)
         texts, written = dict[int, str](), list[str]()
         names = iter(range(len(self.numbers)))
         inputs = sum(len(self.parts[slot]) for slot in range(len(self.body.inputs)))
@@ -341,11 +329,9 @@ def assigned(names: Sequence[str], values: Sequence[str]) -> list[str]:
     return [f"{', '.join(name for name, _ in pairs)} = {', '.join(value for _, value in pairs)}"] if pairs else []
 
 
-def _places(number: _Number) -> Iterator[tuple[str, int | str]]:
-    """Yield the placeholders of a number and their arguments, with repetitions."""
-    places = re.findall(r"{(\d?)}", number.form)
-    for i, place in enumerate(places):
-        yield place, number.given[int(place) if place else i]
+def _places(number: _Number) -> list[int | str]:
+    """Return the arguments that the text of a number reads, with repetitions."""
+    return [number.given[int(place)] for place in re.findall(r"{(\d)}", number.form)]
 
 
 def _within(text: str) -> str:
@@ -388,8 +374,9 @@ def _is_split(e: Equation, specs: Sequence[ArraySpec], exact: bool) -> bool:
         return not exact and not out.shape
     if primitive is ENTRIES[np.sum]:
         return not exact and not out.shape and shapes[0] != () and params["axis"] in (None, 0, -1, (0,)) and _plain_sum(params)
-    known = primitive in _EXACT or (primitive in _FUNCTIONS and not exact)
-    return known and not params and all(shape in ((), out.shape) for shape in shapes)
+    if primitive.python is None or params or (exact and _of_math(primitive) is not None):
+        return False
+    return _form(primitive.python, len(shapes)) is not None and all(shape in ((), out.shape) for shape in shapes)
 
 
 def _plain_sum(params: Mapping[str, Any]) -> bool:

@@ -8,6 +8,7 @@ import pytest
 import functad
 from functad.primitives.entry import Primitive
 from functad.testing import calls, every_entry
+from functad.testing.primitive_checks import InputSource
 from tests.entries import is_public
 
 SPECIAL = np.array([0.0, -0.0, 1.0, -2.5, np.inf, -np.inf, np.nan])
@@ -31,6 +32,7 @@ CORNERED = sorted(name for name, p in EVERY.items() if p.kinks is not None or p.
 CONDITIONED = sorted(name for name, p in EVERY.items() if p.conditioned)
 GRID = np.linspace(-2.5, 2.5, 41)
 """Points that include integers, halves, zero, and the second argument of `on_a_line`."""
+PYTHON = sorted(name for name, p in EVERY.items() if p.python is not None)
 SCALAR = sorted(name for name, p in EVERY.items() if p.zero_d is False and p.ufunc is None)
 
 
@@ -179,3 +181,23 @@ def test_results_share_no_memory_with_arguments(name: str) -> None:
 def test_results_of_shape_0_are_scalars(name: str) -> None:
     for _, found in results(EVERY[name]):
         assert not any(type(out) is np.ndarray and not out.shape for out in found)
+
+
+def test_functions_of_python_are_known() -> None:
+    assert {"add", "less", "power", "product", "mended", "square", "exp", "arctan2", "copy"} <= set(PYTHON)
+
+
+@pytest.mark.parametrize("name", PYTHON)
+def test_function_of_python_numbers(name: str) -> None:
+    primitive = EVERY[name]
+    tried = 0
+    for args, kwargs in primitive.samples(InputSource(np.float64, 0)):
+        arrays = np.broadcast_arrays(*args)
+        if kwargs or not arrays[0].size or (name == "copy" and len(args) > 1):  # the order of the axes in memory
+            continue
+        expected = primitive.compute(*arrays)
+        for index in np.ndindex(expected.shape):
+            found = primitive.python(*[a[index].item() for a in arrays])
+            assert np.allclose(found, expected[index], rtol=1e-14, atol=0)
+            tried += 1
+    assert tried
