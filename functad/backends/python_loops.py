@@ -152,7 +152,7 @@ class NumberLoop:
             return [self._sum([self._new("{0} * {1}", a, b) for a, b in zip(*given, strict=True)])]
         if e.primitive is ENTRIES[np.sum]:
             return [self._sum(given[0])]
-        form, function = _form(e.primitive.python, len(given)), _of_math(e.primitive)
+        form, function = _form(e.primitive.python, len(given)) or "", _of_math(e.primitive)
         if function is not None:
             self.functions[f"math_{function.__name__}"] = function
         columns = [own if len(own) == out.size else own * out.size for own in given]

@@ -23,6 +23,7 @@ from functad.primitives.linalg.einsum import einsum_of
 from functad.primitives.reductions.over_axes import COUNT_NONZERO, MEAN, SUM, count, reduced_shape
 from functad.primitives.reductions.statistics import CENTRED, VAR
 from functad.primitives.signals.differences import DIFF
+from functad.primitives.table import Table
 
 Source = int | Constant
 
@@ -57,15 +58,23 @@ class Rewritten:
         return True
 
 
+Form = Callable[[Rewritten, Equation], bool]
+
+FORMS: Table[Form] = Table()
+"""The function that rewrites the equations of each primitive. It returns `False` if it leaves an equation unchanged."""
+
+form: Callable[..., Callable[[Form], Form]] = FORMS.add
+
+
 def rewritten(expressions: Expressions) -> Expressions:
     """Return an expression list with each equation of `FORMS` replaced by equations that native code computes."""
-    if not any(e.primitive in FORMS for e in expressions.equations):
+    if not any(FORMS.find(e.primitive) for e in expressions.equations):
         return expressions
     found = Rewritten(expressions)
     for equation in expressions.equations:
-        form = FORMS.get(equation.primitive)
+        rewrite = FORMS.find(equation.primitive)
         native = all(found.spec(s).dtype in KINDS and found.spec(s).size for s in (*equation.inputs, *equation.outputs))
-        if form is None or not native or not form(found, equation):
+        if rewrite is None or not native or not rewrite(found, equation):
             found.equations.append(equation)
     return expressions.replace(equations=tuple(found.equations), specs=tuple(found.specs))
 
@@ -73,6 +82,7 @@ def rewritten(expressions: Expressions) -> Expressions:
 # Statistics
 
 
+@form(MEAN)
 def _mean(found: Rewritten, equation: Equation) -> bool:
     [source], [out] = equation.inputs, equation.outputs
     spec = found.spec(source)
@@ -94,6 +104,7 @@ def _differences(found: Rewritten, source: Source, axis: Any) -> tuple[int, int]
     return d, found.add(DIVIDE, [total, Constant(float(count(spec.shape, axis)))], spec, shape)
 
 
+@form(CENTRED)
 def _centred(found: Rewritten, equation: Equation) -> bool:
     [source] = equation.inputs
     if found.spec(source).dtype.kind != "f" or not found.spec(source).shape:
@@ -101,6 +112,7 @@ def _centred(found: Rewritten, equation: Equation) -> bool:
     return found.end(SUBTRACT, _differences(found, source, equation.params["axis"]), equation.outputs)
 
 
+@form(VAR)
 def _var(found: Rewritten, equation: Equation) -> bool:
     [source], [out] = equation.inputs, equation.outputs
     axis, keepdims, ddof = (equation.params[name] for name in ("axis", "keepdims", "ddof"))
@@ -113,6 +125,7 @@ def _var(found: Rewritten, equation: Equation) -> bool:
     return found.end(DIVIDE, [total, Constant(float(max(count(spec.shape, axis) - ddof, 0)))], equation.outputs)
 
 
+@form(COUNT_NONZERO)
 def _count_nonzero(found: Rewritten, equation: Equation) -> bool:
     [source] = equation.inputs
     spec = found.spec(source)
@@ -122,6 +135,7 @@ def _count_nonzero(found: Rewritten, equation: Equation) -> bool:
     return found.end(SUM, [hit], equation.outputs, **equation.params)
 
 
+@form(DIFF)
 def _diff(found: Rewritten, equation: Equation) -> bool:
     """Rewrite `np.diff` as repeated differences of two slices."""
     [source], [out] = equation.inputs, equation.outputs
@@ -153,11 +167,13 @@ def _taken_apart(index: Any) -> tuple[Any, list[Constant]] | None:
     return template, [Constant(np.asarray(array, np.int64)) for array in arrays]
 
 
+@form(GETITEM)
 def _getitem(found: Rewritten, equation: Equation) -> bool:
     parts = _taken_apart(equation.params["index"])
     return parts is not None and found.end(GATHER, [*equation.inputs, *parts[1]], equation.outputs, template=parts[0])
 
 
+@form(einsum_of(1))
 def _einsum(found: Rewritten, equation: Equation) -> bool:
     """Rewrite an `einsum` of one operand as a gather of diagonals and transposed axes, and a sum over the other axes."""
     [source] = equation.inputs
@@ -178,6 +194,7 @@ def _einsum(found: Rewritten, equation: Equation) -> bool:
     return found.end(SUM, [read], equation.outputs, axis=tuple(range(len(result), len(order))), keepdims=False)
 
 
+@form(SCATTER)
 def _scatter(found: Rewritten, equation: Equation) -> bool:
     indices = equation.params["indices"]
     apart = [_taken_apart(index) for index in indices]
@@ -204,6 +221,7 @@ def _scatter(found: Rewritten, equation: Equation) -> bool:
     return False
 
 
+@form(WRITE, ADD_TO)
 def _write(found: Rewritten, equation: Equation) -> bool:
     parts = _taken_apart(equation.params["index"])
     if parts is None:
@@ -217,6 +235,7 @@ def _write(found: Rewritten, equation: Equation) -> bool:
 # Windows
 
 
+@form(STACK)
 def _windows(found: Rewritten, equation: Equation) -> bool:
     """Rewrite a stack of equidistant windows of an array as one gather, which is a view if the array is in memory."""
     sources = [found.made.get(s) if type(s) is int else None for s in equation.inputs]
@@ -262,19 +281,3 @@ def _slices(index: Any, shape: tuple[int, ...]) -> list[slice] | None:
         return None
     found = [slice(*p.indices(n)) for p, n in zip([*parts, *[slice(None)] * (len(shape) - len(parts))], shape, strict=True)]
     return found if all(p.step > 0 for p in found) else None
-
-
-FORMS: dict[Primitive, Callable[[Rewritten, Equation], bool]] = {
-    ADD_TO: _write,
-    CENTRED: _centred,
-    COUNT_NONZERO: _count_nonzero,
-    DIFF: _diff,
-    GETITEM: _getitem,
-    MEAN: _mean,
-    SCATTER: _scatter,
-    STACK: _windows,
-    VAR: _var,
-    einsum_of(1): _einsum,
-    WRITE: _write,
-}
-"""The function that rewrites the equations of each primitive. It returns `False` if it leaves an equation unchanged."""
