@@ -15,22 +15,8 @@ from functad.expressions.spec import inexact
 from functad.primitives import batching
 from functad.primitives.entry import Primitive
 from functad.primitives.reductions.norms import EUCLIDEAN
-from functad.primitives.reductions.over_axes import ALL, ANY, COUNT_NONZERO, MAX, MEAN, MIN, PROD, SUM, count, mean_dtype
-from functad.primitives.reductions.skipping_nan import NANMAX, NANMIN
+from functad.primitives.reductions.over_axes import MEAN, PROD, count, mean_dtype
 from functad.primitives.reductions.statistics import CENTRED, VAR
-
-_COMBINED: dict[Primitive, Any] = {
-    SUM: np.add,
-    COUNT_NONZERO: np.add,
-    PROD: np.multiply,
-    MAX: np.maximum,
-    MIN: np.minimum,
-    NANMAX: np.fmax,
-    NANMIN: np.fmin,
-    ANY: np.logical_or,
-    ALL: np.logical_and,
-}
-"""The function that combines two parts of a total."""
 
 
 def over_rows(call: Call) -> bool:
@@ -44,13 +30,13 @@ def along_axes(call: Call) -> Found | None:
     """Apply the rule of functions of one array over the axes in the parameter `axis`."""
     if not over_rows(call):
         return follow(call)
-    combine = _COMBINED.get(call.primitive)
+    combine = call.primitive.reduces
     return None if combine is None else Found((None,), combine=combine)
 
 
 @rule(PROD)
 def _prod(call: Call) -> Found | None:
-    return Found((None,), combine=np.multiply) if over_rows(call) else along_axis(call)
+    return Found((None,), combine=call.primitive.reduces) if over_rows(call) else along_axis(call)
 
 
 @rule(np.argmax, np.argmin, np.nanargmax, np.nanargmin)

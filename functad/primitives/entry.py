@@ -75,8 +75,8 @@ class Entry:
             be written into it.
         in_place: `True` for a function that writes into its first argument and returns `None`.
         value_dependent: `True` if the shape or dtype of the result depends on values. An abstract trace refuses the call.
-        reduces: the ufunc that a reduction or a scan applies, such as `np.add` for `np.sum`; else `None`. With `out=`, NumPy
-            chooses the loop of this ufunc by the dtypes of `out` and of the array.
+        reduces: the ufunc that a reduction or a scan applies, such as `np.add` for `np.sum`; else `None`. It combines the
+            results of the parts of an array. With `out=`, NumPy chooses its loop by the dtypes of `out` and of the array.
     """
 
     status = "entry"
@@ -258,6 +258,7 @@ class Primitive(Entry):
         plain: a function of the same arguments with equal results in the absence of NaN, for primitives that treat NaN; else
             `None`.
         writes: `True` if the primitive replaces, or adds to, elements of its first argument.
+        adds: `True` if such a primitive adds to elements.
         derived: by name, functions of the array arguments that compute residuals for the rules.
         flat: the constant primitive that tapes record in place of a primitive with derivative zero, to keep zero derivatives
             apart from `None`.
@@ -309,6 +310,7 @@ class Primitive(Entry):
     reads_all: bool = True
     plain: Callable[..., Any] | None = None
     writes: bool = False
+    adds: bool = False
     derived: Mapping[str, Callable[..., Any]] = MappingProxyType({})
     flat: Primitive | None = None
     lost: Callable[..., tuple[bool, ...]] | None = None

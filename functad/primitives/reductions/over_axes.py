@@ -389,9 +389,8 @@ def _enter_truth(function: Any, ufunc: np.ufunc) -> Primitive:
         samples=reduction_samples(dtype=False),
         doc="the result is boolean",
         front=front,
+        reduces=ufunc,
         batch=along_axes,
-        zero_d=False,
-        fresh=True,
     )
     return entry
 
@@ -406,6 +405,7 @@ COUNT_NONZERO: Primitive = constant(
     samples=reduction_samples(dtype=False, masks=False),
     doc="a number of elements has no derivative",
     front=lambda a, axis=None, *, keepdims=False: COUNT_NONZERO(a, **over(a, axis, keepdims)),
+    reduces=np.add,
     batch=along_axes,
 )
 

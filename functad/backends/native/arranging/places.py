@@ -337,7 +337,7 @@ class Strided(NamedTuple):
 
 @row(WRITE, ADD_TO)
 def _write(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
-    path, index, adds = equation.params["path"], equation.params["index"], equation.primitive is ADD_TO
+    path, index, adds = equation.params["path"], equation.params["index"], equation.primitive.adds
     if not adds and results[0].size <= FEW:
         return few(equation, given, results[0])
     target = _view_in(given[0].shape, path, index) if is_basic(index) else None
@@ -356,7 +356,7 @@ def _write(equation: Equation, given: Sequence[ArraySpec], results: Sequence[Arr
 
 @row(PLACE, PLACE_ADD)
 def _place(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
-    path, adds = equation.params["path"], equation.primitive is PLACE_ADD
+    path, adds = equation.params["path"], equation.primitive.adds
     view = _view_in(given[0].shape, path)
     if view is None:
         return None

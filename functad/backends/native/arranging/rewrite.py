@@ -227,7 +227,7 @@ def _write(found: Rewritten, equation: Equation) -> bool:
     if parts is None:
         return False
     template, arrays = parts
-    primitive = PLACE if equation.primitive is WRITE else PLACE_ADD
+    primitive = PLACE_ADD if equation.primitive.adds else PLACE
     inputs = [*equation.inputs, *arrays]
     return found.end(primitive, inputs, equation.outputs, template=template, path=equation.params["path"])
 
