@@ -257,6 +257,8 @@ class Primitive(Entry):
         reads_all: `True` if each element of these arguments is used in some result.
         plain: a function of the same arguments with equal results in the absence of NaN, for primitives that treat NaN; else
             `None`.
+        decomposition: a function of the same arguments that computes the same with simpler NumPy functions, for backends
+            without a lowering of the primitive; else `None`.
         writes: `True` if the primitive replaces, or adds to, elements of its first argument.
         adds: `True` if such a primitive adds to elements.
         derived: by name, functions of the array arguments that compute residuals for the rules.
@@ -309,6 +311,7 @@ class Primitive(Entry):
     passes_nan: tuple[int, ...] = ()
     reads_all: bool = True
     plain: Callable[..., Any] | None = None
+    decomposition: Callable[..., Any] | None = None
     writes: bool = False
     adds: bool = False
     derived: Mapping[str, Callable[..., Any]] = MappingProxyType({})

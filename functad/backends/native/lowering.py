@@ -124,7 +124,7 @@ def is_ufunc(primitive: Primitive) -> bool:
 def has_row(primitive: Primitive) -> bool:
     """Return `True` if native code supports a primitive for real numbers, at least with some parameters."""
     rewritten = import_module("functad.backends.native.arranging.rewrite").FORMS  # rewritten to equations that have rows
-    if ROWS.find(primitive) is not None or rewritten.find(primitive) is not None:
+    if ROWS.find(primitive) or rewritten.find(primitive) or primitive.decomposition:
         return True
     return is_ufunc(primitive) and bool(import_module("functad.backends.native.pointwise").has_formula(primitive.function))
 

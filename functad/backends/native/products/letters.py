@@ -11,7 +11,6 @@ from functad.expressions.spec import ArraySpec
 from functad.primitives.entry import Primitive
 from functad.primitives.linalg.contractions import contraction_of
 from functad.primitives.linalg.products import DOT, MATMUL, OUTER, SUM_OF_PRODUCTS
-from functad.primitives.reductions.norms import EUCLIDEAN
 
 
 class Letters(NamedTuple):
@@ -47,7 +46,7 @@ class Letters(NamedTuple):
 
 def is_product(primitive: Primitive) -> bool:
     """Return `True` if a primitive may multiply arrays and sum over axes."""
-    return primitive in (MATMUL, DOT, OUTER, SUM_OF_PRODUCTS, EUCLIDEAN) or primitive.name == "einsum"
+    return primitive in (MATMUL, DOT, OUTER, SUM_OF_PRODUCTS) or primitive.name == "einsum"
 
 
 def letters_of(equation: Equation, given: Sequence[ArraySpec]) -> Letters | None:
