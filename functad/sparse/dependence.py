@@ -20,6 +20,7 @@ from functad.primitives.entry import Primitive
 from functad.primitives.indexing.place import PLACE, PLACE_ADD
 from functad.primitives.indexing.read import fill
 from functad.primitives.indexing.write import part as part_at
+from functad.primitives.linalg.contractions import contraction_of
 from functad.primitives.operands import innermost
 from functad.sparse.sets import Array, Sets, distinct
 
@@ -176,31 +177,14 @@ def _diff(call: Call) -> Array:
 # Sums of products
 
 
-def terms_of(call: Call) -> tuple[list[list[int]], list[int]]:
-    """Return the axes of each operand of a product and of the result, named by integers."""
-    primitive, ndims = call.primitive, [len(shape_of(value)) for value in call.values]
-    if primitive.dependence == "einsum":
-        inputs, _, result = call.params["subscripts"].partition("->")
-        return [list(map(ord, term)) for term in inputs.split(",")], list(map(ord, result))
-    summed, batch = -1, list(range(len(call.shapes[0])))
-    if primitive.dependence == "outer":
-        return [[0], [1]], [0, 1]
-    if primitive.dependence == "sum of products":
-        return [[*batch[len(batch) - n + 1 :], summed] for n in ndims], batch
-    if primitive.dependence == "dot":
-        if not min(ndims):
-            return [batch[: ndims[0]], batch[: ndims[1]]], batch
-        rows = batch[: ndims[0] - 1]
-        rest = batch[ndims[0] - 1 :]
-        return [[*rows, summed], [*rest[:-1], summed, *rest[-1:]] if ndims[1] > 1 else [summed]], batch
-    row = [batch.pop(-1 if ndims[1] == 1 else -2)] if ndims[0] > 1 else []
-    column = [batch.pop()] if ndims[1] > 1 else []
-    left = [*batch[len(batch) - max(ndims[0] - 2, 0) :], *row, summed]
-    right = [*batch[len(batch) - max(ndims[1] - 2, 0) :], summed, *column]
-    return [left, right], [*batch, *row, *column]
+def terms_of(call: Call) -> tuple[list[str], str]:
+    """Return the letters of the axes of each operand of a product, and of the result."""
+    found = contraction_of(call.primitive, call.params, [len(shape_of(value)) for value in call.values])
+    assert found is not None
+    return list(found.terms), found.result
 
 
-def laid_out(a: Array, term: list[int], order: list[int]) -> tuple[Array, list[int]]:
+def laid_out(a: Array, term: str, order: Sequence[str]) -> tuple[Array, list[str]]:
     """Return an operand with diagonals read and axes in the given order, and the axes that it has."""
     own = list(dict.fromkeys(term))
     names = {axis: i for i, axis in enumerate(own)}
@@ -210,7 +194,7 @@ def laid_out(a: Array, term: list[int], order: list[int]) -> tuple[Array, list[i
     return a.transpose([names[axis] for axis in has]), has
 
 
-def aligned(a: Array, has: list[int], order: list[int]) -> Array:
+def aligned(a: Array, has: Sequence[str], order: Sequence[str]) -> Array:
     """Return an array with an axis of length 1 for each axis of the order that is missing."""
     lengths = dict(zip(has, a.shape, strict=True))
     return a.reshape([lengths.get(axis, 1) for axis in order])
