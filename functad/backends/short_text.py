@@ -17,7 +17,7 @@ from functad.expressions.expressions import Constant, Equation
 from functad.expressions.spec import ArraySpec, spec_or_none
 from functad.primitives.arranging.join import CONCATENATE
 from functad.primitives.arranging.reshape import RESHAPE, TRANSPOSE
-from functad.primitives.elementwise.conversion import ASTYPE
+from functad.primitives.elementwise.conversion import ASTYPE, COPY
 from functad.primitives.entry import ENTRIES
 from functad.primitives.indexing.index_parts import is_basic
 from functad.primitives.indexing.read import ADD_PIECE, GATHER, GETITEM, SCATTER
@@ -85,6 +85,14 @@ def _astype(equation: Equation, given: Sequence[str], own: Sequence[ArraySpec], 
     return f"{given[0]}.astype(np.{dtype.name})" if named else None
 
 
+def _copy(equation: Equation, given: Sequence[str], own: Sequence[ArraySpec], definitions: Definitions) -> str | None:
+    """Copy only if the memory layout changes: no value of a program is modified."""
+    order = equation.params.get("order")
+    if not own[0].shape or order not in ("C", "F"):
+        return None
+    return f"np.as{'contiguous' if order == 'C' else 'fortran'}array({given[0]})"
+
+
 def _sum(equation: Equation, given: Sequence[str], own: Sequence[ArraySpec], definitions: Definitions) -> str | None:
     axis, keepdims = equation.params["axis"], equation.params["keepdims"]
     if own[0].dtype.char not in _FLOATS:
@@ -141,7 +149,7 @@ def _gather(equation: Equation, given: Sequence[str], own: Sequence[ArraySpec], 
 
 _TEXTS: dict[Any, Any] = {
     RESHAPE: _reshape, TRANSPOSE: _transpose, ASTYPE: _astype, SUM: _sum, MEAN: _mean, _MATMUL: _matmul, GETITEM: _getitem,
-    GATHER: _gather, SUM_OF_PRODUCTS: _vecdot, CONCATENATE: _concatenate,
+    COPY: _copy, GATHER: _gather, SUM_OF_PRODUCTS: _vecdot, CONCATENATE: _concatenate,
 }  # fmt: skip
 
 
