@@ -17,6 +17,8 @@ from functad.backends.ufuncs import is_fresh, is_power, ufunc_of
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.records import inputs_of, last_readers
 from functad.expressions.spec import ArraySpec, spec_or_none
+from functad.primitives.linalg.contractions import contraction_of
+from functad.primitives.reductions.over_axes import MEAN, SUM
 
 LARGE = 4_000_000
 """Bytes from which an array is computed in blocks: several smaller arrays fit into the last-level cache."""
@@ -32,8 +34,6 @@ _WINDOW = 500
 
 _STEPS = 200_000
 """Equations to inspect before the search for clusters ends: about a tenth of a second."""
-
-_REDUCTIONS = (np.sum, np.mean)
 
 
 class Block(NamedTuple):
@@ -203,12 +203,11 @@ class _Search:
         kinds = [s.dtype for s in given if s is not None]
         if any(kind.char not in "fdFD" for kind in kinds) or len(set(kinds)) > 1:
             return False
-        if primitive.function is np.matmul:
-            return len(shape) == 1
-        if primitive.function is np.einsum:
-            letters, comma, rest = str(equation.params["subscripts"]).partition(",")
-            return bool(comma) and rest == f"{letters}->" and len(set(letters)) == len(letters) == len(shape)
-        if primitive.function not in _REDUCTIONS or equation.params["keepdims"]:
+        product = contraction_of(primitive, equation.params, [len(shape)] * len(given))
+        if product is not None:
+            letters = product.terms[0]
+            return list(product.terms) == [letters] * 2 and not product.result and len(set(letters)) == len(letters)
+        if primitive not in (SUM, MEAN) or equation.params["keepdims"]:
             return False
         axis = equation.params["axis"]
         return axis is None or (isinstance(axis, tuple) and len(axis) == len(shape)) or (len(shape) == 1 and axis in (0, -1))
@@ -355,7 +354,7 @@ class BlockWriter:
         dead = [s for s in set(inputs_of(equation)) if self.last[s] == number]
         if self.specs[slot].shape != self.block.shape:
             parts = self.definitions.local(f"{self.names[slot]}_parts")
-            self.sums.append((parts, slot, equation.primitive.function is np.mean))
+            self.sums.append((parts, slot, equation.primitive is MEAN))
             flat = "" if self.block.flat or len(self.block.shape) == 1 else ".reshape(-1)"
             both = ", ".join([f"{text}{flat}" for text in given])
             one = f"np.add.reduce({given[0]}, None)" if len(given) == 1 else f"np.matmul({both})"

@@ -128,14 +128,7 @@ def _einsum(equation: Equation, given: Sequence[str], own: Sequence[ArraySpec], 
 
 
 def _vecdot(equation: Equation, given: Sequence[str], own: Sequence[ArraySpec], definitions: Definitions) -> str | None:
-    if own[0].dtype.kind == "c":
-        return None
-    short = own[0].ndim > 1 and own[0].shape[-1] <= _SHORT
-    return f"np.einsum('...i,...i->...', {', '.join(given)})" if short else f"np.vecdot({', '.join(given)})"
-
-
-_SHORT = 16
-"""Longest vectors with a dot product that is faster without BLAS."""
+    return f"np.vecdot({', '.join(given)})" if own[0].dtype.kind != "c" else None
 
 
 def _getitem(equation: Equation, given: Sequence[str], own: Sequence[ArraySpec], definitions: Definitions) -> str | None:
