@@ -157,27 +157,7 @@ class _Search:
                 break
         late += rest[place + 1 :]
         self.steps += place + 1
-        own = self._joined(cluster)
-        early = sorted([*early, *[number for number in cluster if number not in own]])
-        return early, [number for number in cluster if number in own], late
-
-    def _joined(self, cluster: Sequence[int]) -> set[int]:
-        """Return the equations of a cluster that are connected with its first equation by values of the cluster."""
-        parent: dict[int, int] = {}  # union-find: the representative of a group is its own parent
-
-        def root(slot: int) -> int:
-            while parent[slot] != slot:
-                parent[slot] = slot = parent[parent[slot]]
-            return slot
-
-        for number in cluster:
-            [slot] = self.equations[number].outputs
-            parent[slot] = slot
-            for other in inputs_of(self.equations[number]):
-                if other in parent:
-                    parent[root(other)] = slot
-        [first] = self.equations[cluster[0]].outputs
-        return {number for number in cluster if root(self.equations[number].outputs[0]) == root(first)}
+        return early, cluster, late
 
     def _is_large(self, slot: int) -> bool:
         return self.specs[slot].size * self.specs[slot].dtype.itemsize >= max(LARGE, 1)

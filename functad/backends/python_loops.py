@@ -160,9 +160,11 @@ class NumberLoop:
     def _split(self, e: Equation) -> Any:
         """Return the positions of the elements of the result of an equation."""
         primitive, size = e.primitive, self.body.specs[e.outputs[0]].size
-        is_value = [type(s) is Constant and not primitive.differentiable(i) for i, s in enumerate(e.inputs)]
         if primitive.dependence == "moved":
-            given = [s.value if known else self.parts_of(s) for s, known in zip(e.inputs, is_value, strict=True)]
+            given = [
+                s.value if isinstance(s, Constant) and not primitive.differentiable(i) else self.parts_of(s)
+                for i, s in enumerate(e.inputs)
+            ]
             return np.asarray(primitive.compute(*given, **e.params))
         given = [self.parts_of(s) for s in e.inputs]
         if primitive is SCATTER:
