@@ -24,6 +24,8 @@ from typing import Any
 import numpy as np
 
 from functad.expressions.spec import shape_of
+from functad.primitives.elementwise import special  # noqa: F401 - entries of functions of `math`
+from functad.primitives.entry import ENTRIES, Primitive
 from functad.primitives.operands import concrete, innermost, is_traced, known_values
 from functad.process import optional
 from functad.tracing.conversions import AskedError, asks_first
@@ -157,14 +159,14 @@ def _sum_of_products(p: Sequence[Any], q: Sequence[Any]) -> Any:
 
 
 _ON_TENSORS: dict[str, Function] = {
-    "acos": np.arccos, "acosh": np.arccosh, "asin": np.arcsin, "asinh": np.arcsinh, "atan": np.arctan, "atan2": np.arctan2,
-    "atanh": np.arctanh, "cbrt": np.cbrt, "copysign": np.copysign, "cos": np.cos, "cosh": np.cosh, "degrees": np.degrees,
-    "erf": _special("erf"), "erfc": _special("erfc"), "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "fabs": np.fabs,
-    "fma": lambda x, y, z: x * y + z, "fmod": np.fmod, "frexp": _frexp, "gamma": _special("gamma"), "ldexp": np.ldexp,
-    "lgamma": lambda x: _special("gammaln")(x), "log": _log, "log10": np.log10, "log1p": np.log1p, "log2": np.log2,
-    "modf": np.modf, "nextafter": np.nextafter, "pow": np.float_power, "radians": np.radians,
-    "remainder": _remainder, "sin": np.sin, "sinh": np.sinh, "sqrt": np.sqrt, "tan": np.tan,
-    "tanh": np.tanh,
+    **{
+        entry.python.__name__: entry.function
+        for entry in ENTRIES.values()
+        if isinstance(entry, Primitive) and entry.python is not None and entry.python.__module__ == "math"
+    },
+    "erf": _special("erf"), "erfc": _special("erfc"), "fma": lambda x, y, z: x * y + z, "frexp": _frexp,
+    "gamma": _special("gamma"), "ldexp": np.ldexp, "lgamma": _special("gammaln"), "log": _log, "modf": np.modf,
+    "remainder": _remainder,
 }  # fmt: skip
 """Differentiable functions of numbers, as functions of Tensors."""
 

@@ -18,6 +18,7 @@ from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.records import inputs_of, last_readers
 from functad.expressions.spec import ArraySpec, spec_or_none
 from functad.primitives.linalg.contractions import contraction_of
+from functad.primitives.reductions.over_axes import MEAN, SUM
 
 LARGE = 4_000_000
 """Bytes from which an array is computed in blocks: several smaller arrays fit into the last-level cache."""
@@ -33,8 +34,6 @@ _WINDOW = 500
 
 _STEPS = 200_000
 """Equations to inspect before the search for clusters ends: about a tenth of a second."""
-
-_REDUCTIONS = (np.sum, np.mean)
 
 
 class Block(NamedTuple):
@@ -158,27 +157,7 @@ class _Search:
                 break
         late += rest[place + 1 :]
         self.steps += place + 1
-        own = self._joined(cluster)
-        early = sorted([*early, *[number for number in cluster if number not in own]])
-        return early, [number for number in cluster if number in own], late
-
-    def _joined(self, cluster: Sequence[int]) -> set[int]:
-        """Return the equations of a cluster that are connected with its first equation by values of the cluster."""
-        parent: dict[int, int] = {}  # union-find: the representative of a group is its own parent
-
-        def root(slot: int) -> int:
-            while parent[slot] != slot:
-                parent[slot] = slot = parent[parent[slot]]
-            return slot
-
-        for number in cluster:
-            [slot] = self.equations[number].outputs
-            parent[slot] = slot
-            for other in inputs_of(self.equations[number]):
-                if other in parent:
-                    parent[root(other)] = slot
-        [first] = self.equations[cluster[0]].outputs
-        return {number for number in cluster if root(self.equations[number].outputs[0]) == root(first)}
+        return early, cluster, late
 
     def _is_large(self, slot: int) -> bool:
         return self.specs[slot].size * self.specs[slot].dtype.itemsize >= max(LARGE, 1)
@@ -207,7 +186,7 @@ class _Search:
         product = contraction_of(primitive, equation.params, [len(shape)] * len(given))
         if product is not None:
             return len(given) == 2 and product.terms[0] == product.terms[1] and not (product.result or product.has_diagonals)
-        if primitive.function not in _REDUCTIONS or equation.params["keepdims"]:
+        if primitive not in (SUM, MEAN) or equation.params["keepdims"]:
             return False
         axis = equation.params["axis"]
         return axis is None or (isinstance(axis, tuple) and len(axis) == len(shape)) or (len(shape) == 1 and axis in (0, -1))
@@ -354,7 +333,7 @@ class BlockWriter:
         dead = [s for s in set(inputs_of(equation)) if self.last[s] == number]
         if self.specs[slot].shape != self.block.shape:
             parts = self.definitions.local(f"{self.names[slot]}_parts")
-            self.sums.append((parts, slot, equation.primitive.function is np.mean))
+            self.sums.append((parts, slot, equation.primitive is MEAN))
             flat = "" if self.block.flat or len(self.block.shape) == 1 else ".reshape(-1)"
             both = ", ".join([f"{text}{flat}" for text in given])
             one = f"np.add.reduce({given[0]}, None)" if len(given) == 1 else f"np.matmul({both})"

@@ -18,10 +18,9 @@ import numpy as np
 
 from functad.backends.blocks import Block, BlockWriter, arranged
 from functad.backends.careful import Again, Careful, nan_test
-from functad.backends.columns import Columns
 from functad.backends.python_loops import LOCAL_NAMES, ArrayLoop, NumberLoop, NumberLoopText
 from functad.backends.short_text import placed_lines, short_text
-from functad.backends.source import Definitions, NoTextError, identifier
+from functad.backends.source import OPERATORS, Definitions, NoTextError, identifier
 from functad.backends.ufuncs import is_fresh, is_power, makes_numbers, ufunc_of
 from functad.expressions.expressions import Constant, Equation, Expressions, own_arrays, roots_of
 from functad.expressions.records import inputs_of, last_readers
@@ -29,11 +28,6 @@ from functad.primitives.elementwise.complex_numbers import IMAG
 
 _LARGE = 16_384
 """Bytes from which an array is reused; the allocation of a smaller array takes less time than an `out` argument."""
-
-_OPERATORS = {
-    np.add: "+", np.subtract: "-", np.multiply: "*", np.divide: "/", np.less: "<", np.less_equal: "<=", np.greater: ">",
-    np.greater_equal: ">=", np.equal: "==", np.not_equal: "!=", np.remainder: "%", np.floor_divide: "//", np.power: "**",
-}  # fmt: skip
 
 
 def module_text(expressions: Expressions, name: str, form: Form) -> str:
@@ -84,7 +78,6 @@ class NumpyProgram:
             again: recomputes the results if the fallback list, or this list without a fallback, gives a NaN.
         """
         writer = _Writer(expressions, name, exact=exact)
-        writer.columns = Columns(writer.expressions) if not exact and not writer.blocks else None
         if careful is not None:
             self.careful = writer.careful = Careful(careful, NumpyProgram, again)
         writer.checked, writer.finite, writer.again = checked, finite, again
@@ -168,7 +161,6 @@ class _Writer:
         of_constants: slots that may share the memory of a constant.
         locked: slots that may hold a read-only view.
         targets: maps a slot of the step of a loop to the buffer with a row for its value.
-        columns: the Fortran-ordered arrays, or `None`.
         careful: the fallback for results with a NaN, or `None`.
         checked: the positions of the results to check for a NaN.
         finite: checked results are checked for infinities, too.
@@ -187,7 +179,6 @@ class _Writer:
         expressions = self.expressions
         self.exact = exact
         self.name = name
-        self.columns: Columns | None = None
         self.targets: Mapping[int, str] = {}
         self.careful: Careful | None = None
         self.again: Again | None = None
@@ -292,8 +283,6 @@ class _Writer:
         names = [self.names[i] for i in range(len(self.expressions.inputs))]
         self.write()
         results = [self._source(s) for s in self.expressions.outputs]
-        if self.columns is not None:
-            results = list(map(self.columns.result, self.expressions.outputs, results))
         if form is None:
             result = f"({', '.join(results)}{',' if len(results) == 1 else ''})"
         else:
@@ -340,11 +329,6 @@ class _Writer:
     def write(self) -> None:
         """Write the lines of all equations."""
         number = 0
-        for slot in sorted(self.columns.turned) if self.columns is not None else ():
-            if slot < len(self.expressions.inputs):
-                name = self.names[slot]
-                self.names[slot] = self.definitions.local(f"{name}_columns")
-                self.lines.append(f"{self.names[slot]} = np.asfortranarray({name})")
         while number < len(self.expressions.equations):
             block, equation = self.blocks.get(number), self.expressions.equations[number]
             if block is not None:
@@ -389,7 +373,6 @@ class _Writer:
     def _source(self, source: int | Constant) -> str:
         if not isinstance(source, Constant):
             return self.names[source]
-        source = source if self.columns is None else self.columns.constant(source)
         if type(source.value) is np.ndarray:  # created once, not in each run
             return self.definitions.object(source.value, "constant")
         text = self.definitions.text(source.value)
@@ -401,15 +384,11 @@ class _Writer:
             given = [self._source(s) for s in equation.inputs]
             lines = placed_lines(equation, self.names[equation.outputs[0]], given, self.expressions.specs, self.definitions)
             if lines is not None:
-                turned = self.columns is not None and equation.outputs[0] in self.columns.turned
-                return [lines[0].replace(", like=", ", order='F', like="), *lines[1:]] if turned else lines
+                return lines
         left = ", ".join(self.names[s] for s in equation.outputs) + (
             "," if equation.primitive.multiple and len(equation.outputs) == 1 else ""
         )
-        right = self._right(number, equation)
-        if self.columns is not None and equation.outputs[0] in self.columns.turned:
-            right = self.columns.text(equation, [self._source(s) for s in equation.inputs], right)
-        return [f"{left} = {right}"]
+        return [f"{left} = {self._right(number, equation)}"]
 
     def _right(self, number: int, equation: Equation) -> str:
         primitive, given = equation.primitive, [self._source(s) for s in equation.inputs]
@@ -425,8 +404,8 @@ class _Writer:
             )  # x ** 2 is a square
             if target is not None:
                 return f"{self.definitions.text(ufunc, ufunc.__name__)}({', '.join([*given, target])})"
-            if ufunc in _OPERATORS and (ufunc is not np.power or is_power(ufunc, equation, self.expressions)):
-                return f" {_OPERATORS[ufunc]} ".join(given)
+            if primitive.python in OPERATORS and (ufunc is not np.power or is_power(ufunc, equation, self.expressions)):
+                return self.definitions.call(primitive.python, given, {})
         function = primitive if primitive.inner is not None else primitive.compute if ufunc is None else ufunc
         return self.definitions.call(function, given, equation.params)
 

@@ -9,8 +9,10 @@ zero may have caused a NaN in a result. In a scan over arrays, each step writes 
 from __future__ import annotations
 
 import math
+import operator
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cache, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,12 +21,10 @@ from functad.backends.source import Definitions
 from functad.backends.ufuncs import ufunc_of
 from functad.expressions.expressions import Constant, Equation
 from functad.expressions.spec import ArraySpec
-from functad.primitives.arranging.join import STACK
-from functad.primitives.elementwise.conversion import COPY
-from functad.primitives.entry import ENTRIES
-from functad.primitives.indexing.read import GETITEM, SCATTER
+from functad.primitives.entry import Primitive
+from functad.primitives.indexing.read import SCATTER
 from functad.primitives.linalg.products import MATMUL
-from functad.primitives.safe import MENDED, PRODUCT, QUOTIENT
+from functad.primitives.reductions.over_axes import SUM
 
 _LONGEST = 8
 """Longest vector that is split into numbers: from about 16 elements on NumPy is as fast."""
@@ -40,54 +40,54 @@ _WIDEST = 60
 
 _FLOAT64 = np.dtype(np.float64)
 
-_EXACT: Mapping[Any, str] = {
-    ENTRIES[np.add]: "{} + {}",
-    ENTRIES[np.subtract]: "{} - {}",
-    ENTRIES[np.multiply]: "{} * {}",
-    ENTRIES[np.divide]: "{} / {}",
-    ENTRIES[np.negative]: "-{}",
-    ENTRIES[np.square]: "{0} * {0}",
-    ENTRIES[np.positive]: "{}",
-    COPY: "{}",
-    PRODUCT: "{} * {}",
-    QUOTIENT: "{} / {}",
-    MENDED: "{0}",
-}
-_FUNCTIONS: Mapping[Any, Callable[..., float]] = {
-    ENTRIES[np.sin]: math.sin,
-    ENTRIES[np.cos]: math.cos,
-    ENTRIES[np.tan]: math.tan,
-    ENTRIES[np.arctan]: math.atan,
-    ENTRIES[np.exp]: math.exp,
-    ENTRIES[np.expm1]: math.expm1,
-    ENTRIES[np.log]: math.log,
-    ENTRIES[np.log1p]: math.log1p,
-    ENTRIES[np.sqrt]: math.sqrt,
-    ENTRIES[np.sinh]: math.sinh,
-    ENTRIES[np.cosh]: math.cosh,
-    ENTRIES[np.tanh]: math.tanh,
-}
-"""Functions of `math`. They raise an exception for some infinities and NaN. Their last digit may differ from NumPy's."""
-
-
-LOCAL_NAMES = frozenset([function.__name__ for function in _FUNCTIONS.values()])
+LOCAL_NAMES = frozenset([f"math_{name}" for name in dir(math)])
 """Names of the functions of `math` in the text of a loop."""
 
 
+def _of_math(primitive: Primitive) -> Callable[..., float] | None:
+    """Return the function of `math` that computes the elements of a primitive, or `None`.
+
+    The function raises an exception for some infinities and NaN. The last digit of its result may differ from NumPy's.
+    """
+    return primitive.python if getattr(primitive.python, "__module__", None) == "math" else None
+
+
+@cache
+def _form(function: Callable[..., float], count: int) -> str | None:
+    """Return the text of a call of a function of numbers, with `{0}` and `{1}` for its arguments; `None` without its source."""
+    if function.__module__ == "math":
+        return f"math_{function.__name__}({', '.join([f'{{{i}}}' for i in range(count)])})"
+    if function in (operator.pos, operator.pow):  # `x` itself; a power of a negative number may be complex
+        return "{0}" if function is operator.pos else None
+    definitions = Definitions()
+    text = definitions.call(function, [f"x{i}" for i in range(count)], {})
+    return re.sub(r"\bx(\d)\b", r"{\1}", text) if not definitions.objects else None
+
+
 class _Number(NamedTuple):
-    """A number that a step computes.
+    """A number that a step reads or computes.
 
     Attributes:
-        form: the format string of the text, with `{}` for arguments.
-        given: the arguments: positions in the list of numbers, or texts of constants.
+        form: its name or value, or the format string of the text that computes it, with `{0}` and `{1}` for arguments.
+        given: the arguments: positions in the list of numbers.
     """
 
     form: str
-    given: tuple[int | str, ...]
+    given: tuple[int, ...] = ()
+
+    def reads(self) -> list[int]:
+        """Return the arguments in the text, with repetitions."""
+        return [self.given[int(place)] for place in re.findall(r"{(\d)}", self.form)]
+
+
+class _NotNumbersError(Exception):
+    """A step cannot be computed with Python numbers."""
 
 
 class NumberLoop:
     """The step of a scan, split into operations on single numbers.
+
+    Each value of the step is an array of positions in `numbers`, so that NumPy moves elements as it moves the values.
 
     Args:
         equation: the scan.
@@ -96,21 +96,20 @@ class NumberLoop:
 
     Attributes:
         guarded: a product with zero may give a NaN.
+        numbers: the numbers; the first is zero.
         functions: maps a name to a function of `math` that the step calls.
     """
 
     def __init__(self, equation: Equation, prefix: str, exact: bool) -> None:
         self.equation, self.prefix, self.exact = equation, prefix, exact
         self.params, self.body = equation.params, equation.params["body"]
-        self.numbers: list[_Number] = []
+        self.numbers = [_Number("0.0")]
         self.functions: dict[str, Callable[..., float]] = {}
         self.guarded = any(e.primitive.plain is not None for e in self.body.equations)
-        self.parts: dict[int, list[int | str]] = {}
-        for slot in range(len(self.body.inputs)):
-            names = self.names_of(slot)
-            self.parts[slot] = [self._new(name) for name in names]
+        self.parts = {slot: self._array(map(self._new, self.names_of(slot)), slot) for slot in range(len(self.body.inputs))}
         for e in self.body.equations:
-            self.parts[e.outputs[0]] = self._split(e)
+            [slot] = e.outputs
+            self.parts[slot] = self._array(self._split(e), slot)
         self.results = [self.parts_of(s) for s in self.body.outputs]
 
     @classmethod
@@ -126,92 +125,97 @@ class NumberLoop:
         if equation.primitive.lists != "scan" or params["length"] < _FEWEST:
             return None
         body = params["body"]
-        if not all(map(_is_short, body.specs)) or not all(_is_split(e, body.specs, exact) for e in body.equations):
+        if not all(map(_is_short, body.specs)) or not body.equations or any(len(e.outputs) > 1 for e in body.equations):
             return None
-        if not body.equations or sum(body.specs[e.outputs[0]].size for e in body.equations) > _MOST:
+        if any(spec.dtype != _FLOAT64 for spec in body.results):
             return None
-        numbers = all(map(_is_number, body.outputs)) and all(spec.dtype == _FLOAT64 for spec in body.results)
-        return cls(equation, prefix, exact) if numbers else None
+        if sum(body.specs[e.outputs[0]].size for e in body.equations) > _MOST:
+            return None
+        try:
+            return cls(equation, prefix, exact)
+        except _NotNumbersError:
+            return None
 
     def names_of(self, slot: int) -> list[str]:
         """Return the names of the elements of a slot of the step."""
         spec, name = self.body.specs[slot], f"{self.prefix}_{slot}"
         return [f"{name}_{i}" for i in range(spec.size)] if spec.shape else [name]
 
-    def _new(self, form: str, *given: int | str) -> int:
+    def _new(self, form: str, *given: int) -> int:
         self.numbers.append(_Number(form, given))
         return len(self.numbers) - 1
 
-    def parts_of(self, source: Any) -> list[int | str]:
-        """Return the elements of an argument: positions in the list of numbers, or texts."""
+    def _array(self, parts: Any, slot: int) -> Any:
+        found = np.array(parts if isinstance(parts, np.ndarray) else list(parts), np.int64)
+        return found.reshape(self.body.specs[slot].shape)
+
+    def parts_of(self, source: Any) -> Any:
+        """Return the positions of the elements of an argument."""
         if type(source) is int:
             return self.parts[source]
-        values = source.value.ravel().tolist() if type(source.value) is np.ndarray else [source.value]
-        return [_literal(float(value)) for value in values]
+        if not _is_number(source):
+            raise _NotNumbersError
+        return np.array([self._new(_literal(float(x))) for x in np.ravel(source.value)]).reshape(np.shape(source.value))
 
-    def _split(self, e: Equation) -> list[int | str]:
-        """Return the elements of the result of an equation."""
-        out, given = self.body.specs[e.outputs[0]], [self.parts_of(s) for s in e.inputs]
-        if e.primitive is GETITEM:
-            return [given[0][e.params["index"]]]
-        if e.primitive is STACK:
-            return [element for [element] in given]
-        if e.primitive is SCATTER:
-            return self._scattered(e.params["indices"], [element for [element] in given], out.size)
-        if e.primitive is MATMUL:
-            return [self._sum([self._new("{} * {}", a, b) for a, b in zip(*given, strict=True)])]
-        if e.primitive is ENTRIES[np.sum]:
-            return [self._sum(given[0])]
-        form = _EXACT.get(e.primitive)
-        if form is None:
-            function = _FUNCTIONS[e.primitive]
-            self.functions[function.__name__] = function
-            form = f"{function.__name__}({{}})"
-        columns = [own if len(own) == out.size else own * out.size for own in given]
-        if form in ("{}", "{0}"):
-            return columns[0]
-        return [self._new(form, *row) for row in zip(*columns, strict=True)]
+    def _split(self, e: Equation) -> Any:
+        """Return the positions of the elements of the result of an equation."""
+        primitive, size = e.primitive, self.body.specs[e.outputs[0]].size
+        if primitive.dependence == "moved":
+            given = [
+                s.value if isinstance(s, Constant) and not primitive.differentiable(i) else self.parts_of(s)
+                for i, s in enumerate(e.inputs)
+            ]
+            return np.asarray(primitive.compute(*given, **e.params))
+        given = [self.parts_of(s) for s in e.inputs]
+        if primitive is SCATTER:
+            return self._scattered(e.params["indices"], given, size)
+        if primitive in (SUM, MATMUL):
+            terms = (
+                given[0].ravel() if primitive is SUM else [self._new("{0} * {1}", *pair) for pair in zip(*given, strict=True)]
+            )
+            if self.exact or size > 1:
+                raise _NotNumbersError
+            return [reduce(lambda total, term: self._new("{0} + {1}", total, term), terms)]
+        function = _of_math(primitive)
+        form = None if primitive.python is None or e.params else _form(primitive.python, len(given))
+        if form is None or (self.exact and function is not None):
+            raise _NotNumbersError
+        if function is not None:
+            self.functions[f"math_{function.__name__}"] = function
+        columns = [np.ravel(part).tolist() for part in np.broadcast_arrays(*given)]
+        return columns[0] if form == "{0}" else [self._new(form, *row) for row in zip(*columns, strict=True)]
 
-    def _scattered(self, indices: Sequence[int], given: Sequence[int | str], size: int) -> list[int | str]:
-        """Return the elements of a zero vector after adding `given` at `indices`."""
-        sums: list[Any] = ["0.0" if self.exact else None] * size
-        for i, element in zip(indices, given, strict=True):
-            sums[i] = element if sums[i] is None else self._new("{} + {}", sums[i], element)
-        return ["0.0" if element is None else element for element in sums]
-
-    def _sum(self, terms: Sequence[int | str]) -> int | str:
-        total = terms[0]
-        for term in terms[1:]:
-            total = self._new("{} + {}", total, term)
-        return total
+    def _scattered(self, indices: Sequence[Any], given: Sequence[Any], size: int) -> list[int]:
+        """Return the positions of the elements of a zero vector after adding `given` at `indices`."""
+        sums: list[int | None] = [0 if self.exact else None] * size
+        for index, part in zip(indices, given, strict=True):
+            places = np.arange(size)[index]
+            for place, element in zip(np.ravel(places), np.broadcast_to(part, places.shape).ravel(), strict=True):
+                total = sums[place]
+                sums[place] = element if total is None else self._new("{0} + {1}", total, element)
+        return [total or 0 for total in sums]
 
     def lines(self) -> tuple[list[str], list[list[str]]]:
         """Return the lines of a step and the texts of the elements of its results."""
         uses = [0] * len(self.numbers)
-        waiting: list[int | str] = [part for parts in self.results for part in parts]
+        waiting = [part for parts in self.results for part in parts.ravel().tolist()]
         while waiting:
             part = waiting.pop()
-            if type(part) is int:
-                uses[part] += 1
-                if uses[part] == 1:
-                    number = self.numbers[part]
-                    waiting += [part for _, part in _places(number)]
+            uses[part] += 1
+            if uses[part] == 1:
+                waiting += self.numbers[part].reads()
         texts, written = dict[int, str](), list[str]()
-        names = iter(range(len(self.numbers)))
-        inputs = sum(len(self.parts[slot]) for slot in range(len(self.body.inputs)))
         for place, number in enumerate(self.numbers):
-            if not uses[place]:
-                continue
-            if place < inputs:
+            if not uses[place] or not number.given:
                 texts[place] = number.form
                 continue
-            text = number.form.format(*[_within(texts[s] if type(s) is int else str(s)) for s in number.given])
+            text = number.form.format(*[_within(texts[s]) for s in number.given])
             if uses[place] > 1 or len(text) > _WIDEST:
-                name = f"{self.prefix}_n{next(names)}"
+                name = f"{self.prefix}_n{len(written)}"
                 written.append(f"{name} = {text}")
                 text = name
             texts[place] = text
-        return written, [[texts[p] if type(p) is int else str(p) for p in parts] for parts in self.results]
+        return written, [[texts[part] for part in parts.ravel().tolist()] for parts in self.results]
 
 
 class NumberLoopText:
@@ -271,8 +275,8 @@ class NumberLoopText:
         lines = [f"{short} = {self.definitions.literal(function)}" for short, function in self.loop.functions.items()]
         for slot in [*range(carries), *range(carries + rows, len(self.body.inputs))]:
             source, text = self.loop.equation.inputs[slot], self.given[slot]
-            parts = self.loop.parts_of(source) if isinstance(source, Constant) else []
-            right = ", ".join(map(str, parts)) if parts else self._numbers(text)
+            parts = self.loop.parts_of(source).ravel() if isinstance(source, Constant) else []
+            right = ", ".join([self.loop.numbers[part].form for part in parts]) if len(parts) else self._numbers(text)
             lines.append(f"{self._target(slot)} = {right}{',' if len(parts) == 1 and self.body.specs[slot].shape else ''}")
         return [*lines, *[f"{row} = []" for row in self.made[carries:]]]
 
@@ -341,13 +345,6 @@ def assigned(names: Sequence[str], values: Sequence[str]) -> list[str]:
     return [f"{', '.join(name for name, _ in pairs)} = {', '.join(value for _, value in pairs)}"] if pairs else []
 
 
-def _places(number: _Number) -> Iterator[tuple[str, int | str]]:
-    """Yield the placeholders of a number and their arguments, with repetitions."""
-    places = re.findall(r"{(\d?)}", number.form)
-    for i, place in enumerate(places):
-        yield place, number.given[int(place) if place else i]
-
-
 def _within(text: str) -> str:
     """Return the text in parentheses if another expression needs them around it."""
     return text if text.isidentifier() or re.fullmatch(r"[\d.]+(e[-+]?\d+)?|\w+\([^()]*\)", text) else f"({text})"
@@ -370,30 +367,6 @@ def _is_number(source: Any) -> bool:
     if type(value) is np.ndarray:
         return value.dtype == _FLOAT64 and value.ndim <= 1
     return type(value) in (float, np.float64) or (type(value) is int and abs(value) < 2**53)
-
-
-def _is_split(e: Equation, specs: Sequence[ArraySpec], exact: bool) -> bool:
-    """Return `True` if an equation can be computed number by number."""
-    primitive, params = e.primitive, e.params
-    if len(e.outputs) != 1 or not all(map(_is_number, e.inputs)):
-        return False
-    out, shapes = specs[e.outputs[0]], [np.shape(s.value) if isinstance(s, Constant) else specs[s].shape for s in e.inputs]
-    if primitive is GETITEM:
-        return type(params.get("index")) is int and len(shapes) == 1 and len(shapes[0]) == 1 and not out.shape
-    if primitive is STACK:
-        return not any(shapes)
-    if primitive is SCATTER:
-        return not any(shapes) and len(out.shape) == 1 and all(type(i) is int for i in params["indices"])
-    if primitive is MATMUL:
-        return not exact and not out.shape
-    if primitive is ENTRIES[np.sum]:
-        return not exact and not out.shape and shapes[0] != () and params["axis"] in (None, 0, -1, (0,)) and _plain_sum(params)
-    known = primitive in _EXACT or (primitive in _FUNCTIONS and not exact)
-    return known and not params and all(shape in ((), out.shape) for shape in shapes)
-
-
-def _plain_sum(params: Mapping[str, Any]) -> bool:
-    return not params["keepdims"] and set(params) <= {"axis", "keepdims"}
 
 
 class ArrayLoop:

@@ -7,7 +7,7 @@ The general function of a primitive inspects its arguments at each call. The com
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,13 +17,13 @@ from functad.expressions.expressions import Constant, Equation
 from functad.expressions.spec import ArraySpec, spec_or_none
 from functad.primitives.arranging.join import CONCATENATE
 from functad.primitives.arranging.reshape import RESHAPE, TRANSPOSE
-from functad.primitives.elementwise.conversion import ASTYPE
-from functad.primitives.entry import ENTRIES
+from functad.primitives.elementwise.conversion import ASTYPE, COPY
 from functad.primitives.indexing.index_map import IndexMap, are_disjoint, is_basic
 from functad.primitives.indexing.read import ADD_PIECE, GATHER, GETITEM, SCATTER, fill
 from functad.primitives.linalg.einsum import is_by_blas
-from functad.primitives.linalg.products import SUM_OF_PRODUCTS
+from functad.primitives.linalg.products import MATMUL, SUM_OF_PRODUCTS
 from functad.primitives.reductions.over_axes import MEAN, SUM
+from functad.primitives.table import Table
 
 _FLOATS = "fdFD"
 """Dtypes with sums and means in the same dtype and matrix products in BLAS."""
@@ -31,7 +31,12 @@ _FLOATS = "fdFD"
 _SMALL = 10_000
 """Elements below which an array counts as small."""
 
-_MATMUL = ENTRIES[np.matmul]
+Text = Callable[[Equation, Sequence[str], Sequence[ArraySpec], Definitions], "str | None"]
+"""Maps an equation, the texts of its inputs, their specs and the definitions to a text; `None` for the general text."""
+
+TEXTS: Table[Text] = Table()
+
+text: Callable[..., Callable[[Text], Text]] = TEXTS.add
 
 
 def short_text(
@@ -46,12 +51,11 @@ def short_text(
         definitions: the definitions in front of the text.
         exact: products equal the traced function bit for bit.
     """
-    write = _einsum if equation.primitive.name == "einsum" and not exact else _TEXTS.get(equation.primitive)
+    write = TEXTS.find(equation.primitive)
     own = _specs_of(equation, specs) if write is not None else None
-    if write is None or own is None or (exact and equation.primitive is _MATMUL):
+    if write is None or own is None or (exact and equation.primitive.kind == "multilinear"):
         return None
-    text: str | None = write(equation, given, own, definitions)
-    return text
+    return write(equation, given, own, definitions)
 
 
 def _specs_of(equation: Equation, specs: Sequence[ArraySpec]) -> list[ArraySpec] | None:
@@ -61,30 +65,44 @@ def _specs_of(equation: Equation, specs: Sequence[ArraySpec]) -> list[ArraySpec]
     return found if len(found) == len(own) else None
 
 
+@text(RESHAPE)
 def _reshape(equation: Equation, given: Sequence[str], own: Sequence[ArraySpec], definitions: Definitions) -> str:
     if not own[0].shape and own[0].dtype.kind in "iu":  # Python integers of more than 64 bits have no methods of arrays
         return f"np.reshape({given[0]}, {definitions.literal(equation.params['shape'])})"
     return f"{given[0]}.reshape({definitions.literal(equation.params['shape'])})"
 
 
+@text(TRANSPOSE)
 def _transpose(equation: Equation, given: Sequence[str], own: Sequence[ArraySpec], definitions: Definitions) -> str:
     axes = equation.params["axes"]
     whole = axes is None or list(axes) == list(range(len(axes)))[::-1]
     return f"{given[0]}.T" if whole else f"{given[0]}.transpose({definitions.literal(axes)})"
 
 
+@text(CONCATENATE)
 def _concatenate(equation: Equation, given: Sequence[str], own: Sequence[ArraySpec], definitions: Definitions) -> str:
     axis = equation.params["axis"]
     every = f"({', '.join(given)}{',' if len(given) == 1 else ''})"
     return f"np.concatenate({every})" if axis == 0 else f"np.concatenate({every}, {axis!r})"
 
 
+@text(ASTYPE)
 def _astype(equation: Equation, given: Sequence[str], own: Sequence[ArraySpec], definitions: Definitions) -> str | None:
     dtype = equation.params["dtype"]
     named = dtype.isnative and dtype.kind in "fc" and vars(np).get(dtype.name) is dtype.type
     return f"{given[0]}.astype(np.{dtype.name})" if named else None
 
 
+@text(COPY)
+def _copy(equation: Equation, given: Sequence[str], own: Sequence[ArraySpec], definitions: Definitions) -> str | None:
+    """Copy only if the memory layout changes: no value of a program is modified."""
+    order = equation.params.get("order")
+    if not own[0].shape or order not in ("C", "F"):
+        return None
+    return f"np.as{'contiguous' if order == 'C' else 'fortran'}array({given[0]})"
+
+
+@text(SUM)
 def _sum(equation: Equation, given: Sequence[str], own: Sequence[ArraySpec], definitions: Definitions) -> str | None:
     axis, keepdims = equation.params["axis"], equation.params["keepdims"]
     if own[0].dtype.char not in _FLOATS:
@@ -95,6 +113,7 @@ def _sum(equation: Equation, given: Sequence[str], own: Sequence[ArraySpec], def
     return f"np.add.reduce({given[0]}, {axes}{', None, None, True' if keepdims else ''})"
 
 
+@text(MEAN)
 def _mean(equation: Equation, given: Sequence[str], own: Sequence[ArraySpec], definitions: Definitions) -> str | None:
     axis, total = equation.params["axis"], _sum(equation, given, own, definitions)
     axes = range(own[0].ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
@@ -102,12 +121,14 @@ def _mean(equation: Equation, given: Sequence[str], own: Sequence[ArraySpec], de
     return f"{total} / {count}" if total is not None and count else None
 
 
+@text(MATMUL)
 def _matmul(equation: Equation, given: Sequence[str], own: Sequence[ArraySpec], definitions: Definitions) -> str | None:
     """Use `dot` for small arrays: it calls the same BLAS routine in half the time of the ufunc."""
     small = all(spec.ndim in (1, 2) and 0 < spec.size < _SMALL and spec.dtype.char in _FLOATS for spec in own)
     return f"{given[0]}.dot({given[1]})" if small and own[0].dtype == own[1].dtype else None
 
 
+@text(np.einsum)
 def _einsum(equation: Equation, given: Sequence[str], own: Sequence[ArraySpec], definitions: Definitions) -> str | None:
     """Decide on the use of BLAS once, from subscripts and shapes, and pass the path to `np.einsum`."""
     subscripts, optimize = equation.params["subscripts"], equation.params["optimize"]
@@ -119,30 +140,20 @@ def _einsum(equation: Equation, given: Sequence[str], own: Sequence[ArraySpec], 
     return f"np.einsum({subscripts!r}, {', '.join(given)}{path})"
 
 
+@text(SUM_OF_PRODUCTS)
 def _vecdot(equation: Equation, given: Sequence[str], own: Sequence[ArraySpec], definitions: Definitions) -> str | None:
-    if own[0].dtype.kind == "c":
-        return None
-    short = own[0].ndim > 1 and own[0].shape[-1] <= _SHORT
-    return f"np.einsum('...i,...i->...', {', '.join(given)})" if short else f"np.vecdot({', '.join(given)})"
+    return f"np.vecdot({', '.join(given)})" if own[0].dtype.kind != "c" else None
 
 
-_SHORT = 16
-"""Longest vectors with a dot product that is faster without BLAS."""
-
-
+@text(GETITEM)
 def _getitem(equation: Equation, given: Sequence[str], own: Sequence[ArraySpec], definitions: Definitions) -> str | None:
     index = equation.params["index"]
     return f"{given[0]}[{index_text(index)}]" if is_basic(index) else None
 
 
+@text(GATHER)
 def _gather(equation: Equation, given: Sequence[str], own: Sequence[ArraySpec], definitions: Definitions) -> str:
     return f"{given[0]}[{index_text(fill(equation.params['template'], tuple(given[1:])))}]"
-
-
-_TEXTS: dict[Any, Any] = {
-    RESHAPE: _reshape, TRANSPOSE: _transpose, ASTYPE: _astype, SUM: _sum, MEAN: _mean, _MATMUL: _matmul, GETITEM: _getitem,
-    GATHER: _gather, SUM_OF_PRODUCTS: _vecdot, CONCATENATE: _concatenate,
-}  # fmt: skip
 
 
 def index_text(index: Any) -> str:

@@ -31,12 +31,14 @@ _LARGEST_LITERAL = 16
 """Arrays with more elements become named constants instead of literals."""
 
 _MODULES = ("numpy", "numpy.linalg", "numpy.fft", "numpy.lib.array_utils", "scipy.special", "scipy.linalg", "math", "operator")
-_OPERATORS = {
+OPERATORS = {
     operator.add: "+", operator.sub: "-", operator.mul: "*", operator.truediv: "/", operator.matmul: "@", operator.pow: "**",
     operator.lt: "<", operator.le: "<=", operator.gt: ">", operator.ge: ">=", operator.eq: "==", operator.ne: "!=",
     operator.and_: "&", operator.or_: "|", operator.xor: "^", operator.lshift: "<<", operator.rshift: ">>",
     operator.floordiv: "//", operator.mod: "%",
 }  # fmt: skip
+"""The symbols of Python's operators of two operands, by their functions."""
+
 _SIGNS = {operator.neg: "-", operator.pos: "+", operator.invert: "~"}
 
 
@@ -230,8 +232,8 @@ class Definitions:
 
     def call(self, function: Any, arguments: Sequence[str], params: Mapping[str, Any]) -> str:
         """Return an expression for a call: an operator, the inlined body of a short function, or a call by name."""
-        if function in _OPERATORS and len(arguments) == 2 and not params:
-            return f"{arguments[0]} {_OPERATORS[function]} {arguments[1]}"
+        if function in OPERATORS and len(arguments) == 2 and not params:
+            return f"{arguments[0]} {OPERATORS[function]} {arguments[1]}"
         if function in _SIGNS and not params:
             return f"{_SIGNS[function]}{arguments[0]}"
         if isinstance(function, types.FunctionType):

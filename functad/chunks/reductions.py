@@ -11,26 +11,10 @@ from typing import Any
 import numpy as np
 
 from functad.chunks.rules import PATTERNS, Call, Found, along_axis, follow, rule
-from functad.expressions.spec import inexact
 from functad.primitives import batching
 from functad.primitives.entry import Primitive
-from functad.primitives.reductions.norms import EUCLIDEAN
-from functad.primitives.reductions.over_axes import ALL, ANY, COUNT_NONZERO, MAX, MEAN, MIN, PROD, SUM, count, mean_dtype
-from functad.primitives.reductions.skipping_nan import NANMAX, NANMIN
+from functad.primitives.reductions.over_axes import PROD, count, mean_dtype
 from functad.primitives.reductions.statistics import CENTRED, VAR
-
-_COMBINED: dict[Primitive, Any] = {
-    SUM: np.add,
-    COUNT_NONZERO: np.add,
-    PROD: np.multiply,
-    MAX: np.maximum,
-    MIN: np.minimum,
-    NANMAX: np.fmax,
-    NANMIN: np.fmin,
-    ANY: np.logical_or,
-    ALL: np.logical_and,
-}
-"""The function that combines two parts of a total."""
 
 
 def over_rows(call: Call) -> bool:
@@ -44,13 +28,13 @@ def along_axes(call: Call) -> Found | None:
     """Apply the rule of functions of one array over the axes in the parameter `axis`."""
     if not over_rows(call):
         return follow(call)
-    combine = _COMBINED.get(call.primitive)
+    combine = call.primitive.reduces
     return None if combine is None else Found((None,), combine=combine)
 
 
 @rule(PROD)
 def _prod(call: Call) -> Found | None:
-    return Found((None,), combine=np.multiply) if over_rows(call) else along_axis(call)
+    return Found((None,), combine=call.primitive.reduces) if over_rows(call) else along_axis(call)
 
 
 @rule(np.argmax, np.argmin, np.nanargmax, np.nanargmin)
@@ -64,13 +48,8 @@ def _wide(a: Any) -> Any:
     return a.astype(np.float32 if dtype == np.float16 else dtype, copy=False)
 
 
-def _mean(a: Any, *, axis: Any, keepdims: bool) -> Any:
-    total = np.sum(_wide(a), axis, keepdims=keepdims)
-    return (total / count(a.shape, axis)).astype(mean_dtype(a.dtype), copy=False)
-
-
 def _centred(a: Any, *, axis: Any) -> Any:
-    return a - _mean(a, axis=axis, keepdims=True)
+    return a - np.mean(a, axis, keepdims=True)
 
 
 def _squares(a: Any) -> Any:
@@ -84,17 +63,13 @@ def _var(a: Any, *, axis: Any, keepdims: bool, ddof: float) -> Any:
     return (total / n).astype(np.zeros(0, mean_dtype(a.dtype)).real.dtype, copy=False)
 
 
-def _euclidean(a: Any, *, axis: Any, keepdims: bool) -> Any:
-    return np.sqrt(np.sum(_squares(a.astype(inexact(a), copy=False)), axis, keepdims=keepdims))
-
-
-WRITTEN_OUT: dict[Primitive, Callable[..., Any]] = {MEAN: _mean, CENTRED: _centred, VAR: _var, EUCLIDEAN: _euclidean}
-"""Decompositions of functions over the rows."""
+_OVER_ROWS: dict[Primitive, Callable[..., Any]] = {CENTRED: _centred, VAR: _var}
+"""Decompositions for arrays whose first row is in another chunk."""
 
 
 def written_out(call: Call) -> Callable[..., Any] | None:
     """Return the decomposition of a function over the rows as NumPy code; `None` if there is none."""
-    return WRITTEN_OUT[call.primitive] if call.primitive in WRITTEN_OUT and over_rows(call) else None
+    return _OVER_ROWS.get(call.primitive, call.primitive.decomposition) if over_rows(call) else None
 
 
 PATTERNS[batching.along_axes] = along_axes

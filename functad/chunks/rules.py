@@ -7,9 +7,7 @@ identified by their batching rules: a function that repeats for each batch examp
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -17,8 +15,9 @@ import numpy as np
 
 from functad.chunks.rows import Along, Counting, Rows, cut_spec
 from functad.expressions.spec import ArraySpec, shape_of, spec_of
-from functad.primitives import batching, vocabulary
+from functad.primitives import batching
 from functad.primitives.entry import Primitive
+from functad.primitives.table import Table
 
 _NONE: Mapping[int, Any] = MappingProxyType({})
 
@@ -72,29 +71,10 @@ class Found(NamedTuple):
 
 Rule = Callable[[Call], Found | None]
 
-RULES: dict[Any, Rule] = {}
-"""Rules of primitives in families without a rule, by primitive or by function."""
+RULES: Table[Rule] = Table("functad.chunks", ("arranging", "control", "indexing", "products", "reductions"))
+"""Rules of primitives in families without a rule."""
 
-_FAMILIES = ("arranging", "control", "indexing", "products", "reductions")
-
-
-def rule(*functions: Any) -> Callable[[Rule], Rule]:
-    """Register a rule for NumPy functions or primitives."""
-
-    def entered(made: Rule) -> Rule:
-        for function in functions:
-            primitive = function if isinstance(function, Primitive) else vocabulary.find(function)
-            RULES[primitive if isinstance(primitive, Primitive) else function] = made
-        return made
-
-    return entered
-
-
-@functools.cache
-def _enter_families() -> None:
-    """Import the modules that fill the table; they import this module."""
-    for name in _FAMILIES:
-        import_module(f"functad.chunks.{name}")
+rule: Callable[..., Callable[[Rule], Rule]] = RULES.add
 
 
 def found_for(call: Call) -> Found | None:
@@ -107,10 +87,7 @@ def found_for(call: Call) -> Found | None:
 
 
 def _rule_of(primitive: Primitive) -> Rule | None:
-    _enter_families()
-    own = RULES.get(primitive)
-    if own is None and primitive.function.__hash__ is not None:
-        own = RULES.get(primitive.function)
+    own = RULES.find(primitive)
     return own or PATTERNS.get(batching.elementwise if primitive.kind == "elementwise" else batching.rule_of(primitive))
 
 

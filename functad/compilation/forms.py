@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from functad.control.branches import COND, SWITCH
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.records import inputs_of, mark_needed, marks_at
 from functad.expressions.spec import ArraySpec, stand_in
@@ -140,7 +139,7 @@ def _results(equation: Equation, given: Sequence[Form], expressions: Expressions
     params: Any = equation.params
     if primitive.inner is not None:
         return forms_of(primitive.inner, given)
-    if primitive in (COND, SWITCH):
+    if primitive.lists == "branches":
         return _alike([forms_of(branch, given[1:]) for branch in params["branches"]])
     if primitive.lists:
         return given[: params["carries"]]

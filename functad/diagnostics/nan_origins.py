@@ -24,7 +24,7 @@ from functad.expressions.records import Observer, inputs_of, observing, results_
 from functad.expressions.spec import ArraySpec, shape_of, spec_of
 from functad.primitives.entry import PULL_READ, PULL_WRITE, Primitive
 from functad.primitives.indexing.read import GETITEM
-from functad.primitives.indexing.write import ADD_TO, Path, part, put, without_real_imag
+from functad.primitives.indexing.write import Path, part, put, without_real_imag
 from functad.primitives.operands import innermost
 from functad.process import context_variable, setting
 from functad.transforms.forward import push_alone
@@ -131,7 +131,7 @@ class OperationLog(dict[int, tuple[Operation, int]]):
             value = np.copy(value)
             with np.errstate(all="ignore"):
                 for operation in reversed(writes):
-                    at, adds = operation.params, operation.primitive is ADD_TO
+                    at, adds = operation.params, operation.primitive.adds
                     put(value, at["path"], at["index"], operation.values[1], adds=adds)
         return value
 
@@ -160,7 +160,7 @@ def moves_elements(primitive: Primitive) -> bool:
 
 def adds_to(primitive: Primitive, path: Path) -> bool:
     """Return `True` if old values remain in the written elements: after an addition, or a write to a real or imaginary part."""
-    return primitive is ADD_TO or len(without_real_imag(path)) < len(path)
+    return primitive.adds or len(without_real_imag(path)) < len(path)
 
 
 def places(shape: tuple[int, ...], path: Path, index: Any, chosen: Any = True) -> Any:

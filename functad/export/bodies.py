@@ -7,21 +7,18 @@ import inspect
 from collections.abc import Sequence
 from typing import Any
 
-from functad.control.branches import COND, SWITCH
-from functad.control.loops import WHILE
-from functad.control.scan import SCAN
 from functad.export.decode import DamagedError
 from functad.expressions.expressions import Constant, Equation, Expressions, inner_lists
 from functad.expressions.spec import ArraySpec, spec_or_none
 from functad.primitives.entry import Primitive
 from functad.transforms.leaves import ZERO_WINS
 
-_PARAMS: dict[Primitive, dict[str, type]] = {
-    SCAN: {"carries": int, "rows": int, "length": int, "reverse": bool, "body": Expressions},
-    WHILE: {"carries": int, "cond": Expressions, "body": Expressions},
-    COND: {"branches": tuple},
-    SWITCH: {"branches": tuple},
+_PARAMS: dict[str, dict[str, type]] = {
+    "scan": {"carries": int, "rows": int, "length": int, "reverse": bool, "body": Expressions},
+    "loop": {"carries": int, "cond": Expressions, "body": Expressions},
+    "branches": {"branches": tuple},
 }
+"""The types of the parameters of control flow, by `Primitive.lists`."""
 
 
 def check_calls(expressions: Expressions) -> None:
@@ -42,7 +39,7 @@ def check_calls(expressions: Expressions) -> None:
                 raise DamagedError("a contraction has no list with one result")
             _same(body.specs[: len(body.inputs)], specs, "a contraction is given other arrays than its list takes")
             check_calls(body.check())
-        elif equation.primitive in _PARAMS:
+        elif equation.primitive.lists:
             _check_control(equation, specs)
         elif _lists(equation):
             raise DamagedError(f"{equation.primitive.name} has a list")
@@ -87,11 +84,11 @@ def _signature(primitive: Primitive) -> inspect.Signature | None:
 def _check_control(equation: Equation, specs: Sequence[ArraySpec | None]) -> None:
     """Check the parameters and inner lists of a loop or of branches."""
     params, primitive = equation.params, equation.primitive
-    wanted = _PARAMS[primitive]
+    wanted = _PARAMS[primitive.lists]
     if params.keys() != wanted.keys() or not all(type(params[key]) is kind for key, kind in wanted.items()):
         raise DamagedError(f"{primitive.name} has other parameters")
     what = f"the lists of {primitive.name} do not fit its arrays"
-    if primitive in (COND, SWITCH):
+    if primitive.lists == "branches":
         for branch in params["branches"]:
             if not isinstance(branch, Expressions):
                 raise DamagedError(what)
@@ -107,7 +104,7 @@ def _check_control(equation: Equation, specs: Sequence[ArraySpec | None]) -> Non
     taken = [_row(s, params["length"]) if carries <= i < carries + rows else s for i, s in enumerate(specs)]
     _same(body.specs[: len(body.inputs)], taken, what)
     _same(body.results[:carries], specs[:carries], what)
-    if primitive is WHILE:
+    if primitive.lists == "loop":
         test = params["cond"]
         _same(test.specs[: len(test.inputs)], taken, what)
         _same([ArraySpec(spec.shape, spec.dtype) for spec in test.results][1:], [], what)

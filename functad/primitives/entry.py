@@ -75,8 +75,8 @@ class Entry:
             be written into it.
         in_place: `True` for a function that writes into its first argument and returns `None`.
         value_dependent: `True` if the shape or dtype of the result depends on values. An abstract trace refuses the call.
-        reduces: the ufunc that a reduction or a scan applies, such as `np.add` for `np.sum`; else `None`. With `out=`, NumPy
-            chooses the loop of this ufunc by the dtypes of `out` and of the array.
+        reduces: the ufunc that a reduction or a scan applies, such as `np.add` for `np.sum`; else `None`. It combines the
+            results of the parts of an array. With `out=`, NumPy chooses its loop by the dtypes of `out` and of the array.
     """
 
     status = "entry"
@@ -190,19 +190,21 @@ def names_read(rule: Rule | UnknownRule) -> list[str]:
     return positional_names(rule)[1:]
 
 
-def _by_kind(kind: str, function: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the traits that follow from the kind of a primitive, its function and its given traits."""
+def _by_kind(kind: str, function: Any, compute: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the traits that follow from the kind of a primitive, its functions and its given traits."""
     is_elementwise, is_ufunc, curvature = kind == "elementwise", isinstance(function, np.ufunc), given.get("curvature")
     is_cheap = curvature in ("none", "none of reals", "product") if is_elementwise else kind == "constant" and is_ufunc
     moves_elements = bool(given.get("views")) or given.get("dependence") in ("moved", "chosen")
     ufunc = given.get("ufunc", function if is_ufunc else None)
     is_ufunc_or_reduction = ufunc is not None or given.get("reduces") is not None
+    is_operator = kind in ("elementwise", "constant") and getattr(compute, "__module__", "") in ("_operator", "builtins")
     return {
         "finite": not is_elementwise or curvature in ("none", "product"),
         "cost": 1.0 if is_cheap else 20.0,
         "exact": kind == "constant" or moves_elements,
         "passes_nan": (0,) if is_elementwise and is_ufunc and function.nin == 1 else (),
         "ufunc": ufunc,
+        "python": compute if is_operator else None,
         "fresh": is_ufunc_or_reduction,
         "zero_d": False if is_ufunc_or_reduction else None,
     }
@@ -234,6 +236,8 @@ class Primitive(Entry):
             order. Results of elementwise functions always do.
         ufunc: the ufunc that computes the same elements if no NaN occurs, such as `np.multiply` for products in which an exact
             zero wins; else `None`. Default: the function, if it is a ufunc.
+        python: the function of Python numbers that computes the same elements if no NaN occurs: an operator, a function of
+            `math`, or a one-line function of these; else `None`. Default: the operator that computes.
         zero_d: `True` if results of shape `()` are arrays, `False` if they are scalars, or a function of the parameters that
             returns one of these. Default: `False` for ufuncs and reductions, else `None`: the primitive is tried on samples
             (see `functad.primitives.batching`).
@@ -254,7 +258,10 @@ class Primitive(Entry):
         reads_all: `True` if each element of these arguments is used in some result.
         plain: a function of the same arguments with equal results in the absence of NaN, for primitives that treat NaN; else
             `None`.
+        decomposition: a function of the same arguments that computes the same with simpler NumPy functions, for backends
+            without a lowering of the primitive; else `None`.
         writes: `True` if the primitive replaces, or adds to, elements of its first argument.
+        adds: `True` if such a primitive adds to elements.
         derived: by name, functions of the array arguments that compute residuals for the rules.
         flat: the constant primitive that tapes record in place of a primitive with derivative zero, to keep zero derivatives
             apart from `None`.
@@ -294,6 +301,7 @@ class Primitive(Entry):
     views: str | Callable[[Any], str] = ""
     ordered: bool = False
     ufunc: np.ufunc | None = None
+    python: Callable[..., Any] | None = None
     zero_d: bool | Callable[[Any], bool] | None = None
     fresh: bool = False
     finite: bool = True
@@ -305,7 +313,9 @@ class Primitive(Entry):
     passes_nan: tuple[int, ...] = ()
     reads_all: bool = True
     plain: Callable[..., Any] | None = None
+    decomposition: Callable[..., Any] | None = None
     writes: bool = False
+    adds: bool = False
     derived: Mapping[str, Callable[..., Any]] = MappingProxyType({})
     flat: Primitive | None = None
     lost: Callable[..., tuple[bool, ...]] | None = None
@@ -339,7 +349,7 @@ class Primitive(Entry):
             front=front or self.__call__,
             samples=samples,
             registered=registered and not internal,
-            **{**_by_kind(kind, function, traits), **traits},
+            **{**_by_kind(kind, function, compute, traits), **traits},
         )
         vars(self).update(kind=kind, names=tuple(names), compute=compute, vjps=vjps, reverse_plans={}, forward_plans={})
         if internal:

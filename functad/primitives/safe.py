@@ -10,6 +10,7 @@ found, and when a call is recorded: programs without NaN do not pay for it.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Any
@@ -150,6 +151,7 @@ PRODUCT = elementwise(
     operator=_product,
     spec=ufunc_spec(np.multiply, keeps_weak=True),
     ufunc=np.multiply,
+    python=operator.mul,
     doc="d(x y) = y dx + x dy, where an exact zero wins over infinity and NaN",
     internal=True,
     curvature="product",
@@ -164,6 +166,7 @@ QUOTIENT = elementwise(
     operator=_quotient,
     spec=ufunc_spec(np.divide, keeps_weak=True),
     ufunc=np.divide,
+    python=operator.truediv,
     domain=((-2.0, 2.0), (0.5, 2.0)),
     doc="d(x / y) = dx / y - x / y^2 dy, where a numerator of exactly zero wins",
     internal=True,
@@ -196,6 +199,7 @@ MENDED = elementwise(
     exact=True,
     passes_nan=(0, 1),  # x was computed from y, so NaN of y is in x
     plain=lambda x, y: x,
+    python=lambda x, y: x,
 )
 
 

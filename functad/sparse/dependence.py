@@ -19,7 +19,6 @@ from functad.primitives.elementwise.complex_numbers import IMAG, REAL
 from functad.primitives.entry import Primitive
 from functad.primitives.indexing.place import PLACE, PLACE_ADD
 from functad.primitives.indexing.read import fill
-from functad.primitives.indexing.write import ADD_TO
 from functad.primitives.indexing.write import part as part_at
 from functad.primitives.linalg.contractions import contraction_of
 from functad.primitives.linalg.einsum import Contraction
@@ -285,7 +284,7 @@ def _write(call: Call) -> Array:
     places = part_at(_places(shape), tuple(parts))[index]
     a, v = call.of(0), call.of(1)
     v = v.reshape(v.shape[max(0, v.ndim - np.ndim(places)) :])  # leading axes of length 1 may be more than the target has
-    if len(parts) < len(path) or call.primitive in (ADD_TO, PLACE_ADD):
+    if len(parts) < len(path) or call.primitive.adds:
         return _added(call, [_places(shape), np.asarray(places)], [a, v])
     out = a.flatten()
     out[places] = v

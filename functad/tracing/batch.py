@@ -21,7 +21,7 @@ from functad.places import here, name_of, user_place
 from functad.primitives.batching import batch_call, elementwise, with_forms
 from functad.primitives.elementwise.conversion import COPY
 from functad.primitives.entry import Primitive
-from functad.primitives.indexing.write import ADD_TO, batched_write, is_alone, put
+from functad.primitives.indexing.write import batched_write, is_alone, put
 from functad.primitives.operands import known_array
 from functad.tracing.conversions import asked, batch_cure, snippet_shown
 from functad.tracing.tensor import Tensor
@@ -183,7 +183,7 @@ class BatchRecorder(Recorder):
             alone = alone and not isinstance(given, Recorded) and array.base is None
         if alone:
             piece, path, index = batched_write(self.size, array, given, own, **params)
-            put(array, path, index, piece, adds=primitive is ADD_TO)
+            put(array, path, index, piece, adds=primitive.adds)
         else:
             memory_of(root).copies += 1
             array = batch_call(primitive, self.size, (array, given), (True, own), params)

@@ -36,7 +36,7 @@ from functad.expressions.records import inputs_of, monitor_of, results_of
 from functad.expressions.spec import PLAIN, PYTHON_SCALARS, dtype_of, is_float_array, is_inexact, shape_of
 from functad.places import here, user_place
 from functad.primitives.entry import Plan, Primitive, UnknownRule
-from functad.primitives.indexing.write import ADD_TO, is_alone, put
+from functad.primitives.indexing.write import is_alone, put
 from functad.tracing.foreign import computed
 from functad.tracing.ownership import copy_if_shared, hold_params, hold_residuals
 from functad.tracing.trace import GRAPH_HOOK, Recorded, Recorder, alike, bare, dispatch, record_in_graph, resolve
@@ -284,7 +284,7 @@ def _written(primitive: Primitive, root: Any, v: Any, path: Any, index: Any) -> 
     alone = is_alone(cell, 0)
     value = root.below = cell[0]
     if alone and (not may_be_view(value) if isinstance(value, Recorded) else type(v) is not type(root) and value.base is None):
-        put(value, path, index, v, adds=primitive is ADD_TO)
+        put(value, path, index, v, adds=primitive.adds)
         return value
     memory_of(root).copies += 1
     return primitive(value, v, path=path, index=index)

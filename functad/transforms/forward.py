@@ -22,7 +22,7 @@ import numpy as np
 from functad.expressions.records import OBSERVERS, TANGENT, Observer, begun, ended, inputs_of, last_readers, results_of
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of
 from functad.primitives.entry import Plan
-from functad.primitives.indexing.write import ADD_TO, is_alone, put
+from functad.primitives.indexing.write import is_alone, put
 from functad.primitives.operands import absent, innermost, is_traced, zeros_for
 from functad.primitives.safe import CAREFUL, ELEMENTWISE, PASS, current_pass, strict
 from functad.process import setting
@@ -189,7 +189,7 @@ def push_write(record: Any, index: int, tangents: list[Any], last: dict[int, int
     t = tangents[slots[1]] if len(slots) == 2 else None
     if isinstance(t, Recorded):
         return False
-    adds = plan.primitive is ADD_TO
+    adds = plan.primitive.adds
     if t is not None or not adds:
         put(tangents[slot], params["path"], params["index"], 0.0 if t is None else t, adds=adds)
     tangents[index], tangents[slot] = tangents[slot], None

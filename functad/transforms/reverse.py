@@ -26,7 +26,7 @@ from functad.primitives.arranging.reshape import unbroadcast
 from functad.primitives.entry import PULL_PRODUCT, PULL_READ, PULL_SEVERAL, PULL_WRITE, Plan
 from functad.primitives.indexing.index_map import add_at
 from functad.primitives.indexing.read import SCATTER
-from functad.primitives.indexing.write import ADD_TO, as_cotangent, cotangent_of_written, part, put
+from functad.primitives.indexing.write import as_cotangent, cotangent_of_written, part, put
 from functad.primitives.operands import absent, innermost, zeros_for
 from functad.primitives.safe import CAREFUL, ELEMENTWISE, PASS, current_pass, has_nan, strict
 from functad.process import setting
@@ -242,7 +242,7 @@ def _pull_write(records: list[Any], index: int, cotangents: list[Any], owned: by
     if g is None:
         return
     plan, _, (path, where, shapes), fits = record
-    adds = plan.primitive is ADD_TO
+    adds = plan.primitive.adds
     number = shape_of(g) == ()
     known = resolve(g)  # a seed may be a constant Tensor, which is immutable
     buffer = known if number or (known is g and owned[index]) else known.copy()

@@ -8,6 +8,7 @@ import pytest
 import functad
 from functad.primitives.entry import Primitive
 from functad.testing import calls, every_entry
+from functad.testing.primitive_checks import InputSource
 from tests.entries import is_public
 
 SPECIAL = np.array([0.0, -0.0, 1.0, -2.5, np.inf, -np.inf, np.nan])
@@ -31,6 +32,8 @@ CORNERED = sorted(name for name, p in EVERY.items() if p.kinks is not None or p.
 CONDITIONED = sorted(name for name, p in EVERY.items() if p.conditioned)
 GRID = np.linspace(-2.5, 2.5, 41)
 """Points that include integers, halves, zero, and the second argument of `on_a_line`."""
+PYTHON = sorted(name for name, p in EVERY.items() if p.python is not None)
+DECOMPOSED = sorted(name for name, p in EVERY.items() if p.decomposition is not None)
 SCALAR = sorted(name for name, p in EVERY.items() if p.zero_d is False and p.ufunc is None)
 
 
@@ -45,6 +48,7 @@ def test_there_are_such_entries() -> None:
     assert BY_UFUNC == ["product", "quotient"]
     assert {"sum", "mean", "scatter"} <= set(FRESH)
     assert {"sum", "mean", "any", "dot"} <= set(SCALAR)
+    assert {"mean", "var", "diff", "euclidean_norm"} <= set(DECOMPOSED)
 
 
 @pytest.mark.parametrize("name", PASSING)
@@ -179,3 +183,41 @@ def test_results_share_no_memory_with_arguments(name: str) -> None:
 def test_results_of_shape_0_are_scalars(name: str) -> None:
     for _, found in results(EVERY[name]):
         assert not any(type(out) is np.ndarray and not out.shape for out in found)
+
+
+def test_functions_of_python_are_known() -> None:
+    assert {"add", "less", "power", "product", "mended", "square", "exp", "arctan2", "copy"} <= set(PYTHON)
+
+
+@pytest.mark.parametrize("name", PYTHON)
+def test_function_of_python_numbers(name: str) -> None:
+    primitive = EVERY[name]
+    tried = 0
+    for args, kwargs in primitive.samples(InputSource(np.float64, 0)):
+        arrays = np.broadcast_arrays(*args)
+        if kwargs or not arrays[0].size or (name == "copy" and len(args) > 1):  # the order of the axes in memory
+            continue
+        expected = primitive.compute(*arrays)
+        for index in np.ndindex(expected.shape):
+            found = primitive.python(*[a[index].item() for a in arrays])
+            assert np.allclose(found, expected[index], rtol=1e-14, atol=0)
+            tried += 1
+    assert tried
+
+
+@pytest.mark.parametrize("name", DECOMPOSED)
+def test_decompositions_compute_the_same_without_the_primitive(name: str) -> None:
+    primitive, tried = EVERY[name], 0
+    for call in calls(primitive, np.float64):
+        args, kwargs = call.structure.unflatten(call.leaves)
+        a, rest = args[0], args[1:]
+        traced = functad.make_expressions(lambda a, rest=rest, kwargs=kwargs: primitive.front(a, *rest, **kwargs))(a)
+        for equation in traced.equations:
+            params = equation.params
+            if equation.primitive is primitive and np.ndim(a) and np.size(a):
+                found = functad.make_expressions(lambda a, params=params: primitive.decomposition(a, **params))(a)
+                assert primitive not in [e.primitive for e in found.equations]
+                with np.errstate(all="ignore"):
+                    np.testing.assert_allclose(found(a), primitive.compute(a, **params), rtol=1e-12, atol=1e-14)
+                tried += 1
+    assert tried

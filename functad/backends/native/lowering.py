@@ -6,7 +6,6 @@ compute.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple, TypeAlias
@@ -19,6 +18,7 @@ from functad.expressions.spec import ArraySpec, spec_of
 from functad.loops.build import KINDS, Code
 from functad.loops.values import Value
 from functad.primitives.entry import Primitive
+from functad.primitives.table import Table
 
 
 class Pointwise(NamedTuple):
@@ -100,42 +100,16 @@ Lowered: TypeAlias = Pointwise | View | Reduction | Own
 Row: TypeAlias = Callable[[Equation, Sequence[ArraySpec], Sequence[ArraySpec]], Lowered | None]
 """Maps an equation, the specs of its operands and the specs of its results to the method, or `None`."""
 
-ROWS: dict[Primitive, Row] = {}
+ROWS: Table[Row] = Table(
+    "functad.backends.native",
+    (
+        *("pointwise", "views", "reductions", "arranging.pieces", "arranging.places", "arranging.scans", "control.loops"),
+        *("control.loop_derivative", "control.branches", "products.rows", "systems", "triangles"),
+    ),
+)
 """The rows of all primitives that native code supports, except ufuncs."""
 
-FAMILIES = (
-    "pointwise",
-    "views",
-    "reductions",
-    "arranging.pieces",
-    "arranging.places",
-    "arranging.scans",
-    "control.loops",
-    "control.loop_derivative",
-    "control.branches",
-    "products.rows",
-    "systems",
-    "triangles",
-)
-"""The modules that fill the table."""
-
-
-def row(*primitives: Any) -> Callable[[Row], Row]:
-    """Register a row for primitives."""
-
-    def entered(made: Row) -> Row:
-        for primitive in primitives:
-            ROWS[primitive] = made
-        return made
-
-    return entered
-
-
-@functools.cache
-def _enter_families() -> None:
-    """Fill the table. The imports are late because the family modules import this one."""
-    for name in FAMILIES:
-        import_module(f"functad.backends.native.{name}")
+row: Callable[..., Callable[[Row], Row]] = ROWS.add
 
 
 def is_ufunc(primitive: Primitive) -> bool:
@@ -149,18 +123,16 @@ def is_ufunc(primitive: Primitive) -> bool:
 
 def has_row(primitive: Primitive) -> bool:
     """Return `True` if native code supports a primitive for real numbers, at least with some parameters."""
-    _enter_families()
     rewritten = import_module("functad.backends.native.arranging.rewrite").FORMS  # rewritten to equations that have rows
-    if primitive in ROWS or primitive in rewritten or not is_ufunc(primitive):
-        return primitive in ROWS or primitive in rewritten
-    return bool(import_module("functad.backends.native.pointwise").has_formula(primitive.function))
+    if ROWS.find(primitive) or rewritten.find(primitive) or primitive.decomposition:
+        return True
+    return is_ufunc(primitive) and bool(import_module("functad.backends.native.pointwise").has_formula(primitive.function))
 
 
 def lowered(equation: Equation, expressions: Expressions) -> Lowered | None:
     """Return the method for an equation; `None` if native code does not support it."""
-    _enter_families()
     primitive = equation.primitive
-    made = ROWS.get(primitive)
+    made = ROWS.find(primitive)
     if made is None and is_ufunc(primitive):
         made = import_module("functad.backends.native.pointwise").ufunc_row
     if made is None:

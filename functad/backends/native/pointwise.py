@@ -130,9 +130,9 @@ FORMULAS: dict[str, Formula] = {
     "bitwise_or": lambda code, x, y: x | y,
     "bitwise_xor": lambda code, x, y: x ^ y,
     "invert": lambda code, x: ~x,
-    "isnan": lambda code, x: x.is_nan(),
-    "isinf": lambda code, x: abs(x).equals(math.inf),
-    "isfinite": lambda code, x: abs(x) < math.inf,
+    "isnan": lambda code, x: x.is_nan() if x.is_real else ~x.equals(x),
+    "isinf": lambda code, x: abs(x).equals(math.inf) if x.is_real else ~x.equals(x),
+    "isfinite": lambda code, x: abs(x) < math.inf if x.is_real else x.equals(x),
     "signbit": lambda code, x: x.bits < 0,
     "deg2rad": lambda code, x: x * (math.pi / 180.0),
     "radians": lambda code, x: x * (math.pi / 180.0),
@@ -161,24 +161,14 @@ FORMULAS |= {
     "xlogy": lambda code, x, y: _times_log(code, x, y, "log"),
     "xlog1py": lambda code, x, y: _times_log(code, x, y, "log1p"),
 }
-REAL_ONLY = (
-    "divide", "isnan", "isinf", "isfinite", "signbit", "deg2rad", "radians", "rad2deg", "degrees", "fabs", "xlogy", "xlog1py",
-)  # fmt: skip
-WHOLE_ONLY = ("left_shift", "right_shift", "bitwise_and", "bitwise_or", "bitwise_xor", "invert")
-NOT_OF_TRUTH = (
-    "subtract", "negative", "square", "floor_divide", "remainder", "sign", "positive", "left_shift", "right_shift",
-)  # fmt: skip
 COMPARISONS = ("less", "less_equal", "greater", "greater_equal")
 
 
 def _formula(name: str, kinds: Sequence[str]) -> Formula | None:
-    """Return the formula of a ufunc for operands of types `kinds`; `None` if there is none."""
+    """Return the formula of a ufunc for operands of the types of one of its loops; `None` if there is none."""
     kind = kinds[0]
-    found = FORMULAS.get(name)
-    if found is not None:
-        if (name in REAL_ONLY and kind not in REALS) or (name in WHOLE_ONLY and kind in REALS):
-            return None
-        return None if name in NOT_OF_TRUTH and kind == "i1" else found
+    if name in FORMULAS:
+        return FORMULAS[name]
     name = "power" if name == "float_power" else NAMES.get(name, name)
     if name in ("floor", "ceil", "trunc", "rint") and kind not in REALS:
         return (lambda code, x: x) if name != "rint" else None

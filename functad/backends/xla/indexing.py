@@ -108,12 +108,12 @@ def _written(call: Call, a: Any, v: Any, path: Path, index: Any, adds: bool) -> 
 
 @row(WRITE, ADD_TO)
 def _write(call: Call, a: Any, v: Any, *, path: Path, index: Any) -> Any:
-    return _written(call, a, v, path, index, call.primitive is ADD_TO)
+    return _written(call, a, v, path, index, call.primitive.adds)
 
 
 @row(PLACE, PLACE_ADD)
 def _place(call: Call, a: Any, v: Any, *indices: Any, path: Path, template: Any) -> Any:
-    return _written(call, a, v, path, fill(template, indices), call.primitive is PLACE_ADD)
+    return _written(call, a, v, path, fill(template, indices), call.primitive.adds)
 
 
 @row(np.choose)

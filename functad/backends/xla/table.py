@@ -6,17 +6,15 @@ A row is a function of a `Call` (the specs of an equation), the operands and the
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from functad.backends.xla.engine import cast
 from functad.expressions.spec import ArraySpec
-from functad.primitives import vocabulary
 from functad.primitives.entry import Primitive
+from functad.primitives.table import Table
 
 
 class Call(NamedTuple):
@@ -55,37 +53,12 @@ class Call(NamedTuple):
 Row: TypeAlias = Callable[..., Any]
 """A function from a `Call`, the operands and the parameters to the results."""
 
-ROWS: dict[Any, Row] = {}
-"""Maps a primitive to its row. For primitives that are created on demand, the key is their function or name."""
-
-FAMILIES = (
-    *("elementwise", "comparisons", "reductions", "arranging", "indexing", "products", "degenerate"),
-    *("control", "loop_derivative", "special", "own_code"),
+ROWS: Table[Row] = Table(
+    "functad.backends.xla",
+    (
+        *("elementwise", "comparisons", "reductions", "arranging", "indexing", "products", "degenerate"),
+        *("control", "loop_derivative", "special", "own_code"),
+    ),
 )
-"""The modules that fill the table."""
-
-
-def row(*functions: Any) -> Callable[[Row], Row]:
-    """Return a decorator that adds a row for NumPy functions, primitives or names."""
-
-    def entered(made: Row) -> Row:
-        for function in functions:
-            primitive = function if isinstance(function, Primitive) else vocabulary.find(function)
-            ROWS[primitive if isinstance(primitive, Primitive) else function] = made
-        return made
-
-    return entered
-
-
-@functools.cache
-def _enter_families() -> None:
-    """Import the families, which fill the table. Late, because they import this module."""
-    for name in FAMILIES:
-        import_module(f"functad.backends.xla.{name}")
-
-
-def row_of(primitive: Primitive) -> Row | None:
-    """Return the row of a primitive; `None` if NumPy computes it."""
-    _enter_families()
-    found = ROWS.get(primitive) or ROWS.get(primitive.name)
-    return ROWS.get(primitive.function) if found is None and primitive.function.__hash__ is not None else found
+row: Callable[..., Callable[[Row], Row]] = ROWS.add
+row_of: Callable[[Primitive], Row | None] = ROWS.find

@@ -15,6 +15,7 @@ from contextvars import ContextVar
 from typing import NamedTuple
 
 from functad.compilation.passes.cholesky import with_factor_products
+from functad.compilation.passes.layout import with_layouts
 from functad.compilation.passes.loops import with_lists, with_shorter_loops
 from functad.compilation.passes.peephole import Rewriter, match
 from functad.compilation.passes.rewrites import index, routines_index
@@ -95,7 +96,14 @@ def _with_routines(own: Expressions, options: Options) -> Expressions:
     return extract(rewriter.run()) if found else own
 
 
-PROGRAM_PASSES = (Pass("routines: triangular systems, Gram matrices, ties", _with_routines, _may_round),)
+PROGRAM_PASSES = (
+    Pass("routines: triangular systems, Gram matrices, ties", _with_routines, _may_round),
+    Pass(
+        "layout: store arrays with short rows column by column",
+        lambda own, options: with_layouts(own),
+        lambda own, options: not options.exact and not options.fused,
+    ),
+)
 """The passes over the list of a program, in order. Their results have no derivatives."""
 
 

@@ -8,6 +8,7 @@ stacks and reads by element becomes one carry per element, and a carry that no s
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,7 +21,6 @@ from functad.expressions.spec import ArraySpec, spec_of
 from functad.primitives.arranging.join import STACK
 from functad.primitives.entry import ENTRIES
 from functad.primitives.indexing.read import GETITEM, SCATTER
-from functad.primitives.safe import MENDED, PRODUCT, QUOTIENT
 from functad.transforms.lists import extract
 
 _MOST = 16
@@ -154,6 +154,14 @@ def _element(equation: Equation, specs: Sequence[ArraySpec]) -> int | None:
     return index % size if -size <= index < size else None
 
 
+def _is_arithmetic(e: Equation) -> bool:
+    """Return `True` if Python's operators, except for powers, compute the elements of an equation."""
+    python = e.primitive.python
+    if python is None or python is operator.pow or python.__module__ == "math":
+        return False
+    return e.primitive.kind == "elementwise" and not e.params
+
+
 def _is_short(spec: ArraySpec) -> bool:
     return len(spec.shape) == 1 and 0 < spec.shape[0] <= _LONGEST and spec.dtype.kind == "f"
 
@@ -171,9 +179,6 @@ class _Elements:
     def __init__(self, expressions: Expressions) -> None:
         self.expressions = expressions
         self.specs = list(expressions.specs)
-        self.arithmetic = frozenset(
-            [PRODUCT, QUOTIENT, MENDED, *[ENTRIES[f] for f in (np.add, np.subtract, np.multiply, np.divide, np.negative)]]
-        )
         self.equations: list[Equation] = []
         self.moved: dict[int, Any] = {}
         self.parts: dict[int, list[Any]] = {}
@@ -199,9 +204,7 @@ class _Elements:
             return all(not s.shape and s.dtype == out.dtype and not s.weak for s in given) and all(
                 type(i) is int and -out.shape[0] <= i < out.shape[0] for i in indices
             )
-        return e.primitive in self.arithmetic and all(
-            s.shape in ((), out.shape) and (s.weak or s.dtype == out.dtype) for s in given
-        )
+        return _is_arithmetic(e) and all(s.shape in ((), out.shape) and (s.weak or s.dtype == out.dtype) for s in given)
 
     def _spec(self, source: Any) -> ArraySpec:
         return self.specs[source] if type(source) is int else spec_of(source.value)
@@ -217,7 +220,7 @@ class _Elements:
             return slot
 
         for slot, e in makers.items():
-            if e.primitive in self.arithmetic:
+            if _is_arithmetic(e):
                 for s in inputs_of(e):
                     if s in group:
                         group[root(s)] = root(slot)

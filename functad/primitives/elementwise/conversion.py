@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -169,6 +170,7 @@ COPY = linear(
     np.copy,
     lambda g: g,
     compute=_copy,
+    python=operator.pos,
     spec=same_spec,
     samples=lambda array: [((array(3),), {}), ((array(),), {}), ((array(2, 3), "F"), {}), ((array(0),), {})],
     doc="linear; the cotangent passes",

@@ -110,6 +110,7 @@ ARCTAN2 = elementwise(
     np.arctan2,
     lambda g, x, y: g * _over_squared_radius(y, x, y),
     lambda g, x, y: -(g * _over_squared_radius(x, x, y)),
+    python=math.atan2,
     complex=False,
     doc="d arctan2(x, y) = (y dx - x dy) / (x^2 + y^2); 0 at (0, 0)",
     passes_nan=(0, 1),
@@ -118,6 +119,7 @@ COPYSIGN = elementwise(
     np.copysign,
     lambda g, x, out: g * (np.sign(x) * np.sign(out)),
     None,
+    python=math.copysign,
     complex=False,
     doc="d copysign(x, y) = sign(x) sign(y) dx; 0 at x = 0",
     curvature="none",
@@ -203,9 +205,9 @@ def floor_and_remainder(x: Any, y: Any, /) -> tuple[Any, Any]:
 
 _DEGREE = math.pi / 180
 for _to_radians in (np.deg2rad, np.radians):
-    elementwise(_to_radians, lambda g: g * _DEGREE, complex=False, doc="radians(dx)", curvature="none")
+    elementwise(_to_radians, lambda g: g * _DEGREE, python=math.radians, complex=False, doc="radians(dx)", curvature="none")
 for _to_degrees in (np.rad2deg, np.degrees):
-    elementwise(_to_degrees, lambda g: g / _DEGREE, complex=False, doc="degrees(dx)", curvature="none")
+    elementwise(_to_degrees, lambda g: g / _DEGREE, python=math.degrees, complex=False, doc="degrees(dx)", curvature="none")
 
 
 def _sinc_derivative(x: Any, *, order: int) -> Any:

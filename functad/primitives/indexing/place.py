@@ -169,4 +169,5 @@ PLACE_ADD: Primitive = _entry(
     ),
     _add_samples,
     "linear in both arrays",
+    adds=True,
 )

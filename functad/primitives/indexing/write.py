@@ -298,6 +298,7 @@ def _enter(function: Any, vjp: Any, samples: Any, doc: str, *, adds: bool) -> Pr
         doc=doc,
         broadcasts=True,
         writes=True,
+        adds=adds,
         batch=_batch,
         ordered=True,
         dependence="write",

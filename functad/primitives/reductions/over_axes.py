@@ -265,11 +265,18 @@ def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims:
     return SUM(masked(a, where, 0), **params) / number_of(where, a, **params)
 
 
+def _sum_over_count(a: Any, *, axis: Axes, keepdims: bool) -> Any:
+    dtype = mean_dtype(dtype_of(a))
+    wide = astype(a, np.float32 if dtype == np.float16 else dtype, copy=False)  # NumPy sums float16 in float32
+    return astype(SUM(wide, axis=axis, keepdims=keepdims) / count(shape_of(a), axis), dtype, copy=False)
+
+
 # A primitive instead of a sum and a division, because nearly every loss function calls it.
 MEAN: Primitive = linear(
     np.mean,
     lambda g, a_layout, axis, keepdims: spread(g / count(a_layout, axis), a_layout, axis, keepdims),
     compute=_mean,
+    decomposition=_sum_over_count,
     spec=reduced_spec(mean_dtype),
     samples=reduction_samples(empty=False),
     doc="linear; the cotangent is divided by the number of elements and broadcast",
@@ -389,9 +396,8 @@ def _enter_truth(function: Any, ufunc: np.ufunc) -> Primitive:
         samples=reduction_samples(dtype=False),
         doc="the result is boolean",
         front=front,
+        reduces=ufunc,
         batch=along_axes,
-        zero_d=False,
-        fresh=True,
     )
     return entry
 
@@ -406,6 +412,8 @@ COUNT_NONZERO: Primitive = constant(
     samples=reduction_samples(dtype=False, masks=False),
     doc="a number of elements has no derivative",
     front=lambda a, axis=None, *, keepdims=False: COUNT_NONZERO(a, **over(a, axis, keepdims)),
+    reduces=np.add,
+    decomposition=lambda a, *, axis, keepdims: np.sum(a != 0, axis, keepdims=keepdims),
     batch=along_axes,
 )
 

@@ -97,6 +97,7 @@ DIFF: Primitive = linear(
     np.diff,
     _diff_vjp,
     compute=_diff,
+    decomposition=_diff,
     spec=_diff_spec,
     samples=_diff_samples,
     doc="linear; minus the differences of the cotangent, with zeros at both ends",

@@ -166,7 +166,7 @@ def _target(view: IndexMap, out: Memory) -> Memory:
 
 @row(WRITE, ADD_TO)
 def _write(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
-    path, index, adds = equation.params["path"], equation.params["index"], equation.primitive is ADD_TO
+    path, index, adds = equation.params["path"], equation.params["index"], equation.primitive.adds
     if not adds and results[0].size <= FEW:
         return few(equation, given, results[0])
     view = _view_of(given[0].shape, path) if is_basic(index) else None
@@ -186,7 +186,7 @@ def _write(equation: Equation, given: Sequence[ArraySpec], results: Sequence[Arr
 
 @row(PLACE, PLACE_ADD)
 def _place(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
-    adds, view = equation.primitive is PLACE_ADD, _view_of(given[0].shape, equation.params["path"])
+    adds, view = equation.primitive.adds, _view_of(given[0].shape, equation.params["path"])
     chosen = None if view is None else _chosen(equation, view.shape, given, 2)
     if view is None or chosen is None:
         return None

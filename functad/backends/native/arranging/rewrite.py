@@ -13,15 +13,13 @@ from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.spec import ArraySpec, spec_of
 from functad.loops.build import KINDS
 from functad.primitives.arranging.join import STACK
-from functad.primitives.elementwise.elementary import DIVIDE, MULTIPLY, SUBTRACT
-from functad.primitives.entry import ENTRIES, Primitive
+from functad.primitives.entry import Primitive
 from functad.primitives.indexing.index_map import IndexMap, is_basic, stacked
 from functad.primitives.indexing.place import PLACE, PLACE_ADD
 from functad.primitives.indexing.read import ADD_PIECE, GATHER, GETITEM, SCATTER, taken_apart
 from functad.primitives.indexing.write import ADD_TO, WRITE
-from functad.primitives.reductions.over_axes import COUNT_NONZERO, MEAN, SUM, count, reduced_shape
-from functad.primitives.reductions.statistics import CENTRED, VAR
-from functad.primitives.signals.differences import DIFF
+from functad.primitives.table import Table
+from functad.transforms.lists import trace
 
 Source = int | Constant
 
@@ -55,87 +53,50 @@ class Rewritten:
         self.equations.append(Equation(primitive, tuple(inputs), params, outputs))
         return True
 
+    def inline(self, inner: Expressions, inputs: Sequence[Source], outputs: tuple[int, ...]) -> None:
+        """Append the equations of a list with one result, which become the equations of `outputs`."""
+        count = len(inner.inputs)
+        slots: dict[int, Source] = dict(enumerate(inputs))
+        slots |= {s: len(self.specs) + s - count for s in range(count, len(inner.specs))}
+        slots |= dict(zip(inner.outputs, outputs, strict=True))  # type: ignore[arg-type]
+        self.specs += inner.specs[count:]
+        for e in inner.equations:
+            own = [slots[s] if type(s) is int else s for s in e.inputs]
+            self.equations.append(Equation(e.primitive, tuple(own), e.params, tuple([slots[s] for s in e.outputs])))  # type: ignore[misc]
+
+
+Form = Callable[[Rewritten, Equation], bool]
+
+FORMS: Table[Form] = Table()
+"""The function that rewrites the equations of each primitive. It returns `False` if it leaves an equation unchanged."""
+
+form: Callable[..., Callable[[Form], Form]] = FORMS.add
+
 
 def rewritten(expressions: Expressions) -> Expressions:
     """Return an expression list with each equation of `FORMS` replaced by equations that native code computes."""
-    if not any(e.primitive in FORMS for e in expressions.equations):
+    if not any(FORMS.find(e.primitive) or e.primitive.decomposition for e in expressions.equations):
         return expressions
     found = Rewritten(expressions)
     for equation in expressions.equations:
-        form = FORMS.get(equation.primitive)
+        rewrite = FORMS.find(equation.primitive) or _decomposed
         native = all(found.spec(s).dtype in KINDS and found.spec(s).size for s in (*equation.inputs, *equation.outputs))
-        if form is None or not native or not form(found, equation):
+        if not native or not rewrite(found, equation):
             found.equations.append(equation)
     return expressions.replace(equations=tuple(found.equations), specs=tuple(found.specs))
 
 
-# Statistics
-
-
-def _mean(found: Rewritten, equation: Equation) -> bool:
-    [source], [out] = equation.inputs, equation.outputs
-    spec = found.spec(source)
-    if spec.dtype.kind != "f":
+def _decomposed(found: Rewritten, equation: Equation) -> bool:
+    """Write the decomposition of the primitive in place of an equation."""
+    decomposition, specs = equation.primitive.decomposition, [found.spec(s) for s in equation.inputs]
+    exact = all(found.specs[s].dtype.kind in "biu" for s in equation.outputs)
+    if decomposition is None or not specs[0].shape or not (exact or specs[0].dtype.kind == "f"):
         return False
-    total = found.add(SUM, [source], found.specs[out], found.specs[out].shape, **equation.params)
-    number = float(count(spec.shape, equation.params["axis"]))
-    return found.end(DIVIDE, [total, Constant(number)], equation.outputs)
-
-
-def _differences(found: Rewritten, source: Source, axis: Any) -> tuple[int, int]:
-    """Append the differences from the first element along some axes, and their mean; return both slots."""
-    spec = found.spec(source)
-    shape = reduced_shape(spec.shape, axis, keepdims=True)
-    index = tuple([slice(0, 1) if axis is None or i in axis else slice(None) for i in range(spec.ndim)])
-    first = found.add(GETITEM, [source], spec, shape, index=index)
-    d = found.add(SUBTRACT, [source, first], spec, spec.shape)
-    total = found.add(SUM, [d], spec, shape, axis=axis, keepdims=True)
-    return d, found.add(DIVIDE, [total, Constant(float(count(spec.shape, axis)))], spec, shape)
-
-
-def _centred(found: Rewritten, equation: Equation) -> bool:
-    [source] = equation.inputs
-    if found.spec(source).dtype.kind != "f" or not found.spec(source).shape:
+    inner = trace("jit", lambda *arrays: decomposition(*arrays, **equation.params), specs)
+    if any(e.primitive is equation.primitive for e in inner.equations) or type(inner.outputs[0]) is not int:
         return False
-    return found.end(SUBTRACT, _differences(found, source, equation.params["axis"]), equation.outputs)
-
-
-def _var(found: Rewritten, equation: Equation) -> bool:
-    [source], [out] = equation.inputs, equation.outputs
-    axis, keepdims, ddof = (equation.params[name] for name in ("axis", "keepdims", "ddof"))
-    spec = found.spec(source)
-    if spec.dtype.kind != "f" or not spec.shape:
-        return False
-    d = found.add(SUBTRACT, _differences(found, source, axis), spec, spec.shape)
-    squares = found.add(MULTIPLY, [d, d], spec, spec.shape)
-    total = found.add(SUM, [squares], spec, found.specs[out].shape, axis=axis, keepdims=keepdims)
-    return found.end(DIVIDE, [total, Constant(float(max(count(spec.shape, axis) - ddof, 0)))], equation.outputs)
-
-
-def _count_nonzero(found: Rewritten, equation: Equation) -> bool:
-    [source] = equation.inputs
-    spec = found.spec(source)
-    if not spec.shape:
-        return False
-    hit = found.add(ENTRIES[np.not_equal], [source, Constant(0)], ArraySpec((), np.dtype(np.bool_)), spec.shape)
-    return found.end(SUM, [hit], equation.outputs, **equation.params)
-
-
-def _diff(found: Rewritten, equation: Equation) -> bool:
-    """Rewrite `np.diff` as repeated differences of two slices."""
-    [source], [out] = equation.inputs, equation.outputs
-    n, axis, like = equation.params["n"], equation.params["axis"], found.specs[equation.outputs[0]]
-    if n == 0 or like.dtype.kind == "b":
-        return False
-    before = (slice(None),) * axis
-    for i in range(n):
-        shape = found.spec(source).shape
-        shape = (*shape[:axis], shape[axis] - 1, *shape[axis + 1 :])
-        pair = [found.add(GETITEM, [source], like, shape, index=(*before, part)) for part in (slice(1, None), slice(None, -1))]
-        if i == n - 1:
-            return found.end(SUBTRACT, pair, (out,))
-        source = found.add(SUBTRACT, pair, like, shape)
-    return False
+    found.inline(inner, equation.inputs, equation.outputs)
+    return True
 
 
 # Indices with arrays in them
@@ -152,11 +113,13 @@ def _taken_apart(index: Any) -> tuple[Any, list[Constant]] | None:
     return template, [Constant(np.asarray(array, np.int64)) for array in arrays]
 
 
+@form(GETITEM)
 def _getitem(found: Rewritten, equation: Equation) -> bool:
     parts = _taken_apart(equation.params["index"])
     return parts is not None and found.end(GATHER, [*equation.inputs, *parts[1]], equation.outputs, template=parts[0])
 
 
+@form(SCATTER)
 def _scatter(found: Rewritten, equation: Equation) -> bool:
     indices = equation.params["indices"]
     apart = [_taken_apart(index) for index in indices]
@@ -183,12 +146,13 @@ def _scatter(found: Rewritten, equation: Equation) -> bool:
     return False
 
 
+@form(WRITE, ADD_TO)
 def _write(found: Rewritten, equation: Equation) -> bool:
     parts = _taken_apart(equation.params["index"])
     if parts is None:
         return False
     template, arrays = parts
-    primitive = PLACE if equation.primitive is WRITE else PLACE_ADD
+    primitive = PLACE_ADD if equation.primitive.adds else PLACE
     inputs = [*equation.inputs, *arrays]
     return found.end(primitive, inputs, equation.outputs, template=template, path=equation.params["path"])
 
@@ -196,6 +160,7 @@ def _write(found: Rewritten, equation: Equation) -> bool:
 # Windows
 
 
+@form(STACK)
 def _windows(found: Rewritten, equation: Equation) -> bool:
     """Rewrite a stack of equidistant windows of an array as one gather, which is a view if the array is in memory."""
     sources = [found.made.get(s) if type(s) is int else None for s in equation.inputs]
@@ -212,18 +177,3 @@ def _windows(found: Rewritten, equation: Equation) -> bool:
         return False
     inputs = [*first.inputs, *map(Constant, places)]
     return found.end(GATHER, inputs, equation.outputs, template=("i",) * len(shape))
-
-
-FORMS: dict[Primitive, Callable[[Rewritten, Equation], bool]] = {
-    ADD_TO: _write,
-    CENTRED: _centred,
-    COUNT_NONZERO: _count_nonzero,
-    DIFF: _diff,
-    GETITEM: _getitem,
-    MEAN: _mean,
-    SCATTER: _scatter,
-    STACK: _windows,
-    VAR: _var,
-    WRITE: _write,
-}
-"""The function that rewrites the equations of each primitive. It returns `False` if it leaves an equation unchanged."""

@@ -13,9 +13,6 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from functad.control.branches import COND, SWITCH
-from functad.control.loops import WHILE
-from functad.control.scan import SCAN
 from functad.expressions.expressions import Expressions
 from functad.loops.build import Code
 from functad.loops.values import Value
@@ -149,11 +146,11 @@ def cost_of(*lists: Expressions) -> float:
     total = 1.0
     for equation in [e for each in lists for e in each.equations]:
         params: Any = equation.params
-        if equation.primitive is SCAN:
+        if equation.primitive.lists == "scan":
             total += params["length"] * cost_of(params["body"])
-        elif equation.primitive in (COND, SWITCH):
+        elif equation.primitive.lists == "branches":
             total += max(map(cost_of, params["branches"]))
-        elif equation.primitive is WHILE or equation.primitive.lists == "loop":
+        elif equation.primitive.lists == "loop":
             total += UNKNOWN
     return total + sum(_size(each) for each in lists)
 

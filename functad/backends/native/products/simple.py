@@ -1,6 +1,6 @@
 """Products that use each element of an operand once: they become a multiplication and a sum, which can be fused.
 
-Norms, `einsum` of one operand, and products of more than two arrays become such products and sums too.
+`einsum` of one operand, and products of more than two arrays become such products and sums too.
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ from functad.expressions.spec import ArraySpec, spec_of
 from functad.loops.build import KINDS
 from functad.loops.ir import REALS
 from functad.primitives.arranging.reshape import RESHAPE, TRANSPOSE
-from functad.primitives.elementwise.elementary import MULTIPLY, SQRT
+from functad.primitives.elementwise.elementary import MULTIPLY
 from functad.primitives.entry import Primitive
 from functad.primitives.indexing.read import GETITEM
 from functad.primitives.linalg.contractions import contraction_of
 from functad.primitives.linalg.einsum import Contraction, einsum_of, terms_of
-from functad.primitives.reductions.norms import EUCLIDEAN
 from functad.primitives.reductions.over_axes import SUM
 
 Part: TypeAlias = tuple[int | Constant, str]
@@ -49,8 +48,6 @@ class Rewriting:
         given = [self.spec(source) for source in equation.inputs]
         if any(KINDS.get(spec.dtype) not in REALS or not spec.size for spec in given):  # NumPy sums float16 in float32
             return False
-        if equation.primitive is EUCLIDEAN:
-            return self._norm(equation)
         if equation.primitive.name == "einsum" and len(given) != 2:
             return self._sum(equation, given[0]) if len(given) == 1 else self._in_pairs(equation)
         found = contraction_of(equation.primitive, equation.params, [spec.ndim for spec in given])
@@ -77,14 +74,6 @@ class Rewriting:
         """Change the output of the last equation to `slot`."""
         last = self.equations.pop()
         self.equations.append(Equation(last.primitive, last.inputs, last.params, (slot,)))
-
-    def _norm(self, equation: Equation) -> bool:
-        """Append a square, a sum and a square root."""
-        [x], [out] = equation.inputs, equation.outputs
-        square = self.add(MULTIPLY, [x, x], self.spec(x).shape)
-        total = self.add(SUM, [square], self.specs[out].shape, **equation.params)
-        self.equations.append(Equation(SQRT, (total,), {}, (out,)))
-        return True
 
     def _sum(self, equation: Equation, given: ArraySpec) -> bool:
         """Append the equations of an `einsum` of one operand: diagonals, a sum over axes, and a transposition."""
