@@ -153,6 +153,7 @@ PRODUCT = elementwise(
     curvature="product",
     passes_nan=(0, 1),
     plain=lambda x, y: x * y,
+    decomposition=True,
 )
 
 QUOTIENT = elementwise(
@@ -169,6 +170,7 @@ QUOTIENT = elementwise(
     cost=4.0,
     passes_nan=(0, 1),
     plain=lambda x, y: x / y,
+    decomposition=True,
 )
 
 
@@ -194,6 +196,7 @@ MENDED = elementwise(
     exact=True,
     passes_nan=(0, 1),  # x was computed from y, so NaN of y is in x
     plain=lambda x, y: x,
+    decomposition=True,
 )
 
 

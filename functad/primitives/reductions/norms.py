@@ -34,8 +34,10 @@ from functad.primitives.safe import careful_product, over_radius, strict
 
 def _euclidean_norm(x: Any, *, axis: Axes, keepdims: bool) -> Any:
     """Return the square root of the sum of `|x|^2`."""
-    if axis is None and not keepdims:
-        return np.linalg.norm(x)
+    return np.linalg.norm(x) if axis is None and not keepdims else _root_of_sum(x, axis=axis, keepdims=keepdims)
+
+
+def _root_of_sum(x: Any, *, axis: Axes, keepdims: bool) -> Any:
     squares = x.real * x.real + x.imag * x.imag if x.dtype.kind == "c" else x * x
     return np.sqrt(summed(squares, axis, keepdims))
 
@@ -66,6 +68,7 @@ EUCLIDEAN = general(
     fresh=True,
     dependence="reduction",
     kinks=_euclidean_norm,
+    decomposition=_root_of_sum,
 )  # fmt: skip
 
 

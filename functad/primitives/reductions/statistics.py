@@ -61,6 +61,7 @@ CENTRED: Primitive = linear(
     ],
     internal=True,
     doc="linear, and its own transpose",
+    decomposition=True,
     batch=along_axes,
     dependence="axes",
 )
@@ -157,6 +158,7 @@ VAR = general(
     spec=reduced_spec(lambda own: mean_dtype(own).type(0).real.dtype),
     samples=_var_samples,
     doc="d var(a) = 2 / (n - ddof) Re(sum(conj(a - mean(a)) da))",
+    decomposition=True,
     batch=along_axes,
     ordered=True,
     front=var,

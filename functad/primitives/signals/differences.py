@@ -104,6 +104,7 @@ DIFF: Primitive = linear(
     ordered=True,
     front=diff,
     dependence="differences",
+    decomposition=True,
 )
 
 
