@@ -10,7 +10,7 @@ from typing import Any
 from functad.control.branches import COND, SWITCH
 from functad.control.loops import WHILE
 from functad.control.scan import SCAN
-from functad.export.decode import DamagedError
+from functad.export.data import DamagedError
 from functad.expressions.expressions import Constant, Equation, Expressions, inner_lists
 from functad.expressions.spec import ArraySpec, spec_or_none
 from functad.primitives.entry import Primitive
