@@ -12,7 +12,7 @@ import numpy as np
 
 from functad.chunks.rules import PATTERNS, Call, Found, along_axis, follow, rule
 from functad.primitives import batching
-from functad.primitives.entry import Primitive
+from functad.primitives.entry import Branches, Primitive
 from functad.primitives.reductions.over_axes import PROD, count, mean_dtype
 from functad.primitives.reductions.statistics import CENTRED, VAR
 
@@ -69,7 +69,10 @@ _OVER_ROWS: dict[Primitive, Callable[..., Any]] = {CENTRED: _centred, VAR: _var}
 
 def written_out(call: Call) -> Callable[..., Any] | None:
     """Return the decomposition of a function over the rows as NumPy code; `None` if there is none."""
-    return _OVER_ROWS.get(call.primitive, call.primitive.decomposition) if over_rows(call) else None
+    own = call.primitive.decomposition
+    if own is None or isinstance(own, Branches) or call.primitive.batch is not batching.along_axes or not over_rows(call):
+        return None
+    return _OVER_ROWS.get(call.primitive, own)
 
 
 PATTERNS[batching.along_axes] = along_axes

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Sequence
 from typing import Any
 
-from functad.export.decode import DamagedError
+from functad.export.data import DamagedError
 from functad.expressions.expressions import Constant, Equation, Expressions, inner_lists
 from functad.expressions.spec import ArraySpec, spec_or_none
 from functad.primitives.entry import Primitive

@@ -15,8 +15,7 @@ import numpy as np
 from functad.eager.save import Entry, opened, write_arrays
 from functad.errors import InputError, StateError
 from functad.export.bodies import check_calls
-from functad.export.decode import DamagedError, Decoder, TooLargeError
-from functad.export.encode import Encoder
+from functad.export.data import DamagedError, Decoder, Encoder, TooLargeError
 from functad.expressions.expressions import Expressions
 from functad.places import here
 

@@ -298,7 +298,7 @@ def _compiled(entry: Entry) -> tuple[str, str]:
         return "-", "-"
     # The backends depend on the vocabulary, so they are imported late.
     native = import_module("functad.backends.native.lowering").has_row(entry)
-    of_xla = import_module("functad.backends.xla.table").row_of(entry) is not None
+    of_xla = import_module("functad.backends.xla.replay").row_of(entry) is not None
     return "native" if native else "NumPy", "XLA" if of_xla else "NumPy"
 
 

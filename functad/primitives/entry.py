@@ -32,7 +32,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from types import BuiltinFunctionType, FunctionType, MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -210,6 +210,20 @@ def _by_kind(kind: str, function: Any, compute: Callable[..., Any], given: Mappi
     }
 
 
+class Branches(NamedTuple):
+    """A decomposition that depends on a value. The three functions have the arguments of the primitive.
+
+    Attributes:
+        condition: returns one boolean.
+        then: the result if the condition is true; `None` if `compute` raises an error.
+        otherwise: the result if the condition is false.
+    """
+
+    condition: Callable[..., Any]
+    then: Callable[..., Any] | None
+    otherwise: Callable[..., Any]
+
+
 class Primitive(Entry):
     """A function with its own derivative rules.
 
@@ -258,8 +272,9 @@ class Primitive(Entry):
         reads_all: `True` if each element of these arguments is used in some result.
         plain: a function of the same arguments with equal results in the absence of NaN, for primitives that treat NaN; else
             `None`.
-        decomposition: a function of the same arguments that computes the same with simpler NumPy functions, for backends
-            without a lowering of the primitive; else `None`.
+        decomposition: a function of the same arguments with equal results, written with simpler NumPy functions; `True` for
+            `compute` itself; `Branches` if it depends on a value; `None` if there is none. A backend that has no code for the
+            primitive traces it.
         writes: `True` if the primitive replaces, or adds to, elements of its first argument.
         adds: `True` if such a primitive adds to elements.
         derived: by name, functions of the array arguments that compute residuals for the rules.
@@ -313,7 +328,7 @@ class Primitive(Entry):
     passes_nan: tuple[int, ...] = ()
     reads_all: bool = True
     plain: Callable[..., Any] | None = None
-    decomposition: Callable[..., Any] | None = None
+    decomposition: Callable[..., Any] | Branches | None = None
     writes: bool = False
     adds: bool = False
     derived: Mapping[str, Callable[..., Any]] = MappingProxyType({})
@@ -352,6 +367,8 @@ class Primitive(Entry):
             **{**_by_kind(kind, function, compute, traits), **traits},
         )
         vars(self).update(kind=kind, names=tuple(names), compute=compute, vjps=vjps, reverse_plans={}, forward_plans={})
+        if traits.get("decomposition") is True:
+            vars(self).update(decomposition=compute)
         if internal:
             INTERNAL.append(self)
 

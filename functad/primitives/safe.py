@@ -157,6 +157,7 @@ PRODUCT = elementwise(
     curvature="product",
     passes_nan=(0, 1),
     plain=lambda x, y: x * y,
+    decomposition=True,
 )
 
 QUOTIENT = elementwise(
@@ -174,6 +175,7 @@ QUOTIENT = elementwise(
     cost=4.0,
     passes_nan=(0, 1),
     plain=lambda x, y: x / y,
+    decomposition=True,
 )
 
 
@@ -200,6 +202,7 @@ MENDED = elementwise(
     passes_nan=(0, 1),  # x was computed from y, so NaN of y is in x
     plain=lambda x, y: x,
     python=lambda x, y: x,
+    decomposition=True,
 )
 
 

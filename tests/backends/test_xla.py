@@ -12,7 +12,7 @@ import pytest
 
 import functad
 from functad import cond, fori_loop, grad, jit, scan, switch, value_and_grad, vmap, while_loop
-from functad.backends.xla import loop_derivative
+from functad.backends.xla import control
 from functad.backends.xla.host import called
 from functad.errors import DegenerateError, MissingPackageError, UnsupportedError
 from functad.expressions.spec import spec_of
@@ -139,8 +139,8 @@ class TestControlFlow:
     @pytest.mark.parametrize("limit", [0, 5, 200])
     def test_the_backward_pass_of_a_while_loop_is_one(self, limit, monkeypatch):
         """Also where it has more steps than there are places to note something, and where it has none."""
-        monkeypatch.setattr(loop_derivative, "MOST", 4)
-        monkeypatch.setattr(loop_derivative, "FEWEST", 3)
+        monkeypatch.setattr(control, "MOST", 4)
+        monkeypatch.setattr(control, "FEWEST", 3)
 
         def f(x, w, limit):
             def step(c):

@@ -1,12 +1,17 @@
 """The traits of all entries, compared with their functions on samples, and on NaN, infinities and zeros."""
 
+import functools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
 import functad
-from functad.primitives.entry import Primitive
+from functad.errors import AbstractValueError, FunctadError
+from functad.expressions.expressions import Constant, evaluate
+from functad.expressions.spec import spec_of
+from functad.primitives.entry import Branches, Primitive
 from functad.testing import calls, every_entry
 from functad.testing.primitive_checks import InputSource
 from tests.entries import is_public
@@ -29,6 +34,7 @@ UFUNCS = {
 }
 ROUNDED = sorted(name for name, p in UFUNCS.items() if p.kind == "elementwise" and not p.exact and name != "float_power")
 CORNERED = sorted(name for name, p in EVERY.items() if p.kinks is not None or p.jumps is not None)
+DECOMPOSED = sorted(name for name, p in EVERY.items() if p.decomposition is not None)
 CONDITIONED = sorted(name for name, p in EVERY.items() if p.conditioned)
 GRID = np.linspace(-2.5, 2.5, 41)
 """Points that include integers, halves, zero, and the second argument of `on_a_line`."""
@@ -79,6 +85,41 @@ def test_plain_functions_agree_where_no_nan_occurs(name: str) -> None:
     known = ~np.isnan(found)
     assert np.any(known)
     np.testing.assert_allclose(found[known], expected[known], rtol=1e-15, atol=0)
+
+
+def decomposed(primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -> Sequence[Any] | None:
+    """Return the results of the decomposition of a primitive, traced without values; `None` if it needs values."""
+    parts = primitive.decomposition
+    if isinstance(parts, Branches):
+        parts = parts.then if parts.condition(*values, **params) else parts.otherwise
+    assert callable(parts)
+    try:
+        return evaluate(functad.make_expressions(functools.partial(parts, **params))(*map(spec_of, values)), values)
+    except AbstractValueError:
+        return None
+
+
+@pytest.mark.parametrize("name", DECOMPOSED)
+def test_decompositions_compute_the_same(name: str) -> None:
+    compared = 0
+    for call in calls(EVERY[name], np.float64):
+        try:
+            expressions = functad.make_expressions(call.arrays)(*call.primals)
+        except FunctadError:
+            continue
+        slots: dict[int, Any] = dict(enumerate(call.primals))
+        for equation in expressions.equations:
+            values = [s.value if isinstance(s, Constant) else slots[s] for s in equation.inputs]
+            out = equation.primitive.compute(*values, **equation.params)
+            outs = out if equation.primitive.multiple else (out,)
+            slots.update(zip(equation.outputs, outs, strict=True))
+            if equation.primitive is EVERY[name]:
+                found = decomposed(equation.primitive, values, dict(equation.params))
+                compared += found is not None
+                for a, b in zip(found or outs, outs, strict=True):
+                    assert np.shape(a) == np.shape(b)
+                    np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-13)
+    assert compared
 
 
 @pytest.mark.parametrize("name", BY_UFUNC)

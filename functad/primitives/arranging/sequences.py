@@ -79,6 +79,17 @@ def linspace(
     return out, astype(np.subtract(stop, start) / divisor, found, copy=False) if divisor > 0 else np.nan
 
 
+def _evenly_spaced(start: Any, stop: Any, *, num: int, endpoint: bool) -> Any:
+    dtype = np.result_type(_linspace_spec(start, stop, num=1, endpoint=True).dtype)
+    start, stop = [astype(end, dtype, copy=False) for end in (start, stop)]
+    divisor, change = num - 1 if endpoint else num, stop - start
+    places = np.arange(num).astype(dtype).reshape((num,) + (1,) * len(shape_of(change)))
+    if divisor <= 0:
+        return start + places * change
+    out = start + places * (change / divisor)
+    return np.concatenate((out[:-1], np.broadcast_to(stop, shape_of(out)[1:])[None])) if endpoint else out
+
+
 LINSPACE = linear(
     np.linspace,
     _linspace_vjp,
@@ -91,6 +102,7 @@ LINSPACE = linear(
     ],
     doc="linear in both ends; each gets the cotangents by the share that it has in the elements",
     broadcasts=True,
+    decomposition=_evenly_spaced,
     batch=lambda primitive, size, values, batched, params: np.moveaxis(primitive(*aligned(values, batched), **params), 1, 0),
     front=linspace,
 )

@@ -154,11 +154,30 @@ def _boolean_spec(*arrays: Any, **params: Any) -> ArraySpec:
     return ArraySpec((), np.dtype(np.bool_))
 
 
-def _enter_closeness(function: Any, spec: Any, batch: Any) -> Primitive:
+def _close(a: Any, b: Any, rtol: Any, atol: Any, *, equal_nan: bool) -> Any:
+    b = b.astype(np.float64) if dtype_of(b).kind in "biu" else b
+    close = (np.abs(a - b) <= atol + rtol * np.abs(b)) & np.isfinite(b) | (a == b)
+    return close | (np.isnan(a) & np.isnan(b)) if equal_nan else close
+
+
+def _equal(a: Any, b: Any, *, equal_nan: bool = False) -> Any:
+    equal = a == b
+    return np.all(equal | ((a != a) & (b != b)) if equal_nan else equal)
+
+
+def _comparable(a: Any, b: Any) -> bool:
+    try:
+        return bool(np.broadcast_shapes(shape_of(a), shape_of(b)) or True)
+    except ValueError:
+        return False
+
+
+def _enter_closeness(function: Any, spec: Any, batch: Any, decomposition: Any) -> Primitive:
     def front(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
         return entry(a, b, rtol, atol, equal_nan=bool(equal_nan))
 
-    entry = constant(function, doc=_BOOLEAN, samples=_pair_samples, spec=spec, batch=batch, front=front)
+    traits = {"batch": batch, "front": front, "decomposition": decomposition}
+    entry = constant(function, doc=_BOOLEAN, samples=_pair_samples, spec=spec, **traits)
     return entry
 
 
@@ -184,8 +203,9 @@ _enter_closeness(
     np.isclose,
     lambda *arrays, **params: ArraySpec(np.broadcast_shapes(*[spec_of(a).shape for a in arrays]), np.dtype(np.bool_)),
     elementwise,
+    _close,
 )
-ALLCLOSE = _enter_closeness(np.allclose, _boolean_spec, _of_all)
+ALLCLOSE = _enter_closeness(np.allclose, _boolean_spec, _of_all, lambda *arrays, **params: np.all(_close(*arrays, **params)))
 
 ARRAY_EQUAL: Primitive = constant(
     np.array_equal,
@@ -194,6 +214,14 @@ ARRAY_EQUAL: Primitive = constant(
     spec=_boolean_spec,
     batch=_of_all,
     front=lambda a1, a2, equal_nan=False: ARRAY_EQUAL(a1, a2, equal_nan=bool(equal_nan)),
+    decomposition=lambda a, b, *, equal_nan: _equal(a, b, equal_nan=equal_nan) if shape_of(a) == shape_of(b) else np.False_,
 )
 
-ARRAY_EQUIV = constant(np.array_equiv, doc=_BOOLEAN, samples=_pair_samples, spec=_boolean_spec, batch=_of_all)
+ARRAY_EQUIV = constant(
+    np.array_equiv,
+    doc=_BOOLEAN,
+    samples=_pair_samples,
+    spec=_boolean_spec,
+    batch=_of_all,
+    decomposition=lambda a, b: _equal(a, b) if _comparable(a, b) else np.False_,
+)

@@ -68,6 +68,7 @@ BESSEL_I: Primitive = elementwise(
     complex=False,
     internal=True,
     doc="d I_n = (I_(n-1) + I_(n+1)) / 2",
+    decomposition=True,
 )
 
 

@@ -391,6 +391,7 @@ HEAVISIDE = elementwise(
     cost=1.0,
     exact=True,
     jumps=lambda x, h: x,
+    decomposition=lambda x, h: np.where(x == 0, h, np.where(x != x, x, x > 0)),
     linear_by=lambda params: (),
 )  # fmt: skip
 NEXTAFTER = elementwise(

@@ -104,6 +104,7 @@ def _enter_mask(function: Any, compute: Any, plain: Any, doc: str) -> Primitive:
         reads_all=False,
         exact=True,
         plain=plain,
+        decomposition=True,
     )
 
 

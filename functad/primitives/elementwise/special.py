@@ -54,6 +54,7 @@ SOFTMAX_FIRST = elementwise(
     doc="ds = s (1 - s) (dx - dy); x and y equal and infinite count as equal",
     passes_nan=(0, 1),
     plain=lambda x, y: np.reciprocal(np.exp(y - x) + 1.0),
+    decomposition=True,
 )
 
 
@@ -168,6 +169,7 @@ MODF_FRACTION = elementwise(
     internal=True,
     doc="d(x - trunc(x)) = dx",
     linear_by=lambda params: (),  # only piecewise linear
+    decomposition=lambda x: np.copysign(np.where(np.isinf(x), 0, x - np.trunc(x)), x),
     curvature="none",
     exact=True,
     jumps=to_integer,
@@ -240,6 +242,7 @@ SINC_DERIVATIVE: Primitive = elementwise(
     samples=lambda array: [((array(3),), {"order": order}) for order in (1, 2)],
     internal=True,
     doc="the derivative of the next order",
+    decomposition=True,
 )
 SINC = elementwise(
     np.sinc,

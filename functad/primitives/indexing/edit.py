@@ -367,4 +367,5 @@ FIX = constant(  # deprecated since NumPy 2.5: np.trunc replaces it
     front=_fix,
     jumps=to_integer,
     batch=elementwise,
+    decomposition=True,
 )

@@ -227,7 +227,15 @@ def _restored(a: Any, indices: Any, *, axis: int) -> Any:
     return out
 
 
-def _enter_order(function: Any, back: Callable[[], Primitive], doc: str) -> Primitive:
+def _restored_by_index(a: Any, indices: Any, *, axis: int) -> Any:
+    out = np.zeros(a.shape, a.dtype, like=a)
+    index = list(np.ogrid[tuple([slice(n) for n in a.shape])])
+    index[axis] = indices
+    out[tuple(index)] = a
+    return out
+
+
+def _enter_order(function: Any, back: Callable[[], Primitive], doc: str, decomposition: Any) -> Primitive:
     """Register a function that permutes elements along an axis; `back()` returns its inverse and transpose."""
     entry: Primitive = general(
         function,
@@ -247,14 +255,17 @@ def _enter_order(function: Any, back: Callable[[], Primitive], doc: str) -> Prim
         curvature="none",
         dependence="axes",
         exact=True,
+        decomposition=decomposition,
     )
     return entry
 
 
 REORDERED: Primitive = _enter_order(
-    _reordered, lambda: RESTORED, "linear; the cotangent is put back in the order of the argument"
+    _reordered, lambda: RESTORED, "linear; the cotangent is put back in the order of the argument", np.take_along_axis
 )
-RESTORED: Primitive = _enter_order(_restored, lambda: REORDERED, "linear; the transpose of reading in another order")
+RESTORED: Primitive = _enter_order(
+    _restored, lambda: REORDERED, "linear; the transpose of reading in another order", _restored_by_index
+)
 
 
 # Reads of some elements of each row
@@ -267,11 +278,16 @@ def _picked(a: Any, indices: Any) -> Any:
 
 def _placed(a: Any, indices: Any, *, length: int) -> Any:
     """Return rows of zeros, with the elements of each row of `a` added at the positions in `indices`."""
+    if a.shape[-1] != 1:
+        return _added(a, indices, length=length)
     out = np.zeros((*a.shape[:-1], length), a.dtype, like=a)
-    if a.shape[-1] == 1:
-        np.put_along_axis(out, indices, a, -1)
-    else:
-        np.add.at(out, (*np.ogrid[tuple([slice(n) for n in a.shape])][:-1], indices), a)
+    np.put_along_axis(out, indices, a, -1)
+    return out
+
+
+def _added(a: Any, indices: Any, *, length: int) -> Any:
+    out = np.zeros((*a.shape[:-1], length), a.dtype, like=a)
+    np.add.at(out, (*np.ogrid[tuple([slice(n) for n in a.shape])][:-1], indices), a)
     return out
 
 
@@ -289,6 +305,7 @@ PICKED: Primitive = general(
     ],
     internal=True,
     doc="linear; the cotangents of an element that is read repeatedly add up",
+    decomposition=True,
     exact=True,
     batch=stacked,
     curvature="none",
@@ -308,6 +325,7 @@ PLACED: Primitive = general(
     ],
     internal=True,
     doc="linear; the transpose of reading some elements of each row",
+    decomposition=_added,
     batch=stacked,
     curvature="none",
     dependence="last axis",
@@ -323,6 +341,10 @@ def _positions_of_ranks(a: Any, ranks: Any, *, skip_nan: bool) -> Any:
     wanted = np.unique(ranks)
     few = len(wanted) <= _FEW and a.size and type(wanted) is np.ndarray
     order = np.argpartition(a, [*wanted.tolist(), a.shape[-1] - 1], -1) if few else np.argsort(a, -1)
+    return _at_ranks(order, a, ranks, skip_nan)
+
+
+def _at_ranks(order: Any, a: Any, ranks: Any, skip_nan: bool) -> Any:
     found = np.take_along_axis(order, np.broadcast_to(ranks, (*a.shape[:-1], ranks.shape[-1])), -1)
     if skip_nan or a.dtype.kind not in "fc":
         return found
@@ -347,6 +369,7 @@ POSITIONS = constant(
     ],
     internal=True,
     doc="positions have no derivative",
+    decomposition=lambda a, ranks, *, skip_nan: _at_ranks(np.argsort(a, -1, kind="stable"), a, ranks, skip_nan),
     batch=_positions_batch,
 )
 

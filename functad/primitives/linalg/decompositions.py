@@ -18,6 +18,7 @@ from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.places import here
 from functad.primitives.batching import stacked
 from functad.primitives.elementwise.conversion import laid_out
+from functad.primitives.entry import Branches
 from functad.primitives.kinds import general
 from functad.primitives.linalg.solve import (
     SOLVE,
@@ -111,10 +112,11 @@ _QRResult: Any = type(np.linalg.qr(np.ones((1, 1))))
     spec=lambda r: spec_of(r),
     samples=lambda array: [((np.triu(regular(array, 3, 3)),), {}), ((np.triu(regular(array, 2, 2, 2)),), {})],
     doc="the identity",
+    decomposition=Branches(lambda r: dependent(r).any(), None, lambda r: r),
 )
 def independent(r: Any) -> Any:
     """Return the factor `r` of `qr`; raise `DegenerateError` if a column depends on the columns before it, within rounding."""
-    if dependent(np, r).any():
+    if dependent(r).any():
         raise DegenerateError(
             f"The columns of a matrix are linearly dependent, so np.linalg.qr has no derivative there, at {here()}. "
             f"Use np.linalg.svd or np.linalg.pinv, whose derivatives need no full rank, or differentiate with respect to the "
@@ -123,9 +125,9 @@ def independent(r: Any) -> Any:
     return r
 
 
-def dependent(lib: Any, r: Any) -> Any:
-    """Return a mask of the columns that depend on earlier columns, from the factor `r` of `qr`; `lib` has NumPy's functions."""
-    rest, whole = lib.abs(lib.diagonal(r, 0, -2, -1)), lib.sqrt(lib.sum(lib.abs(r) ** 2, -2))
+def dependent(r: Any) -> Any:
+    """Return a mask of the columns that depend on earlier columns, from the factor `r` of `qr`."""
+    rest, whole = np.abs(np.diagonal(r, 0, -2, -1)), np.sqrt(np.sum(np.abs(r) ** 2, -2))
     return rest <= 4 * r.shape[-1] * float(np.finfo(r.dtype).eps) * whole
 
 

@@ -41,7 +41,7 @@ from functad.errors import DegenerateError
 from functad.expressions.spec import ArraySpec, shape_of, spec_of
 from functad.places import here
 from functad.primitives.batching import stacked
-from functad.primitives.entry import Primitive, Rule, positional_names
+from functad.primitives.entry import Branches, Primitive, Rule, positional_names
 from functad.primitives.kinds import constant, general
 from functad.primitives.linalg.solve import internal
 from functad.primitives.operands import is_traced
@@ -55,6 +55,7 @@ _ROUNDINGS = 16  # times n eps: the distance of equal eigenvalues as LAPACK comp
     spec=lambda w: ArraySpec((*spec_of(w).shape, spec_of(w).shape[-1]), _BOOL),
     samples=lambda array: [((array(3),), {}), ((array(2, 2),), {}), ((array(0),), {})],
     doc="the result is boolean",
+    decomposition=True,
 )
 def tied(w: Any) -> Any:
     """Return a mask of the pairs of eigenvalues that are equal within rounding: shape `(..., n, n)`, true on the diagonal."""
@@ -79,6 +80,7 @@ def frozen(a: Any) -> Any:
     spec=lambda s: ArraySpec(spec_of(s).shape, _BOOL),
     samples=lambda array: [((array(3).real,), {}), ((array(2, 2).real,), {})],
     doc="the result is boolean",
+    decomposition=True,
 )
 def zero(s: Any) -> Any:
     """Return a mask of the singular values that are zero within rounding."""
@@ -88,11 +90,11 @@ def zero(s: Any) -> Any:
 # Detection of derivatives that do not exist or cannot be found
 
 
-def _negligible(part: Any, whole: Any) -> bool:
-    """Return `True` if `part` is zero within rounding, relative to `whole`."""
+def _negligible(part: Any, whole: Any) -> Any:
+    """Return a boolean: `True` if `part` is zero within rounding, relative to `whole`."""
     eps = float(np.finfo(whole.dtype).eps)
     size = np.abs(whole).max((-2, -1), keepdims=True, initial=0)
-    return bool((np.abs(part) <= eps ** (2 / 3) * size + 64 * eps).all())
+    return (np.abs(part) <= eps ** (2 / 3) * size + 64 * eps).all()
 
 
 def others(same: Any) -> Any:
@@ -132,8 +134,10 @@ _JOINT = "the derivative of a function of values and vectors together cannot be 
 _SECOND = "the second derivative cannot be found from eigenvalues and vectors"
 
 
-def _identity(samples: Any, vjp: Rule = lambda g: g, jvp: Rule = lambda t: t) -> Callable[[Callable[..., Any]], Primitive]:
-    """Return a decorator for functions that return their first argument or raise, depending on the other arguments."""
+def _identity(
+    samples: Any, vjp: Rule = lambda g: g, jvp: Rule = lambda t: t, raises_if: Callable[..., Any] | None = None
+) -> Callable[[Callable[..., Any]], Primitive]:
+    """Return a decorator for functions that return their first argument, or raise if `raises_if` of all arguments is true."""
 
     def enter(function: Callable[..., Any]) -> Primitive:
         rest = (None,) * (len(positional_names(function)) - 1)
@@ -146,19 +150,30 @@ def _identity(samples: Any, vjp: Rule = lambda g: g, jvp: Rule = lambda t: t) ->
             samples=samples,
             doc="the identity of the first argument",
             exact=True,
+            decomposition=Branches(raises_if, None, lambda first, *rest: first) if raises_if else None,
         )(function)
 
     return enter
 
 
-@_identity(lambda array: [((array(3), np.eye(3, dtype=bool)), {})])
+def _differences(of_w: Any, same: Any) -> Any:
+    return np.where(same, of_w[..., :, None] - of_w[..., None, :], 0)
+
+
+def _differ(of_w: Any, same: Any) -> Any:
+    return others(same).any() & ~_negligible(_differences(of_w, same), of_w[..., None])
+
+
+@_identity(lambda array: [((array(3), np.eye(3, dtype=bool)), {})], raises_if=_differ)
 def alike(of_w: Any, same: Any) -> Any:
     """Return the cotangents of eigenvalues; raise if they differ for equal eigenvalues."""
-    if are_tied(same):
-        difference = np.where(same, of_w[..., :, None] - of_w[..., None, :], 0)
-        if not _negligible(difference, of_w[..., None]):
-            _raise(_SOLE)
+    if are_tied(same) and _differ(of_w, same):
+        _raise(_SOLE)
     return of_w
+
+
+def _turns(k: Any, m: Any, same: Any) -> Any:
+    return others(same).any() & ~_negligible(np.where(others(same), k, 0), m)
 
 
 @internal(
@@ -170,39 +185,46 @@ def alike(of_w: Any, same: Any) -> Any:
     spec=lambda k, m, same: spec_of(k),
     samples=lambda array: [((array(3, 3), array(3, 3), np.eye(3, dtype=bool)), {})],
     doc="linear in k",
+    decomposition=Branches(_turns, None, lambda k, m, same: np.where(same, 0, k)),
 )
 def turning(k: Any, m: Any, same: Any) -> Any:
     """Return `k` with zeros within blocks; raise if an element there is not negligible relative to `m`."""
-    if are_tied(same) and not _negligible(np.where(others(same), k, 0), m):
+    if are_tied(same) and _turns(k, m, same):
         _raise(_SINGLE)
     return np.where(same, 0, k)
 
 
-@_identity(lambda array: [((array(3), array(3, 3), np.eye(3, dtype=bool), np.zeros(3, bool)), {})])
+def _joins(of_w: Any, m: Any, same: Any, null: Any) -> Any:
+    beyond = np.any(null) & ~_negligible(np.where(null, of_w, 0)[..., None], of_w[..., None])
+    size = np.abs(m).max((-2, -1), keepdims=True, initial=0)
+    alike = np.abs(_differences(np.diagonal(m, 0, -2, -1).real, same)) <= 1e-6 * size
+    mixed = np.where(alike.all((-2, -1), keepdims=True), np.where(others(same), m, 0), 0)
+    return beyond | (_differ(of_w, same) | (others(same).any() & ~_negligible(mixed, m)))
+
+
+@_identity(
+    lambda array: [((array(3), array(3, 3), np.eye(3, dtype=bool), np.zeros(3, bool)), {})],
+    raises_if=_joins,
+)
 def unjoined(of_w: Any, m: Any, same: Any, null: Any) -> Any:
     """Return the cotangents of eigenvalues; raise if, with `m = v^T g_v`, the derivative cannot be found from them.
 
     The derivative can be found for functions that depend on the values of a block symmetrically, and not on their vectors.
     Cotangents of zero singular values (`null`) must be zero: their vectors are not separate from the null space.
     """
-    if np.any(null) and not _negligible(np.where(null, of_w, 0)[..., None], of_w[..., None]):
-        _raise(_JOINT)
-    if not are_tied(same):
-        return of_w
-    difference = np.where(same, of_w[..., :, None] - of_w[..., None, :], 0)
-    diagonal = np.diagonal(m, 0, -2, -1).real
-    size = np.abs(m).max((-2, -1), keepdims=True, initial=0)
-    alike = np.abs(np.where(same, diagonal[..., :, None] - diagonal[..., None, :], 0)) <= 1e-6 * size
-    mixed = np.where(alike.all((-2, -1), keepdims=True), np.where(others(same), m, 0), 0)
-    if not _negligible(difference, of_w[..., None]) or not _negligible(mixed, m):
+    if (np.any(null) or are_tied(same)) and _joins(of_w, m, same, null):
         _raise(_JOINT)
     return of_w
 
 
-@_identity(lambda array: [((array(2, 3), array(3, 3), np.zeros((3, 3), bool)), {})])
+def _loses(g: Any, x: Any, lost: Any) -> Any:
+    return lost.any() & ~_negligible(np.where(lost, x, 0), x)
+
+
+@_identity(lambda array: [((array(2, 3), array(3, 3), np.zeros((3, 3), bool)), {})], raises_if=_loses)
 def guarded(g: Any, x: Any, lost: Any) -> Any:
     """Return `g`; raise if `x` is not zero at the places `lost`, which a second derivative would miss."""
-    if lost.any() and not _negligible(np.where(lost, x, 0), x):
+    if lost.any() and _loses(g, x, lost):
         _raise(_SECOND)
     return g
 
@@ -240,11 +262,23 @@ FIXED = general(
 # The basis adapted to a direction
 
 
+def _identities(x: Any, same: Any) -> Any:
+    return np.broadcast_to(np.eye(x.shape[-1], dtype=x.dtype), x.shape)
+
+
+def _of_blocks(x: Any, same: Any) -> Any:
+    blocks = np.where(same, x + np.conjugate(x.mT), 0) / 2
+    number = np.cumsum(np.insert(~np.diagonal(same, 1, -2, -1), 0, False, axis=-1), axis=-1)
+    apart = 4 * np.abs(blocks).sum((-2, -1), keepdims=True) * np.eye(x.shape[-1], dtype=x.dtype)
+    return np.linalg.eigh(blocks + apart * number[..., None, :].astype(x.dtype)).eigenvectors
+
+
 @internal(
     constant,
     spec=lambda x, same: spec_of(x),
     samples=lambda array: [((array(3, 3), np.eye(3, dtype=bool)), {})],
     doc="a constant: that of the direction counts",
+    decomposition=Branches(lambda x, same: others(same).any(), _of_blocks, _identities),
 )
 def aligned(x: Any, same: Any) -> Any:
     """Return the unitary matrix that makes the blocks of a Hermitian `x` diagonal, in ascending order, as a constant.
@@ -252,13 +286,7 @@ def aligned(x: Any, same: Any) -> Any:
     For `x = v^H t v` and ascending eigenvalues, `v @ aligned(x, same)` is the limit of the vectors of `a + h t` as h > 0
     tends to 0.
     """
-    n = x.shape[-1]
-    if not are_tied(same):
-        return np.broadcast_to(np.eye(n, dtype=x.dtype), x.shape)
-    blocks = np.where(same, x + np.conjugate(x.mT), 0) / 2
-    number = np.cumsum(np.insert(~np.diagonal(same, 1, -2, -1), 0, False, axis=-1), axis=-1)
-    apart = 4 * np.abs(blocks).sum((-2, -1), keepdims=True) * np.eye(n, dtype=x.dtype)
-    return np.linalg.eigh(blocks + apart * number[..., None, :].astype(x.dtype)).eigenvectors
+    return _of_blocks(x, same) if are_tied(same) else _identities(x, same)
 
 
 @internal(
@@ -266,6 +294,7 @@ def aligned(x: Any, same: Any) -> Any:
     spec=lambda x, turn, same: spec_of(same),
     samples=lambda array: [((array(3, 3), np.eye(3), np.eye(3, dtype=bool)), {})],
     doc="the result is boolean",
+    decomposition=True,
 )
 def misfit(x: Any, turn: Any, same: Any) -> Any:
     """Return a mask of the pairs of equal values at which `x` differs from the diagonal matrix of `diag(turn^H x turn)`."""

@@ -10,7 +10,7 @@ from functad.errors import DegenerateError
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.places import here
 from functad.primitives.batching import stacked
-from functad.primitives.entry import Primitive
+from functad.primitives.entry import Branches, Primitive
 from functad.primitives.kinds import general
 from functad.primitives.linalg.solve import SQUARES, inexact, internal, matrix, real_dtype, regular, same_inexact
 from functad.primitives.reductions.over_axes import others
@@ -24,6 +24,7 @@ from functad.primitives.reductions.over_axes import others
     samples=lambda array: [((regular(array, 3, 3),), {"of": "it", "limit": np.inf})],
     doc="that of inv",
     conditioned=True,
+    decomposition=True,
 )
 def inverse(a: Any, *, of: str, limit: float) -> Any:
     """Return the inverse for a rule of a function that is also defined at singular matrices; raise there.
@@ -53,8 +54,14 @@ def _direction_samples(directions: int) -> Any:
 def _cofactors(a: Any) -> Any:
     """Return the derivative of the determinant with respect to each element, also for singular matrices."""
     det = np.linalg.det(a)
-    if np.all(det != 0):
-        return det[..., None, None] * np.linalg.inv(a).mT
+    return _by_inverse(a, det) if np.all(det != 0) else _by_singular_values(a)
+
+
+def _by_inverse(a: Any, det: Any) -> Any:
+    return det[..., None, None] * np.linalg.inv(a).mT
+
+
+def _by_singular_values(a: Any) -> Any:
     u, s, vh = np.linalg.svd(a)
     return np.linalg.det(u @ vh)[..., None, None] * ((u.conj() * others(s, s.ndim - 1)[..., None, :]) @ vh.conj())
 
@@ -147,6 +154,7 @@ cofactor_bends: Primitive = general(
     doc="the fourth derivative of det; not for singular matrices",
     name="cofactor_bends",
     internal=True,
+    decomposition=True,
     batch=stacked,
 )
 cofactor_slopes: Primitive = general(
@@ -159,6 +167,7 @@ cofactor_slopes: Primitive = general(
     doc="the third derivative of det, for singular matrices too",
     name="cofactor_slopes",
     internal=True,
+    decomposition=True,
     batch=stacked,
 )
 cofactors: Primitive = general(
@@ -171,6 +180,9 @@ cofactors: Primitive = general(
     dependence="matrix",
     name="cofactors",
     internal=True,
+    decomposition=Branches(
+        lambda a: np.all(np.linalg.det(a) != 0), lambda a: _by_inverse(a, np.linalg.det(a)), _by_singular_values
+    ),
     batch=stacked,
 )
 

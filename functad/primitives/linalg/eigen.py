@@ -20,6 +20,7 @@ from functad.errors import DegenerateError
 from functad.expressions.spec import ArraySpec, dtype_of, spec_of
 from functad.places import here
 from functad.primitives.batching import stacked
+from functad.primitives.entry import Branches
 from functad.primitives.kinds import composite, constant, general
 from functad.primitives.linalg.decompositions import real_samples, spread
 from functad.primitives.linalg.degenerate import (
@@ -212,6 +213,7 @@ def _cotangent_jvp(ts: Any, a: Any, weights: Any) -> Any:
     samples=lambda array: [((spread(array, 3, 3), array(3).real), {}), ((spread(array, 2, 2, 2), array(2, 2).real), {})],
     doc="d(v g v^H) = v (dg + D (v^H da v)) v^H, D_ij = (g_j - g_i) / (w_j - w_i)",
     linear_by=lambda params: (1,),
+    decomposition=True,
 )
 def eigenvalue_cotangent(a: Any, weights: Any) -> Any:
     """Return `conj(v) diag(weights) v^T`, the cotangent of a matrix for the cotangent `weights` of its eigenvalues."""
@@ -243,6 +245,7 @@ EIGVALSH = general(
     spec=lambda v: ArraySpec(spec_of(v).shape, real_dtype(spec_of(v).dtype)),
     samples=lambda array: [((array(3, 3),), {}), ((array(0, 0),), {})],
     doc="a position has no derivative",
+    decomposition=True,
 )
 def largest(v: Any) -> Any:
     """Return an array with one at the largest real element of each column, and zero elsewhere."""
@@ -251,16 +254,21 @@ def largest(v: Any) -> Any:
     return (rows == np.argmax(sizes, -2, keepdims=True)).astype(v.real.dtype) if rows.size else sizes
 
 
+def _dependent(w: Any, v: Any) -> Any:
+    s = np.linalg.svdvals(v)
+    return (s[..., -1:] < 16 * s.shape[-1] * np.finfo(s.dtype).eps).any()
+
+
 @internal(
     constant,
     spec=lambda w, v: tied.spec(w),
     samples=lambda array: [((array(3), regular(array, 3, 3)), {})],
     doc="the result is boolean",
+    decomposition=Branches(_dependent, None, lambda w, v: tied.compute(w)),
 )
 def eig_tied(w: Any, v: Any) -> Any:
     """Return a mask of the pairs of equal eigenvalues; raise if the vectors are linearly dependent."""
-    s = np.linalg.svdvals(v)
-    if (s[..., -1:] < 16 * s.shape[-1] * np.finfo(s.dtype).eps).any():
+    if _dependent(w, v):
         raise DegenerateError(
             f"The eigenvectors of a matrix are linearly dependent, at {here()}: nor have eigenvalues and vectors a derivative. "
             f"Use functions of the matrix itself instead, such as trace, det, inv or matrix_power."

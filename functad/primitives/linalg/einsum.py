@@ -261,6 +261,7 @@ SPREAD = linear(
     doc="lays an array on a diagonal of zeros; the transpose of reading the diagonal",
     batch=_spread_batch,
     fresh=True,
+    decomposition=True,
     dependence="moved",
 )
 

@@ -80,6 +80,13 @@ def _least_squares_batch(
     return astype(pinv(astype(a, double, copy=False), params["rcond"]) @ astype(b, double, copy=False), dtype, copy=False)
 
 
+def _by_singular_values(a: Any, b: Any, *, rcond: float) -> Any:
+    u, s, vh = np.linalg.svd(a, full_matrices=False)
+    kept = s > rcond * s[:1]
+    inverse = np.where(kept, 1 / np.where(kept, s, 1), 0)[:, None]
+    return adjoint(vh) @ (inverse * (adjoint(u) @ b))
+
+
 @internal(
     general,
     _least_squares_vjp,
@@ -91,6 +98,7 @@ def _least_squares_batch(
     batch=_least_squares_batch,
     conditioned=True,
     linear_by=lambda params: (1,),
+    decomposition=_by_singular_values,
 )
 def least_squares(a: Any, b: Any, *, rcond: float) -> Any:
     """Return the `x` of least norm that minimizes `|a x - b|`; the columns of `b` are right sides."""
@@ -224,6 +232,7 @@ def tensorinv(a: Any, ind: int = 2) -> Any:
     spec=lambda a: ArraySpec(spec_of(a).shape[:-2], np.dtype(np.bool_)),
     samples=lambda array: [((regular(array, 3, 3),), {}), ((array(2, 2, 2),), {})],
     doc="the result is boolean",
+    decomposition=True,
 )
 def singular(a: Any) -> Any:
     """Return a mask of the matrices with determinant zero."""

@@ -270,6 +270,7 @@ OUTER: Primitive = multilinear(
     doc="d(a b^T) = da b^T + a db^T",
     batch=_outer_batch,
     ordered=True,
+    decomposition=True,
     dependence="outer",
 )
 

@@ -318,6 +318,7 @@ def _cotangent_jvp(ts: Any, a: Any, weights: Any, linear: bool) -> Any:
     ],
     doc="d(u g vh) = u (dg + D (x + x^H) / 2 + E (x - x^H) / 2) vh, x = u^H da v, and what is orthogonal to u or v",
     linear_by=lambda params: (1,),
+    decomposition=True,
 )
 def singular_cotangent(a: Any, weights: Any, *, linear: bool) -> Any:
     """Return `conj(u) diag(weights) conj(vh)`, the cotangent of a matrix for the cotangent `weights` of its singular values.
@@ -352,6 +353,7 @@ SVDVALS = general(
     spec=lambda s, *, which: spec_of(s),
     samples=lambda array: [((array(3).real,), {"which": "max"})],
     doc="a choice has no derivative",
+    decomposition=True,
 )
 def weights(s: Any, *, which: str) -> Any:
     """Return the derivative of the sum or an extreme of singular values with respect to each value."""
@@ -375,6 +377,7 @@ def _singular_sum_vjp(g: Any, a: Any, which: str) -> Any:
         for shape, which in (((3, 3), "sum"), ((3, 2), "sum"), ((3, 2), "max"), ((2, 2, 3), "min"))
     ],
     doc="Re(tr(u^H da v)) over the chosen values; equal ones share it; 0 of those that are zero",
+    decomposition=True,
 )
 def singular_sum(a: Any, *, which: str) -> Any:
     """Return the sum, the maximum or the minimum of the singular values."""

@@ -120,6 +120,7 @@ lower_half: Primitive = linear(
     dependence="lower",
     name="lower_half",
     exact=True,
+    decomposition=True,
     internal=True,
     batch=stacked,
 )
@@ -198,6 +199,7 @@ INV: Primitive = general(
     spec=lambda a, p: ArraySpec((*spec_of(a).shape[:-2], 1, 1), np.dtype(np.int64)),
     samples=lambda array: [((regular(array, 3, 3), regular(array, 3, 3)), {}), ((array(2, 3, 2), array(2, 2, 3)), {})],
     doc="a number of dimensions has no derivative",
+    decomposition=True,
 )
 def rank_of(a: Any, p: Any) -> Any:
     """Return the rank of matrices with the pseudoinverses `p`, of shape `(..., 1, 1)`: the trace of the projection `a p`."""

@@ -34,12 +34,10 @@ from functad.primitives.safe import careful_product, over_radius, strict
 
 def _euclidean_norm(x: Any, *, axis: Axes, keepdims: bool) -> Any:
     """Return the square root of the sum of `|x|^2`."""
-    if axis is None and not keepdims:
-        return np.linalg.norm(x)
-    return _root_of_squares(x, axis=axis, keepdims=keepdims)
+    return np.linalg.norm(x) if axis is None and not keepdims else _root_of_sum(x, axis=axis, keepdims=keepdims)
 
 
-def _root_of_squares(x: Any, *, axis: Axes, keepdims: bool) -> Any:
+def _root_of_sum(x: Any, *, axis: Axes, keepdims: bool) -> Any:
     squares = x.real * x.real + x.imag * x.imag if x.dtype.kind == "c" else x * x
     return np.sqrt(summed(squares, axis, keepdims))
 
@@ -68,9 +66,9 @@ EUCLIDEAN = general(
     doc="d|x| = Re(sum(conj(x) dx)) / |x|; 0 where |x| = 0",
     batch=along_axes,
     fresh=True,
-    decomposition=_root_of_squares,
     dependence="reduction",
     kinks=_euclidean_norm,
+    decomposition=_root_of_sum,
 )  # fmt: skip
 
 

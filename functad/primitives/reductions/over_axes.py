@@ -440,6 +440,7 @@ SELECTED = constant(
     samples=_selected_samples,
     internal=True,
     doc="the result is boolean",
+    decomposition=True,
     batch=elementwise,
 )
 

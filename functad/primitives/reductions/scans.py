@@ -134,6 +134,7 @@ EXCLUSIVE = general(
     ],
     internal=True,
     doc="de[i] = a[i-1] de[i-1] + e[i-1] da[i-1], a recurrence",
+    decomposition=True,
     batch=along_axis,
     dependence="exclusive scan",
 )

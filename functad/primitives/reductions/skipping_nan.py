@@ -137,6 +137,13 @@ def _pivot(a: Any, valid: Any, *, axis: Axes) -> Any:
     return np.where(np.isfinite(found), found, 0).astype(dtype_of(a))
 
 
+def _decomposed_pivot(a: Any, valid: Any, *, axis: Axes) -> Any:
+    if count(shape_of(a), axis) == 0:
+        return np.zeros(reduced_shape(shape_of(a), axis, keepdims=True), dtype_of(a))
+    found = np.max(np.where(valid & (a == a), a, -np.inf), axis, keepdims=True)
+    return np.where(np.isfinite(found), found, 0)
+
+
 def _pivot_batch(primitive: Primitive, size: int, values: Values, batched: Which, params: Params) -> Any:
     a, valid = aligned(values, batched)
     ndim, axis = len(shape_of(values[0])) - batched[0], params["axis"]
@@ -155,6 +162,7 @@ PIVOT = constant(
     ],
     internal=True,
     doc="only where differences are taken, which do not depend on it",
+    decomposition=_decomposed_pivot,
     batch=_pivot_batch,
 )
 

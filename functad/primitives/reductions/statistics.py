@@ -54,7 +54,6 @@ def _centred(a: Any, *, axis: Axes) -> Any:
 CENTRED: Primitive = linear(
     _centred,
     lambda g, axis: CENTRED(g, axis=axis),
-    decomposition=_centred,
     spec=same_spec,
     samples=lambda array: [
         ((array(*shape),), {"axis": axis})
@@ -62,6 +61,7 @@ CENTRED: Primitive = linear(
     ],
     internal=True,
     doc="linear, and its own transpose",
+    decomposition=True,
     batch=along_axes,
     dependence="axes",
 )
@@ -155,10 +155,10 @@ VAR = general(
     _var_vjp,
     jvps=(_var_jvp,),
     compute=_var,
-    decomposition=_var,
     spec=reduced_spec(lambda own: mean_dtype(own).type(0).real.dtype),
     samples=_var_samples,
     doc="d var(a) = 2 / (n - ddof) Re(sum(conj(a - mean(a)) da))",
+    decomposition=True,
     batch=along_axes,
     ordered=True,
     front=var,

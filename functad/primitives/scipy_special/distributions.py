@@ -113,7 +113,12 @@ _F.invert("fdtri", "x", [_FREEDOM, _FREEDOM, _UNIT])
 _F.invert("fdtridfd", "dfd", [(3.0, 5.0), (0.73, 0.77), (1.6, 1.8)], limit=1e99)
 
 _CHI_SQUARE = Partials("chdtr(v, x)", lambda v, x: gammainc_by_a(v / 2, x / 2) / 2, chi_square_density)
-_CHI_SQUARE.enter([_FREEDOM, _POSITIVE], "the density of chi squared dx; by v an integral over a tail", "chdtrc")
+_CHI_SQUARE.enter(
+    [_FREEDOM, _POSITIVE],
+    "the density of chi squared dx; by v an integral over a tail",
+    "chdtrc",
+    decomposition=lambda v, x: special.gammainc(v / 2, x / 2),
+)
 _CHI_SQUARE.invert("chdtri", "x", [_FREEDOM, _UNIT], complement=True)
 _CHI_SQUARE.invert("chdtriv", "v", [_INNER, _SHAPE], limit=1e99)
 

@@ -24,10 +24,22 @@ _DEGREE = math.pi / 180
 
 special_function("cbrt", lambda g, out: quotient(g, out * out) / 3, arguments=[_POSITIVE], doc="d cbrt(x) = dx / (3 cbrt(x)^2)")
 special_function("exp2", lambda g, out: product(g, out) * math.log(2.0), arguments=[_REAL], doc="d 2^x = 2^x log(2) dx")
-special_function("exp10", lambda g, out: product(g, out) * _LOG_10, arguments=[_REAL], doc="d 10^x = 10^x log(10) dx")
+special_function(
+    "exp10",
+    lambda g, out: product(g, out) * _LOG_10,
+    arguments=[_REAL],
+    doc="d 10^x = 10^x log(10) dx",
+    decomposition=lambda x: np.power(10.0, x),
+)
 special_function("expm1", lambda g, out: product(g, out + 1), arguments=[_REAL], complex=True, doc="d expm1(x) = exp(x) dx")
 special_function("log1p", lambda g, x: quotient(g, 1 + x), arguments=[_POSITIVE], complex=True, doc="d log1p(x) = dx / (1 + x)")
-special_function("cosm1", lambda g, x: -(g * np.sin(x)), arguments=[_REAL], doc="d(cos(x) - 1) = -sin(x) dx")
+special_function(
+    "cosm1",
+    lambda g, x: -(g * np.sin(x)),
+    arguments=[_REAL],
+    doc="d(cos(x) - 1) = -sin(x) dx",
+    decomposition=lambda x: -2 * np.sin(x / 2) ** 2,
+)
 special_function(
     "powm1",
     lambda g, x, y: product(g, product(y, np.power(x, y - 1))),
@@ -63,12 +75,20 @@ EXPREL_DERIVATIVE: Primitive = elementwise(
     complex=False,
     internal=True,
     doc="the derivative of the next order",
+    decomposition=True,
 )
+
+
+def _exprel(x: Any) -> Any:
+    return np.where((np.abs(x) < 1e-16) | (x == np.inf), np.maximum(x, 1), np.expm1(x) / np.where(x == 0, 1, x))
+
+
 special_function(
     "exprel",
     lambda g, x: product(g, EXPREL_DERIVATIVE(x, order=1)),
     arguments=[_REAL],
     doc="d((e^x - 1) / x) = (e^x (x - 1) + 1) / x^2 dx; 1/2 at x = 0",
+    decomposition=_exprel,
 )
 
 # Angles in degrees
@@ -114,7 +134,13 @@ special_function(
     arguments=[_REAL],
     doc="d expit(x) = expit(x) expit(-x) dx",
 )
-special_function("log_expit", lambda g, x: g * special.expit(-x), arguments=[_REAL], doc="d log_expit(x) = expit(-x) dx")
+special_function(
+    "log_expit",
+    lambda g, x: g * special.expit(-x),
+    arguments=[_REAL],
+    doc="d log_expit(x) = expit(-x) dx",
+    decomposition=lambda x: -np.logaddexp(-x, 0),
+)
 special_function("logit", lambda g, x: quotient(g, x * (1 - x)), arguments=[_UNIT], doc="d logit(x) = dx / (x (1 - x))")
 
 # Entropies
@@ -162,12 +188,18 @@ special_function(
 # Losses
 
 
+def _huber(delta: Any, r: Any) -> Any:
+    size = np.abs(r)
+    return np.where(delta < 0, np.inf, np.where(size <= delta, 0.5 * r * r, delta * (size - 0.5 * delta)))
+
+
 special_function(
     "huber",
     lambda g, x, y: g * np.maximum(np.absolute(y) - x, 0.0),
     lambda g, x, y: g * np.where(np.absolute(y) < x, y, np.sign(y) * x),
     arguments=[(0.6, 1.0), _REAL],
     doc="d huber(delta, r) = max(|r| - delta, 0) d delta + clip(r, -delta, delta) dr",
+    decomposition=_huber,
 )
 
 
@@ -177,12 +209,19 @@ def _pseudo_huber_root(x: Any, y: Any) -> Any:
     return (x != 0) / np.sqrt(1 + over * over)
 
 
+def _pseudo_huber(delta: Any, r: Any) -> Any:
+    share = r / np.where(delta == 0, 1, delta)
+    found = np.where((delta == 0) | (r == 0), 0, delta * delta * np.expm1(0.5 * np.log1p(share * share)))
+    return np.where(delta < 0, np.inf, found)
+
+
 special_function(
     "pseudo_huber",
     lambda g, x, y, out: g * (out * out * inverse(x * x * x) * _pseudo_huber_root(x, y)),
     lambda g, x, y: g * (y * _pseudo_huber_root(x, y)),
     arguments=[_POSITIVE, _REAL],
     doc="d delta^2 (s - 1) = delta (s - 1)^2 / s d delta + r / s dr with s = sqrt(1 + (r / delta)^2)",
+    decomposition=_pseudo_huber,
 )
 
 # Box-Cox transformations: (x^p - 1) / p = L exprel(p L), L = log(x), is smooth in p at 0
@@ -209,12 +248,24 @@ special_function(
     arguments=[_POSITIVE, _REAL],
     doc="as boxcox, of 1 + x",
 )
+
+
+def _inv_boxcox(x: Any, power: Any) -> Any:
+    return np.where(power == 0, np.exp(x), np.exp(np.log1p(power * x) / np.where(power == 0, 1, power)))
+
+
+def _inv_boxcox1p(x: Any, power: Any) -> Any:
+    found = np.expm1(np.log1p(power * x) / np.where(power == 0, 1, power))
+    return np.where(power == 0, np.expm1(x), np.where(np.abs(power * x) < 1e-154, x, found))
+
+
 special_function(
     "inv_boxcox",
     lambda g, y, out: product(g, np.power(out, 1 - y)),
     lambda g, y, out: -product(g, _by_power(np.log(out), y) * np.power(out, 1 - y)),
     arguments=[(0.1, 0.9), (-0.9, 0.9)],
     doc="the inverse of boxcox: dx = x^(1-p) (dy - L^2 exprel'(p L) dp)",
+    decomposition=_inv_boxcox,
 )
 special_function(
     "inv_boxcox1p",
@@ -222,6 +273,7 @@ special_function(
     lambda g, y, out: -product(g, _by_power(np.log1p(out), y) * np.power(1 + out, 1 - y)),
     arguments=[(0.1, 0.9), (-0.9, 0.9)],
     doc="as inv_boxcox, for boxcox1p",
+    decomposition=_inv_boxcox1p,
 )
 
 special_function(

@@ -155,6 +155,7 @@ special_function(
     lambda g, out: product(g, np.exp(product(out, out))) / -_TWO_OVER_SQRT_PI,
     arguments=[(0.1, 1.9)],
     doc="d erfcinv(x) = -sqrt(pi)/2 exp(erfcinv(x)^2) dx",
+    decomposition=lambda x: -special.ndtri(x / 2) / math.sqrt(2),
 )
 special_function(
     "ndtr",

@@ -90,6 +90,7 @@ special_function(
     arguments=[POSITIVE],
     complex=True,
     doc="d loggamma(x) = psi(x) dx",
+    decomposition=lambda x: np.where(x < 0, np.nan, special.gammaln(x)) if dtype_of(x).kind == "f" else special.loggamma(x),
 )
 special_function(
     "rgamma",

@@ -28,17 +28,18 @@ class Partials:
         self.name, _, arguments = call.rstrip(")").partition("(")
         self.slopes: dict[str, Any] = dict(zip(arguments.split(", "), slopes, strict=True))
 
-    def enter(self, arguments: Sequence[Argument], doc: str, complement: str = "") -> None:
+    def enter(self, arguments: Sequence[Argument], doc: str, complement: str = "", **traits: Any) -> None:
         """Enter the function, and its complement if a name is given.
 
         Args:
             arguments: the sample range of each argument.
             doc: one line on the derivative.
             complement: the name of the function `1 - f`, or "".
+            traits: other attributes of the primitive of the function.
         """
         names = tuple(self.slopes)
         rules = self._rules(self.name, names, lambda _, slope: lambda g, *values: product(g, slope(*values)))
-        special_function(self.name, *rules, arguments=arguments, names=names, doc=doc)
+        special_function(self.name, *rules, arguments=arguments, names=names, doc=doc, **traits)
         if complement:
             rules = self._rules(complement, names, lambda _, slope: lambda g, *values: -product(g, slope(*values)))
             doc = f"minus the derivatives of {self.name}"

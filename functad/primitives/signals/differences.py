@@ -97,7 +97,6 @@ DIFF: Primitive = linear(
     np.diff,
     _diff_vjp,
     compute=_diff,
-    decomposition=_diff,
     spec=_diff_spec,
     samples=_diff_samples,
     doc="linear; minus the differences of the cotangent, with zeros at both ends",
@@ -105,6 +104,7 @@ DIFF: Primitive = linear(
     ordered=True,
     front=diff,
     dependence="differences",
+    decomposition=True,
 )
 
 

@@ -161,6 +161,7 @@ WEIGHED: Primitive = linear(
     ],
     name="weighed",
     internal=True,
+    decomposition=True,
     doc="linear over the reals, and its own transpose",
     batch=along_axis,
     dependence="same",

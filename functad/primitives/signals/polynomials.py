@@ -133,6 +133,11 @@ def _powers_batch(
     return primitive(x.reshape(-1), n=n).reshape((*shape_of(x), n))
 
 
+def _products(x: Any, *, n: int) -> Any:
+    x = x.astype(np.promote_types(x.dtype, int))[:, None]
+    return np.concatenate((np.ones_like(x[:, :n]), np.cumprod(np.repeat(x, max(n - 1, 0), 1), 1)), 1)
+
+
 VANDER: Primitive = general(
     np.vander,
     _powers_vjp,
@@ -150,6 +155,7 @@ VANDER: Primitive = general(
     ],
     doc="d x^k = k x^(k - 1) dx in each column, at x = 0 too",
     front=vander,
+    decomposition=_products,
     batch=_powers_batch,
     dependence="new last axis",
 )

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from functad.backends.native.plan import FEW
-from functad.errors import UnsupportedError
+from functad.backends.native.lowering import lowered
+from functad.backends.native.plan import FEW, is_native
+from functad.errors import AbstractValueError, UnsupportedError
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.spec import ArraySpec, spec_of
 from functad.loops.build import KINDS
 from functad.primitives.arranging.join import STACK
-from functad.primitives.entry import Primitive
+from functad.primitives.entry import Branches, Primitive
 from functad.primitives.indexing.index_map import IndexMap, is_basic, stacked
 from functad.primitives.indexing.place import PLACE, PLACE_ADD
 from functad.primitives.indexing.read import ADD_PIECE, GATHER, GETITEM, SCATTER, taken_apart
@@ -79,27 +80,32 @@ def rewritten(expressions: Expressions) -> Expressions:
         return expressions
     found = Rewritten(expressions)
     for equation in expressions.equations:
-        rewrite = FORMS.find(equation.primitive) or _decomposed
+        rewrite = FORMS.find(equation.primitive)
         native = all(found.spec(s).dtype in KINDS and found.spec(s).size for s in (*equation.inputs, *equation.outputs))
-        if not native or not rewrite(found, equation):
+        done = native and (rewrite(found, equation) if rewrite else _decomposed(found, equation, expressions))
+        if not done:
             found.equations.append(equation)
     return expressions.replace(equations=tuple(found.equations), specs=tuple(found.specs))
 
 
-def _decomposed(found: Rewritten, equation: Equation) -> bool:
-    """Write the decomposition of the primitive in place of an equation."""
-    decomposition, specs = equation.primitive.decomposition, [found.spec(s) for s in equation.inputs]
-    exact = all(found.specs[s].dtype.kind in "biu" for s in equation.outputs)
-    if decomposition is None or not specs[0].shape or not (exact or specs[0].dtype.kind == "f"):
+def _decomposed(found: Rewritten, equation: Equation, expressions: Expressions) -> bool:
+    """Write the decomposition in place of an equation, if native code computes the decomposition only."""
+    primitive, specs = equation.primitive, [found.spec(s) for s in equation.inputs]
+    function, results = primitive.decomposition, [found.specs[s] for s in equation.outputs]
+    if function is None or isinstance(function, Branches) or primitive.multiple or lowered(equation, expressions) is not None:
         return False
-    inner = trace("jit", lambda *arrays: decomposition(*arrays, **equation.params), specs)
-    if any(e.primitive is equation.primitive for e in inner.equations) or type(inner.outputs[0]) is not int:
+    exact = all(spec.dtype.kind in "biu" for spec in results)
+    if not specs[0].shape or not (exact or specs[0].dtype.kind == "f"):
+        return False
+    try:
+        inner = rewritten(trace("jit", lambda *arrays: function(*arrays, **equation.params), specs))
+    except AbstractValueError:
+        return False
+    alike = [(spec.shape, spec.dtype) for spec in inner.results] == [(spec.shape, spec.dtype) for spec in results]
+    if not alike or type(inner.outputs[0]) is not int or not is_native(inner):
         return False
     found.inline(inner, equation.inputs, equation.outputs)
     return True
-
-
-# Indices with arrays in them
 
 
 def _taken_apart(index: Any) -> tuple[Any, list[Constant]] | None:
