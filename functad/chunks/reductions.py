@@ -69,10 +69,11 @@ _OVER_ROWS: dict[Primitive, Callable[..., Any]] = {CENTRED: _centred, VAR: _var}
 
 def written_out(call: Call) -> Callable[..., Any] | None:
     """Return the decomposition of a function over the rows as NumPy code; `None` if there is none."""
-    own = call.primitive.decomposition
+    own: Any = call.primitive.decomposition
     if own is None or isinstance(own, Branches) or call.primitive.batch is not batching.along_axes or not over_rows(call):
         return None
-    return _OVER_ROWS.get(call.primitive, own)
+    found: Callable[..., Any] = _OVER_ROWS.get(call.primitive, own)
+    return found
 
 
 PATTERNS[batching.along_axes] = along_axes

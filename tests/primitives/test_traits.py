@@ -244,21 +244,3 @@ def test_function_of_python_numbers(name: str) -> None:
             assert np.allclose(found, expected[index], rtol=1e-14, atol=0)
             tried += 1
     assert tried
-
-
-@pytest.mark.parametrize("name", DECOMPOSED)
-def test_decompositions_compute_the_same_without_the_primitive(name: str) -> None:
-    primitive, tried = EVERY[name], 0
-    for call in calls(primitive, np.float64):
-        args, kwargs = call.structure.unflatten(call.leaves)
-        a, rest = args[0], args[1:]
-        traced = functad.make_expressions(lambda a, rest=rest, kwargs=kwargs: primitive.front(a, *rest, **kwargs))(a)
-        for equation in traced.equations:
-            params = equation.params
-            if equation.primitive is primitive and np.ndim(a) and np.size(a):
-                found = functad.make_expressions(lambda a, params=params: primitive.decomposition(a, **params))(a)
-                assert primitive not in [e.primitive for e in found.equations]
-                with np.errstate(all="ignore"):
-                    np.testing.assert_allclose(found(a), primitive.compute(a, **params), rtol=1e-12, atol=1e-14)
-                tried += 1
-    assert tried
