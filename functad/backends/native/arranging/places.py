@@ -305,9 +305,11 @@ def _spread(equation: Equation, given: Sequence[ArraySpec], results: Sequence[Ar
 
 
 def _view_in(shape: Shape, path: Any, index: Any = ...) -> Strided | None:
-    """Return the part of an array that a path of views and an index select; `None` if it is a copy."""
+    """Return the part of an array that a path of views and a basic index select; `None` if it is a copy."""
     model = np.empty(shape, np.int8)
-    return _strided(part(model, path)[index], model)
+    own = index if type(index) is tuple else (index,)
+    own = own if any(entry is ... for entry in own) else (*own, ...)  # an element is a view of shape `()` too
+    return _strided(part(model, path)[own], model)
 
 
 def _strided(view: Any, model: Any) -> Strided | None:
