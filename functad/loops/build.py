@@ -54,10 +54,11 @@ class Code(Body):
         refuses: `True` if code in the outermost function sets the first flag.
         looks: `True` if code in the outermost function sets another flag.
         result: the result of the function, if it has one.
+        changes: the number of changes of elements in place so far, by the name of the buffer.
     """
 
     __slots__ = (
-        "_journal", "_touched", "called", "captured", "definitions", "entry", "long_functions", "looks", "outer", "quick",
+        "_journal", "_touched", "called", "captured", "changes", "definitions", "entry", "long_functions", "looks", "outer", "quick",
         "rare", "refused", "refuses", "remembered", "reserved", "result", "vectors",
     )  # fmt: skip
 
@@ -76,6 +77,7 @@ class Code(Body):
         self.refused: Value | None = None
         self.refuses = self.looks = False
         self.remembered: dict[Any, Any] = {}
+        self.changes: dict[str, int] = {}
         self._journal: list[list[Any]] = [[]]
         self._touched = 0
         self.result: Value | None = None
@@ -110,6 +112,10 @@ class Code(Body):
         self.remembered[key] = value
         self._journal[-1].append(key)
         return value
+
+    def forget(self, pointer: Value) -> None:
+        """Forget the elements read from a buffer, because some of them have changed."""
+        self.changes[pointer.name] = self.changes.get(pointer.name, 0) + 1
 
     @contextmanager
     def scope(self) -> Iterator[None]:

@@ -106,3 +106,39 @@ def test_a_relative_path_in_the_environment_is_resolved_once(tmp_path, unset, mo
     (tmp_path / "other").mkdir()
     monkeypatch.chdir(tmp_path / "other")
     assert disk._directory() == tmp_path / "cache"
+
+
+@pytest.fixture
+def compilations(monkeypatch):
+    """Return a list that grows with each module that LLVM compiles; begin without loaded libraries."""
+    module = pytest.importorskip("functad.backends.llvm.module", reason="the llvm backend needs llvmlite, of the extra `jit`")
+    pytest.importorskip("llvmlite", reason="the llvm backend needs llvmlite, of the extra `jit`")
+    found, compiled = [], module.Machine.compiled
+
+    def counted(self, text):
+        found.append(text)
+        return compiled(self, text)
+
+    monkeypatch.setattr(module.Machine, "compiled", counted)
+    disk._LIBRARIES.clear()
+    return found
+
+
+def test_equal_functions_are_compiled_once(compilations):
+    x = np.linspace(0.1, 1.0, 50)
+    for factor in (2.5, 2.5, 3.5):
+
+        def f(x, factor=factor):
+            y = np.sqrt(x)
+            return np.tanh(x) * factor + y, np.sum(y)
+
+        for found, expected in zip(functad.jit(f, backend="llvm")(x), f(x), strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-14)
+    assert len(compilations) == 2
+
+
+def test_code_is_loaded_again_after_other_functions_were(compilations):
+    x = np.ones(5)
+    for number in [*range(3), *range(3)]:
+        assert functad.jit(lambda x, number=number: x * (number + 7.25), backend="llvm")(x)[0] == number + 7.25
+    assert len(compilations) == 3

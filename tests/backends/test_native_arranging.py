@@ -176,6 +176,53 @@ def test_writes_and_their_gradients():
     check(value_and_grad(lambda x, y: sum(np.sum(np.sin(a)) for a in written(x, y)), argnums=(0, 1)), X, Y)
 
 
+def _assigned(plan):
+    """Return a function that reads and writes elements and slices of an array as `plan` says."""
+
+    def assigned(x):
+        a = np.sin(x)
+        for target, sources in plan:
+            a[target] = sum(a[source] * (k + 0.5) for k, source in enumerate(sources))
+        return a
+
+    return assigned
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_elements_are_read_again_after_writes_in_place(seed):
+    rng = np.random.default_rng(seed)
+    shape = [(12,), (5, 6)][seed % 2]
+
+    def place():
+        ends = [int(rng.integers(n)) for n in shape]
+        if seed % 3 == 0 or rng.random() < 0.5:
+            return tuple(ends)
+        return tuple([*ends[:-1], slice(0, shape[-1] // 2) if rng.random() < 0.5 else slice(shape[-1] // 2, None)])
+
+    def alike(target):
+        return [entry for entry in (place() for _ in range(20)) if isinstance(entry[-1], slice) <= isinstance(target[-1], slice)]
+
+    targets = [place() for _ in range(15)]
+    f = _assigned([(target, alike(target)[:2]) for target in targets])
+    x = rng.normal(size=shape)
+    np.testing.assert_allclose(jit(f, backend="llvm")(x), f(x), rtol=1e-12)
+    gradient = functad.grad(lambda x: np.sum(f(x) ** 2))
+    np.testing.assert_allclose(jit(gradient, backend="llvm")(x), gradient(x), rtol=1e-10)
+
+
+def test_writes_of_elements_are_native():
+    def filled(x):
+        out = np.zeros_like(x, shape=40)
+        for i in range(40):
+            out[i] = x[i % 7] * x[(3 * i) % 7]
+        return out
+
+    x = np.linspace(1.0, 2.0, 7)
+    compiled = jit(filled, backend="llvm").lower(x)
+    assert "compute(" not in compiled.source()
+    np.testing.assert_array_equal(jit(filled, backend="llvm")(x), filled(x))
+
+
 def test_places_that_are_arguments():
     def f(x, y, i, j):
         a = x * 1.0

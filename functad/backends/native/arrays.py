@@ -88,10 +88,12 @@ class Memory(Array):
     def at(self, code: Code, index: Sequence[Index]) -> Value:
         """Return an element."""
         position = self.place(code, index)
-        key = self.pointer.name, id(self.pointer.body), position.name if isinstance(position, Value) else position
+        pointer = self.pointer
+        own = position.name if isinstance(position, Value) else position
+        key = pointer.name, id(pointer.body), code.changes.get(pointer.name, 0), own
         known = code.remembered.get(key)
         if known is None:
-            known = code.remember(key, code.load(code.own(self.pointer), position, self.kind))
+            known = code.remember(key, code.load(code.own(pointer), position, self.kind))
         return known  # type: ignore[no-any-return]
 
     def put(self, code: Code, index: Sequence[Index], value: Value) -> None:

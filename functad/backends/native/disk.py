@@ -1,8 +1,9 @@
-"""The compilation cache: machine code in a directory, shared by processes.
+"""The compilation caches: loaded machine code in this process, and machine code in a directory that processes share.
 
-The name of a file is a digest of the module text, the processor and the versions of functad and LLVM. The file begins with a
-digest of its name and contents; a damaged file is replaced. A file is written under a temporary name and then renamed, so no
-process reads a partial file.
+The key is a digest of the module text, the processor and the versions of functad and LLVM. Functions of the loop IR number
+their names, so equal functions have equal texts, and LLVM compiles them once. The key names a file in the directory. The file
+begins with a digest of its name and contents; a damaged file is replaced. A file is written under a temporary name and then
+renamed, so no process reads a partial file.
 
 The cache contains machine code that will run. A directory that other users own or may write to is therefore not used:
 `compilation_cache` raises an error, and the environment variable gives a warning. Permissions are checked at each use. The
@@ -15,10 +16,12 @@ import hashlib
 import os
 import stat
 import sys
+from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 from functad.backends.llvm.module import Library, Machine, binding
 from functad.errors import InputError
@@ -33,6 +36,12 @@ _NAMED: dict[str, Path] = {}
 
 _REPORTED: set[Path] = set()
 """Directories that have already caused a warning."""
+
+_LIBRARIES: WeakValueDictionary[Any, Library] = WeakValueDictionary()
+"""The loaded libraries, by key and by the addresses of the external functions that they call."""
+
+_RECENT: deque[Library] = deque(maxlen=32)
+"""The libraries that were loaded last. They stay loaded, so that a function which is compiled again at each use is not."""
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
@@ -110,7 +119,7 @@ def _directory() -> Path | None:
 
 
 def loaded(machine: Machine, text: str, names: list[str], imported: Mapping[str, int]) -> Library:
-    """Return the loaded functions of a module, from the cache or compiled now.
+    """Return the loaded functions of a module: those of an equal module, or from the directory, or compiled now.
 
     Args:
         machine: the target of the compilation.
@@ -118,15 +127,26 @@ def loaded(machine: Machine, text: str, names: list[str], imported: Mapping[str,
         names: the functions that will be called.
         imported: the addresses of external functions that the module calls. They are never cached.
     """
+    key = _key(machine, text)
+    own = key, tuple(names), tuple(sorted(imported.items()))
+    library = _LIBRARIES.get(own)
+    if library is None:
+        library = _LIBRARIES[own] = machine.loaded(_code(machine, text, key), names, imported)
+        _RECENT.append(library)
+    return library
+
+
+def _code(machine: Machine, text: str, key: str) -> bytes:
+    """Return the machine code of a module, from the directory or compiled now."""
     directory = _directory()
     if directory is None:
-        return machine.loaded(machine.compiled(text), names, imported)
-    path = directory / f"{_key(machine, text)}.bin"
+        return machine.compiled(text)
+    path = directory / f"{key}.bin"
     code = _read(path)
     if code is None:
         code = machine.compiled(text)
         _write(path, code)
-    return machine.loaded(code, names, imported)
+    return code
 
 
 def _key(machine: Machine, text: str) -> str:

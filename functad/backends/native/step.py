@@ -133,7 +133,8 @@ class Step:
         made = [s for s in self.makes() if s in wanted]
         self.results = made
         self.numbers = [s for s in made if self._spec(s).shape == () and not self.parallel]
-        self.outputs = [Parameter(s, self._spec(s), f"%o{s}", by_value=False) for s in made if s not in self.numbers]
+        arrays = [s for s in made if s not in self.numbers]
+        self.outputs = [Parameter(s, self._spec(s), f"%o{i}", by_value=False) for i, s in enumerate(arrays)]
         targets = {p.source: self._opened(p) for p in self.outputs}
         for dtype in dict.fromkeys(self._spec(s).dtype for s in self.numbers):
             targets |= self._together(dtype)  # type: ignore[arg-type]
@@ -229,7 +230,7 @@ class Step:
     def _together(self, dtype: np.dtype[Any]) -> dict[int, Memory]:
         """Return memory for the numbers of a dtype, in one array: allocating an array takes as long as a short function."""
         own = [s for s in self.numbers if self._spec(s).dtype == dtype]
-        parameter = Parameter(own[0], ArraySpec((len(own),), dtype), f"%o{own[0]}", by_value=False)
+        parameter = Parameter(own[0], ArraySpec((len(own),), dtype), f"%o{len(self.outputs)}", by_value=False)
         self.outputs.append(parameter)
         memory = self._opened(parameter)
         self.places |= {s: (len(self.outputs) - 1, i) for i, s in enumerate(own)}

@@ -216,6 +216,9 @@ class Writer:
         operands = [self.array(s) for s in equation.inputs]
         out = {slot: self.memory(slot) for slot in equation.outputs}
         way.write(self, operands, list(out.values()))
+        if way.updates:
+            for memory in out.values():
+                self.code.forget(memory.pointer)
         self._done(out)
 
     def _done(self, out: dict[int, Memory]) -> None:
