@@ -248,23 +248,42 @@ class Compiler(Programs):
             f"Let its class keep tuples and strings there."
         ) from None
 
+    def again(self, leaves: Sequence[Any], structure: Structure, key: Any, count: int) -> Again:
+        """Return an object that traces the function for a kind of arguments."""
+        kinds = key[1]
+        places = [i for i, kind in enumerate(kinds) if kind is not STATIC]
+        tensors = [i for i, place in enumerate(places) if type(kinds[place]) is tuple and kinds[place][-1] is TENSOR]
+        return Again(self.f, structure, leaves, places, input_names(self.f, structure, count), tensors)
+
+    def run(self, entry: Entry, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run the entry of a key.
+
+        Raises:
+            InputError: the arguments have another key.
+        """
+        leaves, structure, found = self.key(args, kwargs)
+        if found != key:
+            raise InputError(
+                f"{call_of('compile', self.f)}: the function was compiled for other arguments: "
+                f"{self._change(found, key)}. Call the function itself, which compiles again, or lower it for these arguments."
+            )
+        if LIVE and self._may_read_tensors(entry, leaves, key):
+            entry = self.compiled(leaves, structure, key, len(args), entry)
+        return entry([leaf for leaf, kind in zip(leaves, key[1], strict=True) if kind is not STATIC])
+
     def compiled(self, leaves: Sequence[Any], structure: Structure, key: Any, count: int, known: Entry | None = None) -> Entry:
         """Trace and compile the function for a kind of arguments.
 
         Returns `known`, if it is given and the function reads no Tensor of another trace.
         """
-        kinds = key[1]
-        places = [i for i, kind in enumerate(kinds) if kind is not STATIC]
-        f, names = self.f, input_names(self.f, structure, count)
-        own_leaves = [leaves[i] for i in places]
+        f, again = self.f, self.again(leaves, structure, key, count)
+        own_leaves = [leaf for leaf, kind in zip(leaves, key[1], strict=True) if kind is not STATIC]
 
         def traced(now: int) -> Trace:
             with setting(PASS, now):
                 return again.trace(own_leaves, checks=not self.backend.plain)
 
         with collector_paused():
-            tensors = [i for i, place in enumerate(places) if type(kinds[place]) is tuple and kinds[place][-1] is TENSOR]
-            again = Again(f, structure, leaves, places, names, tensors)
             trace = traced(QUICK)
             if known is not None and not trace.captured:
                 self.hits += 1
@@ -315,11 +334,18 @@ class Compiler(Programs):
         """Return a message that names the argument that caused the last compilation."""
         if self.last_miss is None:
             return f"{name_of(self.f)} has not been compiled."
-        (structure, kinds, static, strict), before = self.last_miss
+        key, before = self.last_miss
         if before is None:
             return f"{name_of(self.f)} was compiled at its first call."
-        if structure != before[0]:
+        if key[0] != before[0]:
             return "The structure of the arguments was another: other containers, keys or names."
+        return f"The last compilation of {name_of(self.f)}: {self._change(key, before)}."
+
+    def _change(self, key: Any, before: Any) -> str:
+        """Return a message that names the differences between two keys."""
+        structure, kinds, static, strict = key
+        if structure != before[0]:
+            return "the structure of the arguments was another, with other containers, keys or names"
         names = input_names(self.f, structure.value, len(structure.value.children[0].children))
         changes = [
             f"{name} was {shown(old)} and is {shown(new)}"
@@ -331,7 +357,7 @@ class Compiler(Programs):
         ]
         if strict != before[3]:
             changes.append("strict_derivatives was switched")
-        return f"The last compilation of {name_of(self.f)}: {'; '.join(changes)}."
+        return "; ".join(changes)
 
 
 @functools.cache
@@ -357,7 +383,7 @@ class Jitted(Transformed):
         compiler = self.compiler
         leaves, structure, key = compiler.key(args, kwargs)
         entry = compiler.entries.get(key) or compiler.compiled(leaves, structure, key, len(args))
-        return Lowered(entry.trace.expressions, entry.program)
+        return Lowered(compiler, key, entry, compiler.again(leaves, structure, key, len(args)).expressions)
 
     def cache_info(self) -> CacheInfo:
         """Return the numbers of calls with and without a compiled program."""

@@ -182,6 +182,8 @@ class Product:
 
     def _is_for_blas(self) -> bool:
         letters = self.letters
+        if self.writer.module.alone:
+            return False
         sizes = [letters.count(role) for role in ("row", "column", "depth")]
         alike = self.a.kind == self.b.kind == self.out.kind and self.out.kind in REALS and not letters.has_diagonals
         alike = alike and all(
