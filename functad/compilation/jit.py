@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar, cast
 
 import numpy as np
@@ -29,13 +30,14 @@ from functad.compilation.kinds import (
     without_owner,
 )
 from functad.compilation.lists import CompiledList
+from functad.compilation.log import listening, now
 from functad.compilation.lowered import CacheInfo, CompiledFunction, Compiles, Lowered
 from functad.compilation.passes import simplified
 from functad.compilation.programs import MAX_ENTRIES, Entry, Programs, let_go_later
 from functad.compilation.trace import Again, Trace
 from functad.errors import InputError, RecompileWarning
 from functad.expressions.expressions import Expressions
-from functad.expressions.records import OBSERVERS, checker
+from functad.expressions.records import OBSERVERS, Observer, checker
 from functad.expressions.spec import PLAIN, PYTHON_SCALARS, is_array, spec_of, type_of
 from functad.immutable import Exact, exact_key
 from functad.places import call_of, here, name_of, warn
@@ -56,6 +58,50 @@ R = TypeVar("R")
 
 MANY = 16
 """The number of compilations of one function after which `jit` warns that argument shapes change between calls."""
+
+
+class _Uncompiled(Observer):
+    """The observer of `disable_jit`."""
+
+    uncompiled = True
+
+    def begun(self, phase: str, records: Any) -> bool:
+        """Return `False`: the observer sees no records."""
+        return False
+
+
+def is_disabled() -> bool:
+    """Return `True` inside `disable_jit`."""
+    return any(observer.uncompiled for observer in OBSERVERS.get())
+
+
+@contextmanager
+def disable_jit(disable: bool = True) -> Iterator[None]:
+    """Run functions of `jit` without compilation inside a `with` block, to debug them.
+
+    A compiled function then calls the function itself: `print`, debuggers, branches on values and the warnings of NumPy work as
+    in eager code. The setting applies to calls in this thread and its coroutines. `lower` and `make_expressions` still trace.
+
+    Args:
+        disable: `False` compiles again, inside a block of `disable_jit`.
+
+    Returns:
+        A context manager, which also works as a decorator.
+
+    Example:
+        >>> import functad
+        >>> @functad.jit
+        ... def half(x):
+        ...     print("x is", x)
+        ...     return x / 2
+        >>> with functad.disable_jit():
+        ...     half(3.0)
+        x is 3.0
+        1.5
+    """
+    others = tuple([observer for observer in OBSERVERS.get() if not observer.uncompiled])
+    with setting(OBSERVERS, (*others, _Uncompiled()) if disable else others):
+        yield
 
 
 class Compiler(Programs):
@@ -98,6 +144,8 @@ class Compiler(Programs):
             if OBSERVERS.get() and checker() is not None:  # observers see operations only if the function itself runs
                 args, kwargs = self._of_numpy(args, kwargs)
                 return self.f(*args, **kwargs)
+            if OBSERVERS.get() and is_disabled():
+                return self._itself(args, kwargs)
             if modes() is not CHECKED[0] and self.backend.plain is None and are_heard():
                 return self._itself(args, kwargs)
             quick = usual = None
@@ -261,6 +309,8 @@ class Compiler(Programs):
         Raises:
             InputError: the arguments have another key.
         """
+        if is_disabled():
+            return self._itself(args, kwargs)
         leaves, structure, found = self.key(args, kwargs)
         if found != key:
             raise InputError(
@@ -276,7 +326,7 @@ class Compiler(Programs):
 
         Returns `known`, if it is given and the function reads no Tensor of another trace.
         """
-        f, again = self.f, self.again(leaves, structure, key, count)
+        again, start = self.again(leaves, structure, key, count), now()
         own_leaves = [leaf for leaf, kind in zip(leaves, key[1], strict=True) if kind is not STATIC]
 
         def traced(now: int) -> Trace:
@@ -307,11 +357,20 @@ class Compiler(Programs):
             if self.kept == MANY:
                 warn(
                     RecompileWarning(
-                        f"jit of {name_of(f)} has been compiled {MANY} times, at {here()}. {self.explain()} Pad arrays to one "
-                        f"shape, or leave out jit where shapes change from call to call."
+                        f"jit of {name_of(self.f)} has been compiled {MANY} times, at {here()}. {self.explain()} Pad arrays to "
+                        f"one shape, or leave out jit where shapes change from call to call."
                     )
                 )
+        self._log(trace, own, now() - start)
         return entry
+
+    def _log(self, trace: Trace, own: Expressions, seconds: float) -> None:
+        """Log a compilation with its reason."""
+        if (logger := listening()) is not None:
+            reason = "It reads Tensors of a running transform, for this call only." if trace.captured else self.explain()
+            counts = len(trace.expressions.equations), seconds, len(own.equations)
+            parts = call_of("jit", self.f), *counts, reason
+            logger.info("%s: traced %d operations in %.3f s, %d after simplification. %s", *parts)
 
     def _entry(
         self, trace: Trace, own: Expressions, backend: Backend, careful: Callable[[], Expressions] | None = None

@@ -20,6 +20,7 @@ from functad.backends.backend import Backend, find
 from functad.backends.careful import Again
 from functad.compilation.collector import collector_paused
 from functad.compilation.forms import Forms, made
+from functad.compilation.log import listening, now
 from functad.compilation.passes import of_program, simplified
 from functad.compilation.passes.rematerialise import worth_keeping
 from functad.compilation.passes.speculate import unguarded
@@ -28,6 +29,7 @@ from functad.errors import EscapedTensorError
 from functad.expressions.expressions import Constant, Expressions, evaluate, inner_lists
 from functad.expressions.records import mark_reached, marks_at
 from functad.expressions.spec import PLAIN, ArraySpec, is_inexact, spec_of
+from functad.places import call_of
 from functad.primitives.safe import CAREFUL, ELEMENTWISE, PASS, QUICK
 from functad.process import cached_property, setting
 from functad.rules.call import Rules, apply
@@ -107,9 +109,18 @@ class CompiledList:
                 watch["within"] = Again(lambda: self._careful_program(ELEMENTWISE))
         program = self._of_program(own)
         if plain is None:
-            return self.backend.compile(program, **watch)
+            return self._built(program, watch)
         watch["checked"] = sorted({*plain.checked, *watch.get("checked", ())})
-        return self.backend.compile(self._of_program(plain.expressions), careful=program, finite=plain.finite, **watch)
+        return self._built(self._of_program(plain.expressions), {"careful": program, "finite": plain.finite, **watch})
+
+    def _built(self, expressions: Expressions, options: dict[str, Any]) -> Any:
+        """Compile a list with the backend, and log it."""
+        start = now()
+        program = self.backend.compile(expressions, **options)
+        if (logger := listening()) is not None:
+            parts = call_of("jit", self.function), self.backend.name, len(expressions.equations), now() - start
+            logger.info("%s: the backend %s compiled %d operations in %.3f s.", *parts)
+        return program
 
     def _of_program(self, expressions: Expressions) -> Expressions:
         return of_program(expressions, self.exact, fused=self.backend.fuses)

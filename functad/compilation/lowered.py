@@ -163,7 +163,7 @@ class Lowered:
             >>> lowered = functad.jit(functad.grad(energy)).lower({"length": np.ones(3)})
             >>> with tempfile.TemporaryDirectory() as folder:
             ...     _, header = lowered.object_file(pathlib.Path(folder, "force"))
-            ...     header.read_text().splitlines()[-5]
+            ...     header.read_text().splitlines()[-6]
             'int force(const double *q_length, double *out_length);'
         """
         return write_object_file(self._compiler.f, self._entry, self._again, Path(path), name, cpu)

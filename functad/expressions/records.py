@@ -145,9 +145,11 @@ class Observer:
 
     Attributes:
         checks: the observer checks values: it makes a watch for each trace, and needs the operations inside compiled functions.
+        uncompiled: compiled functions run without compilation while the observer is active.
     """
 
     checks = False
+    uncompiled = False
     _sees = False
 
     def opened(self, recorder: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import doctest
 import functools
 import os
 import re
@@ -376,6 +377,23 @@ def test_wrong_names_and_processors_are_errors(tmp_path: Path) -> None:
     functad.grad(outer)(2.0)
     with pytest.raises(InputError, match="reads Tensors of a transform"):
         lowered[0].object_file(tmp_path / "captured")
+
+
+@needs_cc
+def test_example_of_the_page(tmp_path: Path) -> None:
+    page = Path(__file__).parents[2] / "notebooks" / "compilation.md"
+    section = page.read_text().split("## Use it from C\n")[1].split("\n## ")[0]
+    blocks = dict(re.findall(r"^```(\w+)\n(.*?)^```", section, re.MULTILINE | re.DOTALL))
+    space: dict[str, Any] = {"np": np, "functad": functad}
+    for example in doctest.DocTestParser().get_examples(blocks["python"]):
+        exec(compile(example.source, str(page), "single"), space)
+    for made in (space["code"], space["header"]):
+        shutil.move(made, tmp_path)
+    (tmp_path / "main.c").write_text(blocks["c"])
+    command, run, expected = blocks["console"].splitlines()
+    subprocess.run(command.removeprefix("$ ").split(), check=True, cwd=tmp_path)
+    done = subprocess.run([tmp_path / run.removeprefix("$ ./")], check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == expected
 
 
 # All entries
