@@ -20,7 +20,7 @@ from functad.trees import (
 )
 
 if _TYPE_CHECKING:
-    from functad import nn, optimize, optimizers
+    from functad import debug, nn, optimize, optimizers
     from functad.adoption.adopt import adopt, adopted
     from functad.backends.native.disk import compilation_cache
     from functad.backends.native.threads import get_num_threads, set_num_threads
@@ -145,7 +145,7 @@ _HOLDERS = {
 """By module, the names that are imported on first access, to keep `import functad` fast."""
 
 _LATER = {_name: _module for _module, _names in _HOLDERS.items() for _name in _names.split()}
-_LATER |= {_name: _name for _name in ("compat", "math", "nn", "numpy", "optimize", "optimizers", "scipy", "testing")}
+_LATER |= {_name: _name for _name in ("compat", "debug", "math", "nn", "numpy", "optimize", "optimizers", "scipy", "testing")}
 
 
 def __getattr__(name: str) -> _Any:
@@ -167,8 +167,8 @@ __all__ = [
     "SparsityPattern", "Tensor", "UnconnectedGradients", "Variable", "adopt", "adopted", "argmin", "associative_scan",
     "checkpoint", "checkpoint_name", "checkpoint_sequence", "clear_cache", "compat", "compilation_cache", "compute", "cond",
     "constant", "coverage", "custom_fixed_point", "custom_gradient", "custom_jvp", "custom_linear_solve", "custom_root",
-    "custom_vjp", "debug_nans", "deriv", "digest", "disable_jit", "divergence", "doctor", "draw", "elementwise_grad", "errors",
-    "eval_shape", "explain", "fori_loop", "from_jax", "from_torch", "functional_call", "gauss_newton_product",
+    "custom_vjp", "debug", "debug_nans", "deriv", "digest", "disable_jit", "divergence", "doctor", "draw", "elementwise_grad",
+    "errors", "eval_shape", "explain", "fori_loop", "from_jax", "from_torch", "functional_call", "gauss_newton_product",
     "get_num_threads", "grad", "grad_pass_through", "gradients", "gradients_function", "graph", "hessian", "hessian_diagonal",
     "hessian_sparsity", "hessians", "hvp", "implicit_gradients", "implicit_value_and_gradients", "jacfwd", "jacobian",
     "jacobian_sparsity", "jacrev", "jit", "jvp", "keep_freed_memory", "laplacian", "linear_transpose", "linearize",

@@ -329,9 +329,9 @@ class Compiler(Programs):
         again, start = self.again(leaves, structure, key, count), now()
         own_leaves = [leaf for leaf, kind in zip(leaves, key[1], strict=True) if kind is not STATIC]
 
-        def traced(now: int) -> Trace:
+        def traced(now: int, effects: bool = True) -> Trace:
             with setting(PASS, now):
-                return again.trace(own_leaves, checks=not self.backend.plain)
+                return again.trace(own_leaves, checks=not self.backend.plain, effects=effects)
 
         with collector_paused():
             trace = traced(QUICK)
@@ -350,7 +350,7 @@ class Compiler(Programs):
         entry = self._entry(trace, own, backend, again.expressions if guarded and not trace.captured else None)
         self.misses += 1
         if trace.captured and guarded and not PASS.get():
-            entry.careful = lambda: self._entry(found := traced(CAREFUL), found.expressions, self.backend)
+            entry.careful = lambda: self._entry(found := traced(CAREFUL, effects=False), found.expressions, self.backend)
         if not trace.captured:  # a list with Tensors of other traces is valid for this call only
             self.last_miss = key, self._nearest(key)
             self.keep(key, entry)
@@ -442,7 +442,7 @@ class Jitted(Transformed):
         compiler = self.compiler
         leaves, structure, key = compiler.key(args, kwargs)
         entry = compiler.entries.get(key) or compiler.compiled(leaves, structure, key, len(args))
-        return Lowered(compiler, key, entry, compiler.again(leaves, structure, key, len(args)).expressions)
+        return Lowered(compiler, key, entry, compiler.again(leaves, structure, key, len(args)).whole)
 
     def cache_info(self) -> CacheInfo:
         """Return the numbers of calls with and without a compiled program."""

@@ -33,7 +33,7 @@ from functad.places import call_of
 from functad.primitives.safe import CAREFUL, ELEMENTWISE, PASS, QUICK
 from functad.process import cached_property, setting
 from functad.rules.call import Rules, apply
-from functad.tracing.equations import DERIVATIVES
+from functad.tracing.equations import DERIVATIVES, has_effects
 from functad.tracing.trace import Recorded
 from functad.transforms.leaves import pull_leaves, pulled_with_results, pushed, replaced
 from functad.transforms.lists import extract, trace
@@ -101,7 +101,8 @@ class CompiledList:
 
     def _compile(self) -> Any:
         own = self.expressions
-        plain = unguarded(own) if self.backend.name == "numpy" and not self.exact else None
+        guarded = self.backend.name == "numpy" and not self.exact and not has_effects({"": own})
+        plain = unguarded(own) if guarded else None
         watch: dict[str, Any] = {}
         if self.checked:
             watch = {"again": Again(self._careful_program), "checked": self.checked}

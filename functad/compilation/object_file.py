@@ -236,6 +236,10 @@ def _refuse(f: Any, equation: Equation, expressions: Expressions, again: Callabl
     with noted_lines():
         place = next((e.place for e in _equations(again()) if e.primitive is equation.primitive and e.place), None)
     where = f", at {place.where}" if place is not None and place.where else ""
+    if equation.primitive.effect:
+        raise UnsupportedError(
+            f"{call_of('object_file', f)}: Python runs functad.debug.print{where}, and a C program has no Python. Leave it out."
+        )
     raise UnsupportedError(
         f"{call_of('object_file', f)}: NumPy computes {name} of {', '.join(map(_shown, specs))}{where}, and a C program has no "
         f"NumPy. {_fix(name, [*specs, *results])}"
