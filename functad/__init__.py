@@ -20,7 +20,7 @@ from functad.trees import (
 )
 
 if _TYPE_CHECKING:
-    from functad import nn, optimize, optimizers
+    from functad import debug, nn, optimize, optimizers
     from functad.adoption.adopt import adopt, adopted
     from functad.backends.native.disk import compilation_cache
     from functad.backends.native.threads import get_num_threads, set_num_threads
@@ -29,7 +29,7 @@ if _TYPE_CHECKING:
     from functad.checkup.doctor import doctor
     from functad.chunks.compute import compute
     from functad.chunks.map_blocks import map_blocks
-    from functad.compilation.jit import jit
+    from functad.compilation.jit import disable_jit, jit
     from functad.compilation.programs import clear_cache
     from functad.compilation.to_source import to_source
     from functad.control.branches import cond, switch
@@ -98,7 +98,7 @@ _HOLDERS = {
     "checkup.doctor": "doctor",
     "chunks.compute": "compute",
     "chunks.map_blocks": "map_blocks",
-    "compilation.jit": "jit",
+    "compilation.jit": "disable_jit jit",
     "compilation.programs": "clear_cache",
     "compilation.to_source": "to_source",
     "control.branches": "cond switch",
@@ -145,7 +145,7 @@ _HOLDERS = {
 """By module, the names that are imported on first access, to keep `import functad` fast."""
 
 _LATER = {_name: _module for _module, _names in _HOLDERS.items() for _name in _names.split()}
-_LATER |= {_name: _name for _name in ("compat", "math", "nn", "numpy", "optimize", "optimizers", "scipy", "testing")}
+_LATER |= {_name: _name for _name in ("compat", "debug", "math", "nn", "numpy", "optimize", "optimizers", "scipy", "testing")}
 
 
 def __getattr__(name: str) -> _Any:
@@ -167,15 +167,15 @@ __all__ = [
     "SparsityPattern", "Tensor", "UnconnectedGradients", "Variable", "adopt", "adopted", "argmin", "associative_scan",
     "checkpoint", "checkpoint_name", "checkpoint_sequence", "clear_cache", "compat", "compilation_cache", "compute", "cond",
     "constant", "coverage", "custom_fixed_point", "custom_gradient", "custom_jvp", "custom_linear_solve", "custom_root",
-    "custom_vjp", "debug_nans", "deriv", "digest", "divergence", "doctor", "draw", "elementwise_grad", "errors", "eval_shape",
-    "explain", "fori_loop", "from_jax", "from_torch", "functional_call", "gauss_newton_product", "get_num_threads", "grad",
-    "grad_pass_through", "gradients", "gradients_function", "graph", "hessian", "hessian_diagonal", "hessian_sparsity",
-    "hessians", "hvp", "implicit_gradients", "implicit_value_and_gradients", "jacfwd", "jacobian", "jacobian_sparsity",
-    "jacrev", "jit", "jvp", "keep_freed_memory", "laplacian", "linear_transpose", "linearize", "load_expressions",
-    "make_expressions", "make_vjp", "map_blocks", "nn", "numerical_primitive", "odeint", "optimize", "optimizers", "primitive",
-    "profile", "ravel", "recompute_grad", "register_tree", "restore", "save", "save_expressions", "scan", "set_num_threads",
-    "sparse_hessian", "sparse_jacobian", "static_field", "stop_gradient", "strict_derivatives", "switch", "taylor", "to_jax",
-    "to_source", "to_torch", "tree_flatten", "tree_leaves", "tree_map", "tree_structure", "tree_unflatten", "trust_constants",
-    "value_and_grad", "value_and_gradients_function", "value_and_jacobian", "value_grad_and_hessian", "values_of", "vjp",
-    "vmap", "while_loop",
+    "custom_vjp", "debug", "debug_nans", "deriv", "digest", "disable_jit", "divergence", "doctor", "draw", "elementwise_grad",
+    "errors", "eval_shape", "explain", "fori_loop", "from_jax", "from_torch", "functional_call", "gauss_newton_product",
+    "get_num_threads", "grad", "grad_pass_through", "gradients", "gradients_function", "graph", "hessian", "hessian_diagonal",
+    "hessian_sparsity", "hessians", "hvp", "implicit_gradients", "implicit_value_and_gradients", "jacfwd", "jacobian",
+    "jacobian_sparsity", "jacrev", "jit", "jvp", "keep_freed_memory", "laplacian", "linear_transpose", "linearize",
+    "load_expressions", "make_expressions", "make_vjp", "map_blocks", "nn", "numerical_primitive", "odeint", "optimize",
+    "optimizers", "primitive", "profile", "ravel", "recompute_grad", "register_tree", "restore", "save", "save_expressions",
+    "scan", "set_num_threads", "sparse_hessian", "sparse_jacobian", "static_field", "stop_gradient", "strict_derivatives",
+    "switch", "taylor", "to_jax", "to_source", "to_torch", "tree_flatten", "tree_leaves", "tree_map", "tree_structure",
+    "tree_unflatten", "trust_constants", "value_and_grad", "value_and_gradients_function", "value_and_jacobian",
+    "value_grad_and_hessian", "values_of", "vjp", "vmap", "while_loop",
 ]

@@ -31,6 +31,7 @@ LAYERS = (
     "functad.primitives",
     "functad.expressions",
     "functad.tracing",
+    "functad.debug",
     "functad.math",
     "functad.adoption",
     "functad.numpy",

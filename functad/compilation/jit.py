@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar, cast
 
 import numpy as np
@@ -29,13 +30,14 @@ from functad.compilation.kinds import (
     without_owner,
 )
 from functad.compilation.lists import CompiledList
+from functad.compilation.log import listening, now
 from functad.compilation.lowered import CacheInfo, CompiledFunction, Compiles, Lowered
 from functad.compilation.passes import simplified
 from functad.compilation.programs import MAX_ENTRIES, Entry, Programs, let_go_later
 from functad.compilation.trace import Again, Trace
 from functad.errors import InputError, RecompileWarning
 from functad.expressions.expressions import Expressions
-from functad.expressions.records import OBSERVERS, checker
+from functad.expressions.records import OBSERVERS, Observer, checker
 from functad.expressions.spec import PLAIN, PYTHON_SCALARS, is_array, spec_of, type_of
 from functad.immutable import Exact, exact_key
 from functad.places import call_of, here, name_of, warn
@@ -56,6 +58,50 @@ R = TypeVar("R")
 
 MANY = 16
 """The number of compilations of one function after which `jit` warns that argument shapes change between calls."""
+
+
+class _Uncompiled(Observer):
+    """The observer of `disable_jit`."""
+
+    uncompiled = True
+
+    def begun(self, phase: str, records: Any) -> bool:
+        """Return `False`: the observer sees no records."""
+        return False
+
+
+def is_disabled() -> bool:
+    """Return `True` inside `disable_jit`."""
+    return any(observer.uncompiled for observer in OBSERVERS.get())
+
+
+@contextmanager
+def disable_jit(disable: bool = True) -> Iterator[None]:
+    """Run functions of `jit` without compilation inside a `with` block, to debug them.
+
+    A compiled function then calls the function itself: `print`, debuggers, branches on values and the warnings of NumPy work as
+    in eager code. The setting applies to calls in this thread and its coroutines. `lower` and `make_expressions` still trace.
+
+    Args:
+        disable: `False` compiles again, inside a block of `disable_jit`.
+
+    Returns:
+        A context manager, which also works as a decorator.
+
+    Example:
+        >>> import functad
+        >>> @functad.jit
+        ... def half(x):
+        ...     print("x is", x)
+        ...     return x / 2
+        >>> with functad.disable_jit():
+        ...     half(3.0)
+        x is 3.0
+        1.5
+    """
+    others = tuple([observer for observer in OBSERVERS.get() if not observer.uncompiled])
+    with setting(OBSERVERS, (*others, _Uncompiled()) if disable else others):
+        yield
 
 
 class Compiler(Programs):
@@ -98,6 +144,8 @@ class Compiler(Programs):
             if OBSERVERS.get() and checker() is not None:  # observers see operations only if the function itself runs
                 args, kwargs = self._of_numpy(args, kwargs)
                 return self.f(*args, **kwargs)
+            if OBSERVERS.get() and is_disabled():
+                return self._itself(args, kwargs)
             if modes() is not CHECKED[0] and self.backend.plain is None and are_heard():
                 return self._itself(args, kwargs)
             quick = usual = None
@@ -248,23 +296,44 @@ class Compiler(Programs):
             f"Let its class keep tuples and strings there."
         ) from None
 
+    def again(self, leaves: Sequence[Any], structure: Structure, key: Any, count: int) -> Again:
+        """Return an object that traces the function for a kind of arguments."""
+        kinds = key[1]
+        places = [i for i, kind in enumerate(kinds) if kind is not STATIC]
+        tensors = [i for i, place in enumerate(places) if type(kinds[place]) is tuple and kinds[place][-1] is TENSOR]
+        return Again(self.f, structure, leaves, places, input_names(self.f, structure, count), tensors)
+
+    def run(self, entry: Entry, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run the entry of a key.
+
+        Raises:
+            InputError: the arguments have another key.
+        """
+        if is_disabled():
+            return self._itself(args, kwargs)
+        leaves, structure, found = self.key(args, kwargs)
+        if found != key:
+            raise InputError(
+                f"{call_of('compile', self.f)}: the function was compiled for other arguments: "
+                f"{self._change(found, key)}. Call the function itself, which compiles again, or lower it for these arguments."
+            )
+        if LIVE and self._may_read_tensors(entry, leaves, key):
+            entry = self.compiled(leaves, structure, key, len(args), entry)
+        return entry([leaf for leaf, kind in zip(leaves, key[1], strict=True) if kind is not STATIC])
+
     def compiled(self, leaves: Sequence[Any], structure: Structure, key: Any, count: int, known: Entry | None = None) -> Entry:
         """Trace and compile the function for a kind of arguments.
 
         Returns `known`, if it is given and the function reads no Tensor of another trace.
         """
-        kinds = key[1]
-        places = [i for i, kind in enumerate(kinds) if kind is not STATIC]
-        f, names = self.f, input_names(self.f, structure, count)
-        own_leaves = [leaves[i] for i in places]
+        again, start = self.again(leaves, structure, key, count), now()
+        own_leaves = [leaf for leaf, kind in zip(leaves, key[1], strict=True) if kind is not STATIC]
 
-        def traced(now: int) -> Trace:
+        def traced(now: int, effects: bool = True) -> Trace:
             with setting(PASS, now):
-                return again.trace(own_leaves, checks=not self.backend.plain)
+                return again.trace(own_leaves, checks=not self.backend.plain, effects=effects)
 
         with collector_paused():
-            tensors = [i for i, place in enumerate(places) if type(kinds[place]) is tuple and kinds[place][-1] is TENSOR]
-            again = Again(f, structure, leaves, places, names, tensors)
             trace = traced(QUICK)
             if known is not None and not trace.captured:
                 self.hits += 1
@@ -281,18 +350,27 @@ class Compiler(Programs):
         entry = self._entry(trace, own, backend, again.expressions if guarded and not trace.captured else None)
         self.misses += 1
         if trace.captured and guarded and not PASS.get():
-            entry.careful = lambda: self._entry(found := traced(CAREFUL), found.expressions, self.backend)
+            entry.careful = lambda: self._entry(found := traced(CAREFUL, effects=False), found.expressions, self.backend)
         if not trace.captured:  # a list with Tensors of other traces is valid for this call only
             self.last_miss = key, self._nearest(key)
             self.keep(key, entry)
             if self.kept == MANY:
                 warn(
                     RecompileWarning(
-                        f"jit of {name_of(f)} has been compiled {MANY} times, at {here()}. {self.explain()} Pad arrays to one "
-                        f"shape, or leave out jit where shapes change from call to call."
+                        f"jit of {name_of(self.f)} has been compiled {MANY} times, at {here()}. {self.explain()} Pad arrays to "
+                        f"one shape, or leave out jit where shapes change from call to call."
                     )
                 )
+        self._log(trace, own, now() - start)
         return entry
+
+    def _log(self, trace: Trace, own: Expressions, seconds: float) -> None:
+        """Log a compilation with its reason."""
+        if (logger := listening()) is not None:
+            reason = "It reads Tensors of a running transform, for this call only." if trace.captured else self.explain()
+            counts = len(trace.expressions.equations), seconds, len(own.equations)
+            parts = call_of("jit", self.f), *counts, reason
+            logger.info("%s: traced %d operations in %.3f s, %d after simplification. %s", *parts)
 
     def _entry(
         self, trace: Trace, own: Expressions, backend: Backend, careful: Callable[[], Expressions] | None = None
@@ -315,11 +393,18 @@ class Compiler(Programs):
         """Return a message that names the argument that caused the last compilation."""
         if self.last_miss is None:
             return f"{name_of(self.f)} has not been compiled."
-        (structure, kinds, static, strict), before = self.last_miss
+        key, before = self.last_miss
         if before is None:
             return f"{name_of(self.f)} was compiled at its first call."
-        if structure != before[0]:
+        if key[0] != before[0]:
             return "The structure of the arguments was another: other containers, keys or names."
+        return f"The last compilation of {name_of(self.f)}: {self._change(key, before)}."
+
+    def _change(self, key: Any, before: Any) -> str:
+        """Return a message that names the differences between two keys."""
+        structure, kinds, static, strict = key
+        if structure != before[0]:
+            return "the structure of the arguments was another, with other containers, keys or names"
         names = input_names(self.f, structure.value, len(structure.value.children[0].children))
         changes = [
             f"{name} was {shown(old)} and is {shown(new)}"
@@ -331,7 +416,7 @@ class Compiler(Programs):
         ]
         if strict != before[3]:
             changes.append("strict_derivatives was switched")
-        return f"The last compilation of {name_of(self.f)}: {'; '.join(changes)}."
+        return "; ".join(changes)
 
 
 @functools.cache
@@ -357,7 +442,7 @@ class Jitted(Transformed):
         compiler = self.compiler
         leaves, structure, key = compiler.key(args, kwargs)
         entry = compiler.entries.get(key) or compiler.compiled(leaves, structure, key, len(args))
-        return Lowered(entry.trace.expressions, entry.program)
+        return Lowered(compiler, key, entry, compiler.again(leaves, structure, key, len(args)).whole)
 
     def cache_info(self) -> CacheInfo:
         """Return the numbers of calls with and without a compiled program."""

@@ -114,6 +114,8 @@ def shown(kind: Any) -> str:
     """Return the text of a kind for messages."""
     if kind is STATIC:
         return "static"
+    if kind is LARGE:
+        return "an integer beyond int64"
     if isinstance(kind, type) or isinstance(kind[0], type):
         return f"a {(kind if isinstance(kind, type) else kind[0]).__name__} of Python"
     spec = ArraySpec(kind[1], kind[0])

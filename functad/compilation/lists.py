@@ -20,6 +20,7 @@ from functad.backends.backend import Backend, find
 from functad.backends.careful import Again
 from functad.compilation.collector import collector_paused
 from functad.compilation.forms import Forms, made
+from functad.compilation.log import listening, now
 from functad.compilation.passes import of_program, simplified
 from functad.compilation.passes.rematerialise import worth_keeping
 from functad.compilation.passes.speculate import unguarded
@@ -28,10 +29,11 @@ from functad.errors import EscapedTensorError
 from functad.expressions.expressions import Constant, Expressions, evaluate, inner_lists
 from functad.expressions.records import mark_reached, marks_at
 from functad.expressions.spec import PLAIN, ArraySpec, is_inexact, spec_of
+from functad.places import call_of
 from functad.primitives.safe import CAREFUL, ELEMENTWISE, PASS, QUICK
 from functad.process import cached_property, setting
 from functad.rules.call import Rules, apply
-from functad.tracing.equations import DERIVATIVES
+from functad.tracing.equations import DERIVATIVES, has_effects
 from functad.tracing.trace import Recorded
 from functad.transforms.leaves import pull_leaves, pulled_with_results, pushed, replaced
 from functad.transforms.lists import extract, trace
@@ -78,7 +80,7 @@ class CompiledList:
         self.exact = exact
         self.shares = shares
         self._careful = careful
-        self._checked = checked if careful is not None else ()
+        self.checked = checked if careful is not None else ()
         self._checks = checks
         self._inner = inner
         self._program: Callable[[Sequence[Any]], Sequence[Any]] | None = None
@@ -91,35 +93,45 @@ class CompiledList:
         if self._program is None:
             own = self.expressions
             if self.shares:
-                careful = self._in_pass(CAREFUL).expressions if self._checked else None
-                self._program = shared_program(own, self.backend, (self.exact, *self._checked), self._compile, careful)
+                careful = self.in_pass(CAREFUL).expressions if self.checked else None
+                self._program = shared_program(own, self.backend, (self.exact, *self.checked), self._compile, careful)
             else:
                 self._program = self._compile()
         return self._program
 
     def _compile(self) -> Any:
         own = self.expressions
-        plain = unguarded(own) if self.backend.name == "numpy" and not self.exact else None
+        guarded = self.backend.name == "numpy" and not self.exact and not has_effects({"": own})
+        plain = unguarded(own) if guarded else None
         watch: dict[str, Any] = {}
-        if self._checked:
-            watch = {"again": Again(self._careful_program), "checked": self._checked}
+        if self.checked:
+            watch = {"again": Again(self._careful_program), "checked": self.checked}
             if self.backend.plain is not None:
                 watch["within"] = Again(lambda: self._careful_program(ELEMENTWISE))
         program = self._of_program(own)
         if plain is None:
-            return self.backend.compile(program, **watch)
+            return self._built(program, watch)
         watch["checked"] = sorted({*plain.checked, *watch.get("checked", ())})
-        return self.backend.compile(self._of_program(plain.expressions), careful=program, finite=plain.finite, **watch)
+        return self._built(self._of_program(plain.expressions), {"careful": program, "finite": plain.finite, **watch})
+
+    def _built(self, expressions: Expressions, options: dict[str, Any]) -> Any:
+        """Compile a list with the backend, and log it."""
+        start = now()
+        program = self.backend.compile(expressions, **options)
+        if (logger := listening()) is not None:
+            parts = call_of("jit", self.function), self.backend.name, len(expressions.equations), now() - start
+            logger.info("%s: the backend %s compiled %d operations in %.3f s.", *parts)
+        return program
 
     def _of_program(self, expressions: Expressions) -> Expressions:
         return of_program(expressions, self.exact, fused=self.backend.fuses)
 
     def _careful_program(self, now: int = CAREFUL) -> Callable[[Sequence[Any]], Sequence[Any]] | None:
         """Return the program of the list for a careful pass, or `None` if this list has none."""
-        found = self._in_pass(now)
+        found = self.in_pass(now)
         return None if found is self else found
 
-    def _in_pass(self, now: int) -> CompiledList:
+    def in_pass(self, now: int) -> CompiledList:
         """Return the list of the same function for a derivative pass, without the checks at the end.
 
         Returns this list if it contains no derivatives, or if the inputs or results change when the function is traced again.
@@ -157,10 +169,10 @@ class CompiledList:
 
         A trace without values records the list of its pass. In a batch, the careful list follows if a checked result has a NaN.
         """
-        own, checked = self._in_pass(PASS.get()), list[Any]()
+        own, checked = self.in_pass(PASS.get()), list[Any]()
         if own is self:
             checked = evaluate(self._inlined(), arrays)
-            if not self._has_nan(checked) or (own := self._in_pass(CAREFUL)) is self:
+            if not self._has_nan(checked) or (own := self.in_pass(CAREFUL)) is self:
                 self._note()
                 return checked
         elif self._checks:
@@ -176,7 +188,7 @@ class CompiledList:
 
     def _has_nan(self, outs: Sequence[Any]) -> bool:
         """Return `True` if a checked result has a NaN. A trace without values stores the slots of these results."""
-        return bool(self._checked) and has_nan_below([outs[i] for i in self._checked])
+        return bool(self.checked) and has_nan_below([outs[i] for i in self.checked])
 
     def _inlined(self) -> Expressions:
         """Return the simplified list, or the traced list if simplification exchanged scalars and arrays of shape `()`."""
@@ -209,10 +221,10 @@ class CompiledList:
         if active not in self._rules:
 
             def forward(*arrays: Any) -> tuple[tuple[Any, ...], Any]:
-                now, own = PASS.get(), self._in_pass(PASS.get())
+                now, own = PASS.get(), self.in_pass(PASS.get())
                 values, kept = own._forward(active, arrays, now)
                 which = now
-                if not now and self._has_nan(values) and (careful := self._in_pass(CAREFUL)) is not self:
+                if not now and self._has_nan(values) and (careful := self.in_pass(CAREFUL)) is not self:
                     which = CAREFUL
                     values, kept = careful._forward(active, arrays, now)
                 absent = [np.zeros(spec.shape, spec.dtype)[()] for spec in self.expressions.results[len(values) :]]
@@ -220,7 +232,7 @@ class CompiledList:
 
             def backward(kept: Any, gs: Sequence[Any]) -> list[Any]:
                 which, before, residuals, arrays = kept
-                own, now = self._in_pass(which), PASS.get()
+                own, now = self.in_pass(which), PASS.get()
                 _, second, _, wanted = own._split(active, before)
                 floats = [g for g, spec in zip(gs, own.expressions.results, strict=False) if is_inexact(spec)]
                 if arrays is not None and now not in (QUICK, before):
@@ -364,7 +376,7 @@ class CompiledList:
 
     def _push(self, primals: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
         """Return the tangents of the results."""
-        if (careful := self._in_pass(PASS.get())) is not self:
+        if (careful := self.in_pass(PASS.get())) is not self:
             return [*careful._push(primals, tangents), *[None] * self._checks]
         own = self.expressions
         moving = tuple([i for i, t in enumerate(tangents) if t is not None and is_inexact(own.specs[i])])
@@ -393,7 +405,7 @@ class CompiledList:
         ]
 
         def every() -> tuple[Expressions, list[tuple[Expressions, list[int]]]]:
-            own = self._in_pass(PASS.get()).expressions
+            own = self.in_pass(PASS.get()).expressions
             one = vmap(lambda *leaves: tuple(evaluate(own, leaves)), in_axes=axes, axis_size=size)
             return self._traced(one, specs)
 
@@ -402,7 +414,7 @@ class CompiledList:
             with setting(PASS, QUICK):
                 found, inner = every()
             careful = None if self._careful is None else lambda: every()[0]
-            self._others[key] = self._list(found, None, inner, careful=careful, checked=self._checked, checks=self._checks)
+            self._others[key] = self._list(found, None, inner, careful=careful, checked=self.checked, checks=self._checks)
         return tuple(self.backend.handed_on(self._others[key](values)))
 
 

@@ -1,15 +1,18 @@
-"""`Lowered`: the expression list, the source and the cost of a compiled function, for inspection."""
+"""`Lowered`: the expression list, the source, the cost and the object file of a compiled function."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar, overload
 
 import numpy as np
 
-from functad.compilation.lists import CompiledList
+from functad.compilation.object_file import write_object_file
 from functad.compilation.passes import after_each_pass, simplified
 from functad.compilation.passes.schedule import peak_bytes
+from functad.compilation.programs import Entry
 from functad.errors import InputError
 from functad.expressions.expressions import Constant, Expressions
 from functad.expressions.records import inputs_of
@@ -47,8 +50,10 @@ class Lowered:
     """A function, traced and compiled for some arguments.
 
     Args:
-        traced: the list as traced.
-        program: the compiled list.
+        compiler: the options and the programs of the function.
+        key: the key of the kind of the arguments.
+        entry: the compiled function for this kind of arguments.
+        again: traces the function again.
 
     Example:
         >>> import numpy as np, functad
@@ -70,9 +75,9 @@ class Lowered:
         <BLANKLINE>
     """
 
-    def __init__(self, traced: Expressions, program: CompiledList) -> None:
-        self._traced = traced
-        self._program = program
+    def __init__(self, compiler: Any, key: Any, entry: Entry, again: Callable[[], Expressions]) -> None:
+        self._compiler, self._key, self._entry, self._again = compiler, key, entry, again
+        self._traced, self._program = entry.trace.expressions, entry.program
 
     def __repr__(self) -> str:
         before, after = [len(each.equations) for each in self.expressions]
@@ -114,9 +119,54 @@ class Lowered:
             simplified(self._traced, program.exact, fused=program.backend.fuses)
         return "\n".join(parts)
 
-    def compile(self) -> Any:
-        """Return the compiled program, a function from input leaves to output leaves."""
-        return self._program.compiled()
+    def compile(self) -> Compiled:
+        """Return the compiled function. It takes arguments of the same structure, shapes and dtypes, and never compiles again.
+
+        Example:
+            >>> import numpy as np, functad
+            >>> total = functad.jit(lambda p: {"sum": np.sum(p["x"])}).lower({"x": np.ones(3)}).compile()
+            >>> total({"x": np.arange(3.0)})
+            {'sum': np.float64(3.0)}
+        """
+        self._program.compiled()
+        return Compiled(self._compiler, self._key, self._entry)
+
+    def object_file(self, path: str | os.PathLike[str], name: str | None = None, cpu: str = "generic") -> tuple[Path, Path]:
+        """Write the function as an object file and a C header, for programs without Python. Needs llvmlite.
+
+        The C function takes one pointer per array or number of the arguments, named after its path, then one per result.
+        Arrays are contiguous and in C order; numbers are arrays of one element. The function returns 0, or a positive number if
+        a check failed. The header lists the pointers with shapes and dtypes, and these numbers.
+
+        Constants are part of the file. Variables that the function reads are further arguments; values that it assigns to them
+        are further results.
+
+        Args:
+            path: the path of the files, without or with the suffix `.o`. The header has the suffix `.h`.
+            name: the name of the C function. Default: the name of the file.
+            cpu: `"generic"`, any processor of the architecture of this one; `"native"`, this processor; or `"x86-64-v2"`,
+                `"x86-64-v3"`, `"x86-64-v4"`, levels of x86-64 processors.
+
+        Returns:
+            The paths of the object file and of the header.
+
+        Raises:
+            UnsupportedError: the function needs an operation that native code leaves to NumPy. The message names the operation,
+                its line and the fix.
+            InputError: the name is not an identifier of C, `cpu` is unknown, or the function reads Tensors of other transforms.
+            MissingPackageError: llvmlite is not installed.
+
+        Example:
+            >>> import pathlib, tempfile, numpy as np, functad
+            >>> def energy(q):
+            ...     return np.sum(q["length"] ** 2) / 2
+            >>> lowered = functad.jit(functad.grad(energy)).lower({"length": np.ones(3)})
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     _, header = lowered.object_file(pathlib.Path(folder, "force"))
+            ...     header.read_text().splitlines()[-6]
+            'int force(const double *q_length, double *out_length);'
+        """
+        return write_object_file(self._compiler.f, self._entry, self._again, Path(path), name, cpu)
 
     def cost(self) -> Cost:
         """Return the number of operations, the bytes moved and the peak memory of the compiled list."""
@@ -127,6 +177,32 @@ class Lowered:
             moved += sum([own.specs[s].nbytes for s in slots])
             moved += sum([getattr(s.value, "nbytes", 8) for s in equation.inputs if isinstance(s, Constant)])
         return Cost(len(own.equations), moved, peak_bytes(own))
+
+
+class Compiled:
+    """A compiled function for one kind of arguments.
+
+    Args:
+        compiler: the options and the programs of the function.
+        key: the key of the kind of the arguments.
+        entry: the compiled function for this kind of arguments.
+    """
+
+    def __init__(self, compiler: Any, key: Any, entry: Entry) -> None:
+        self._compiler, self._key, self._entry = compiler, key, entry
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function.
+
+        Raises:
+            InputError: the structure, a shape, a dtype or a static argument is another one. The message names it.
+        """
+        return self._compiler.run(self._entry, self._key, args, kwargs)
+
+    @property
+    def program(self) -> Any:
+        """The program of the backend, a function from input leaves to output leaves."""
+        return self._entry.program.compiled()
 
 
 class CacheInfo(NamedTuple):

@@ -14,6 +14,7 @@ from functad.backends.numpy_source import Form, module_text
 from functad.backends.source import Definitions, NoTextError, identifier
 from functad.compilation.passes import simplified
 from functad.compilation.trace import without_idle
+from functad.control.equation import pure
 from functad.errors import UnsupportedError
 from functad.expressions.expressions import Equation, Expressions
 from functad.places import here, name_of
@@ -42,7 +43,7 @@ def to_source(f: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
 
     Returns:
         The text of the module. The generated function has the name of `f`, or `function` if that is not an identifier. A name
-        that the module needs itself, such as `np` or `sum`, gets an underscore.
+        that the module needs itself, such as `np` or `sum`, gets an underscore. Calls of `functad.debug.print` are left out.
 
     Raises:
         UnsupportedError: an operation of `f` cannot be written as NumPy code, or a container is not of the types above.
@@ -67,7 +68,7 @@ def to_source(f: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
         <BLANKLINE>
     """
     with frozen_in("to_source", f, [f]), setting(PASS, SINGULAR):
-        traced = trace("to_source", f, args, kwargs)
+        traced = pure(trace("to_source", f, args, kwargs))
     expressions = _with_copies(simplified(extract(traced, placed=without_idle)), traced.outputs)
     name = name_of(f).rpartition(".")[2]
     name = name if name.isidentifier() and not keyword.iskeyword(name) else "function"

@@ -107,6 +107,7 @@ class Trace:
         tensors: positions of the leaves that are Tensors outside all traces.
         static: static arguments, which are searched for random generators.
         checks: `True` to keep unused results as outputs if their equations may raise errors.
+        effects: `True` to keep the results of calls with an effect as outputs.
 
     Attributes:
         expressions: the list. Its inputs are the leaves of the arguments, the cells and the captured Tensors. Its outputs are
@@ -114,7 +115,8 @@ class Trace:
         structure: the structure of the result.
         cells: the cells that the function reads, in order.
         changed: the cells that the function assigns, in order.
-        checks: the number of outputs at the end that are computed only because their equations may raise errors.
+        checks: the number of outputs at the end that are computed only because their equations may raise errors, or have an
+            effect.
         captured: Tensors of other traces.
         wraps: for each leaf of the result, `True` if the function returned a Tensor outside all traces.
         variables: for each leaf of the result, the Variable that the function returned, or `None`.
@@ -132,6 +134,7 @@ class Trace:
         tensors: Sequence[int] = (),
         static: Sequence[Any] = (),
         checks: bool = True,
+        effects: bool = True,
     ) -> None:
         recorder = AbstractRecorder("jit", function)
         recorder.counts_as_plain = True
@@ -163,6 +166,7 @@ class Trace:
             if type(source) is int and (inner or marks[source]) and is_inexact(recorder.specs[source])
         ]
         kept = dead_checks(found, outputs) if checks and not any(map(_is_lazy, leaves)) else []
+        kept += [token.slot for token in recorder.effects] if effects else []
         self.checks = len(kept)
         outputs += kept
         inputs = [*range(len(leaves)), *[cell.slot for cell in self.cells]]
@@ -200,12 +204,13 @@ class Again:
         self._static = [without_owner(leaf) for leaf in replaced(leaves, places, [None] * len(places))]
         self._like = [_like(leaves[i]) for i in places]
 
-    def trace(self, leaves: Sequence[Any], *, checks: bool = False) -> Trace:
+    def trace(self, leaves: Sequence[Any], *, checks: bool = False, effects: bool = False) -> Trace:
         """Trace the function again.
 
         Args:
             leaves: the leaves that are not static, or leaves of the same specs and layouts.
             checks: `True` to keep unused results as outputs if their equations may raise errors.
+            effects: `True` to keep the results of calls with an effect as outputs.
         """
         static = [leaf.ref() if type(leaf) is Weak else leaf for leaf in self._static]
 
@@ -213,11 +218,15 @@ class Again:
             args, kwargs = self._structure.unflatten(replaced(static, self._places, own))
             return self._f(*args, **kwargs)
 
-        return Trace(of_leaves, self._f, leaves, self._names, self._tensors, [*static, self._structure], checks)
+        return Trace(of_leaves, self._f, leaves, self._names, self._tensors, [*static, self._structure], checks, effects)
 
     def expressions(self) -> Expressions:
         """Trace the function again and return the list."""
         return self.trace(self._like).expressions
+
+    def whole(self) -> Expressions:
+        """Trace the function again and return the list with all checks and effects."""
+        return self.trace(self._like, checks=True, effects=True).expressions
 
 
 def _like(leaf: Any) -> Any:

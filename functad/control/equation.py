@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from functad.errors import ControlFlowError
-from functad.expressions.expressions import Expressions
+from functad.expressions.expressions import Equation, Expressions
 from functad.expressions.spec import (
     PLAIN,
     PYTHON_SCALARS,
@@ -34,11 +34,11 @@ from functad.primitives.elementwise.conversion import array_of_number
 from functad.primitives.indexing.read import handed
 from functad.primitives.kinds import SolverPrimitive
 from functad.primitives.operands import absent, all_examples, foreign_rules, is_number, numpy_values
-from functad.tracing.equations import AbstractRecorder
+from functad.tracing.equations import AbstractRecorder, has_effects
 from functad.tracing.trace import OPEN, Recorded, dispatch, value_of
 from functad.tracing.views import in_c_order
 from functad.transforms.leaves import LeafFunction, replaced
-from functad.transforms.lists import close, trace
+from functad.transforms.lists import close, extract, trace
 from functad.transforms.vmap import vmap
 from functad.trees import Structure, difference, flatten
 
@@ -68,11 +68,13 @@ class Control(SolverPrimitive):
         """
 
         def pull_all(gs: Any, active: tuple[int, ...], arrays: Any, out: Any, params: Any) -> list[Any]:
+            params = pure_params(params)
             wrt = [i for i in active if is_inexact(arrays[i])]
             zeros = [absent(shape_of(a), dtype_of(a)) for a in arrays]
             return replaced(zeros, wrt, pull(gs, wrt, arrays, out, params) if wrt else [])
 
         def push_all(ts: Any, arrays: Any, out: Any, params: Any) -> tuple[Any, ...]:
+            params = pure_params(params)
             found = push([t if is_inexact(a) else None for t, a in zip(ts, arrays, strict=True)], arrays, params)
             return tuple([absent(shape_of(o), dtype_of(o)) if t is None else t for t, o in zip(found, out, strict=True)])
 
@@ -89,6 +91,39 @@ class Control(SolverPrimitive):
     def __call__(self, *arrays: Any, **params: Any) -> Any:
         """Run the lists if values are known; record one equation if they are unknown."""
         return dispatch(self, arrays, params) if any(map(unknown, arrays)) else self.compute(*arrays, **params)
+
+
+def pure(expressions: Expressions) -> Expressions:
+    """Return a list without its calls with an effect, those in inner lists included."""
+    if not has_effects({"": expressions}):
+        return expressions
+    from functad.primitives.effects import TIE  # noqa: PLC0415 - few functions have effects
+
+    moved: dict[Any, Any] = {}
+    equations = []
+    for e in expressions.equations:
+        inputs = tuple([moved.get(s, s) if type(s) is int else s for s in e.inputs])
+        if e.primitive is TIE:
+            moved[e.outputs[0]] = inputs[0]
+        elif not e.primitive.effect:
+            params = pure_params(e.params) if e.primitive.lists else e.params
+            equations.append(Equation(e.primitive, inputs, params, e.outputs, e.place))
+    outputs = tuple([moved.get(s, s) if type(s) is int else s for s in expressions.outputs])
+    return expressions.replace(equations=tuple(equations), outputs=outputs)
+
+
+def pure_params(params: Any) -> Any:
+    """Return the parameters of control flow with lists without calls with an effect."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(map(plain, value))
+        if isinstance(value, Expressions):
+            found = pure(value)
+            return value if found is value else extract(found)
+        return value
+
+    return {name: plain(value) for name, value in params.items()} if has_effects(params) else params
 
 
 def over_examples(f: LeafFunction, batched: Sequence[bool], size: int) -> LeafFunction:
@@ -137,7 +172,7 @@ def close_bodies(
 
     ordered = all(map(in_c_order, operands))
     with frozen_in_bodies(transform, [f for f, _ in bodies]):
-        *lists, captured = close(*[trace(transform, f, args, ordered=ordered) for f, args in bodies])
+        *lists, captured = close(*[trace(transform, f, args, ordered=ordered, ties=True) for f, args in bodies])
     return lists, captured
 
 

@@ -148,9 +148,11 @@ class Observer:
 
     Attributes:
         checks: the observer checks values: it makes monitors, and needs the operations inside compiled functions.
+        uncompiled: compiled functions run without compilation while the observer is active.
     """
 
     checks = False
+    uncompiled = False
     _sees = False
 
     def opened(self, recorder: Any) -> Any:

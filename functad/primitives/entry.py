@@ -298,6 +298,7 @@ class Primitive(Entry):
         parameters: names of parameters of a user-defined function. A rule that reads such a name gets the parameter, even if
             the name has another meaning above, such as `rest`.
         owner: the user's object for a primitive with user-defined rules; else `None`.
+        effect: `True` if a call has an effect besides its result (see `functad.primitives.effects`).
         lists: the control flow of the lists among its parameters: `branches`, `scan` or `loop`; empty if it has none.
         inner: the `Expressions` of its computation, with one input for each array; `None` if it has none.
     """
@@ -342,6 +343,7 @@ class Primitive(Entry):
     raises: Callable[[Sequence[ArraySpec], Any], tuple[Sequence[int], Any] | None] | None = None
     parameters: Container[str] = ()
     owner: Any = None
+    effect: bool = False
     lists: str = ""
     inner: Any = None
 

@@ -6,7 +6,7 @@ computes the values at one point. Functions may branch on them, so the list hold
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from math import isfinite
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from functad.errors import AbstractValueError, UnsupportedError
-from functad.expressions.expressions import Constant, Equation
+from functad.expressions.expressions import Constant, Equation, inner_lists
 from functad.expressions.records import OBSERVERS, place_now
 from functad.expressions.spec import ArraySpec, dtype_of, in_native_order, is_inexact, spec_of
 from functad.places import here, name_of, user_place
@@ -41,6 +41,9 @@ def _is_pythons(value: Any) -> bool:
     spec = spec_of(value)
     return spec.weak and spec.dtype == np.bool_
 
+
+LISTING: ContextVar[AbstractRecorder | None] = context_variable("listing", default=None)
+"""The innermost trace without values that runs now, or `None`."""
 
 DERIVATIVES: ContextVar[list[tuple[Any, list[int]]] | None] = context_variable("derivatives", default=None)
 """Collects each traced list with the slots of its derivatives; `None` if they are not needed."""
@@ -96,6 +99,12 @@ class EquationRecorder(Recorder):
         return Constant(self.hold(a) if issubclass(type(a), _ndarray) else a)
 
 
+def has_effects(params: Mapping[str, Any]) -> bool:
+    """Return `True` if a list among the parameters of control flow has a call with an effect."""
+    lists = [inner for _, inner in inner_lists(params)]
+    return any(e.primitive.effect or (e.primitive.lists and has_effects(e.params)) for own in lists for e in own.equations)
+
+
 class AbstractRecorder(EquationRecorder):
     """A trace without values; shape rules give the results.
 
@@ -103,6 +112,8 @@ class AbstractRecorder(EquationRecorder):
         derivatives: slots of the derivatives from a quick pass; a NaN among them requires a careful pass.
         singular: by slot, `True` if the value may be infinite or NaN for finite inputs; `None` outside `SINGULAR` passes.
         inner: the trace of a body within another trace; its inputs may be infinite or NaN.
+        effects: results of the calls with an effect that no later such call has read (see `functad.primitives.effects`).
+        first: the first input.
     """
 
     has_values = False
@@ -113,6 +124,8 @@ class AbstractRecorder(EquationRecorder):
         self.singular: list[bool] | None = [] if current_pass() == SINGULAR else None
         self.inner = OPEN.get() is not None
         self.observers = OBSERVERS.get()
+        self.effects: list[Any] = []
+        self.first: Any = None
 
     def enter(self, value: Any) -> Any:
         """Append an input in native byte order and return its Tensor; compiled code converts byte-swapped arguments."""
@@ -131,6 +144,9 @@ class AbstractRecorder(EquationRecorder):
         function = primitive.function  # functions of C libraries are not hashable
         if type(function) is np.ufunc and function in _COUNTING and all(map(_is_pythons, arrays)):
             arrays = (ADD(arrays[0], 0), *arrays[1:])
+        effect = primitive.effect or (primitive.lists and has_effects(params))
+        if effect:
+            arrays = self._after_effects(primitive, arrays)
         known = [a if not isinstance(a, Recorded) else a.below if a.recorder is self else spec_of(a) for a in arrays]
         out = with_forms(primitive, primitive.spec(*known, **params), known, params)
         results = out if primitive.multiple else (out,)
@@ -142,11 +158,30 @@ class AbstractRecorder(EquationRecorder):
             made = self.append_results(equation, out, *user_place())
             for tensor in made:
                 note_result(tensor, primitive, arrays, params)
+            if effect:
+                self.effects.extend(made[:1])
             return made
         tensor = self.append(equation, out, *user_place())
         if primitive.views or len(out.shape) > 1:  # with one axis there is one order only
             note_result(tensor, primitive, arrays, params)
+        if effect:
+            self.effects.append(tensor)
         return tensor
+
+    def _after_effects(self, primitive: Primitive, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return the operands of a call with an effect, which depend on the earlier calls with an effect."""
+        before, self.effects = self.effects, []
+        if primitive.effect:
+            return (*arrays, *(before or ([] if self.first is None else [self.first])))
+        return (self.tied(arrays[0], before), *arrays[1:]) if arrays else arrays
+
+    def tied(self, value: Any, effects: Sequence[Any]) -> Any:
+        """Return a value that can only be computed after some calls with an effect."""
+        from functad.primitives.effects import TIE  # noqa: PLC0415 - few functions have effects
+
+        for token in effects:
+            value = self.process(TIE, (value, token), {})
+        return value
 
     def buffer(self, value: Any) -> Any:
         """Record a copy of a constant, as a buffer for writes of Tensors."""

@@ -33,7 +33,7 @@ from functad.places import Named, call_of, name_of, user_frame
 from functad.primitives.operands import foreign_rules
 from functad.primitives.safe import PASS, SINGULAR
 from functad.process import setting
-from functad.tracing.equations import DERIVATIVES, AbstractRecorder, EquationRecorder
+from functad.tracing.equations import DERIVATIVES, LISTING, AbstractRecorder, EquationRecorder
 from functad.tracing.trace import Recorded
 from functad.tracing.views import in_c_order, memory_of
 from functad.transforms.boundary import check_result, traced
@@ -111,6 +111,7 @@ def trace(
     *,
     function: object = None,
     ordered: bool = True,
+    ties: bool = False,
 ) -> Expressions:
     """Return the expression list of a function, traced without values.
 
@@ -120,13 +121,23 @@ def trace(
         args, kwargs: the arguments, or their specs.
         function: the function of the user that `f` calls, for messages; by default `f`.
         ordered: arguments that are given as specs are in C order.
+        ties: the results depend on all calls with an effect.
 
     Raises:
         InputError: an argument is not a pytree of arrays.
         OutputError: the result is not a pytree of arrays.
         AbstractValueError: `f` needs the value of a Tensor.
     """
-    return make_list(AbstractRecorder(transform, f if function is None else function), f, args, kwargs, ordered=ordered)[0]
+    recorder = AbstractRecorder(transform, f if function is None else function)
+    if ties:
+        own = f
+
+        def f(*args: Any, **kwargs: Any) -> Any:
+            leaves, structure = flatten(own(*args, **kwargs))
+            effects, recorder.effects = recorder.effects, []
+            return structure.unflatten([recorder.tied(leaf, effects) for leaf in leaves] if effects else leaves)
+
+    return make_list(recorder, f, args, kwargs, ordered=ordered)[0]
 
 
 def make_list(
@@ -152,7 +163,12 @@ def make_list(
         if shows and not (ordered and in_c_order(leaf)):
             memory_of(tensors[-1]).ordered = False
     inputs, keywords = structure.unflatten(tensors)
-    out = traced(recorder, f, inputs, keywords)
+    if isinstance(recorder, AbstractRecorder):
+        recorder.first = tensors[0] if tensors else None
+        with setting(LISTING, recorder):
+            out = traced(recorder, f, inputs, keywords)
+    else:
+        out = traced(recorder, f, inputs, keywords)
     results, output_structure = flatten(out)
     outputs: list[int | Constant] = []
     for result, path in zip(results, output_structure.paths("result"), strict=True):

@@ -279,7 +279,7 @@ def test_an_interrupt_while_compiling_leaves_nothing(monkeypatch: pytest.MonkeyP
 
 
 def test_native_code_refuses_arrays_that_it_was_not_made_for() -> None:
-    program = compiled(lambda x: x * 2).lower(np.ones(5)).compile()
+    program = compiled(lambda x: x * 2).lower(np.ones(5)).compile().program
     for wrong in (np.ones(4), np.ones(5, np.float32), [1.0] * 5):
         with pytest.raises(TypeError):
             program([wrong])

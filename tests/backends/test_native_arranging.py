@@ -200,7 +200,9 @@ def test_elements_are_read_again_after_writes_in_place(seed):
         return tuple([*ends[:-1], slice(0, shape[-1] // 2) if rng.random() < 0.5 else slice(shape[-1] // 2, None)])
 
     def alike(target):
-        return [entry for entry in (place() for _ in range(20)) if isinstance(entry[-1], slice) <= isinstance(target[-1], slice)]
+        return [
+            entry for entry in (place() for _ in range(20)) if isinstance(entry[-1], slice) <= isinstance(target[-1], slice)
+        ]
 
     targets = [place() for _ in range(15)]
     f = _assigned([(target, alike(target)[:2]) for target in targets])

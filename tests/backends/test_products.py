@@ -16,8 +16,8 @@ def test_without_a_blas(monkeypatch: pytest.MonkeyPatch) -> None:
     a, b = rng.normal(size=(60, 70)), rng.normal(size=(70, 90))
     assert blas.routines() is not None
     compiled = functad.jit(np.matmul, backend="llvm")
-    assert "functad.blas.dgemm" in compiled.lower(a, b).compile().text
+    assert "functad.blas.dgemm" in compiled.lower(a, b).compile().program.text
     monkeypatch.setattr("functad.backends.native.products.rows.routines", lambda: None)
     compiled = functad.jit(lambda a, b: np.matmul(a, b), backend="llvm")
-    assert "functad.blas" not in compiled.lower(a, b).compile().text
+    assert "functad.blas" not in compiled.lower(a, b).compile().program.text
     np.testing.assert_allclose(compiled(a, b), a @ b, rtol=1e-12, atol=1e-12)

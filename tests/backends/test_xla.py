@@ -479,7 +479,7 @@ class TestWhatXlaLacks:
     def test_the_source_can_be_read(self):
         lowered = jit(lambda x: np.sin(x) + 1.0, backend="xla").lower(X)
         assert "= sin a" in lowered.source()
-        assert "stablehlo.sine" in lowered.compile().text
+        assert "stablehlo.sine" in lowered.compile().program.text
 
 
 SEVERAL = """

@@ -243,7 +243,7 @@ def sharing(f):
 
 
 def program_of(f, *args):
-    return f.lower(*args).compile()
+    return f.lower(*args).compile().program
 
 
 @pytest.fixture

@@ -519,3 +519,48 @@ def test_an_exact_zero_wins_over_infinite_constants_of_a_linear_function(backend
     assert (
         functad.grad(f)(np.ones(3)).tolist() == functad.jit(functad.grad(f), backend=backend)(np.ones(3)).tolist() == [0, 0, 2]
     )
+
+
+# The compiled function of `lower`
+
+
+def test_compile_returns_the_function_with_its_structure():
+    f = functad.jit(lambda p, n=2: {"sum": np.sum(p["x"]) * n, "x": p["x"]})
+    compiled = f.lower({"x": np.ones(3)}, n=3).compile()
+    found = compiled({"x": np.arange(3.0)}, n=4)
+    assert found["sum"] == 12.0
+    assert found["x"].tolist() == [0.0, 1.0, 2.0]
+    assert f.cache_info().misses == 1
+    f.clear_cache()
+    assert compiled({"x": np.ones(3)}, n=1)["sum"] == 3.0
+    assert f.cache_info().misses == 0
+    np.testing.assert_array_equal(functad.grad(lambda x: compiled({"x": x}, n=2)["sum"])(np.ones(3)), 2.0)
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ((np.ones(4), 2, "a"), r"x was float64\[3\] and is float64\[4\]"),
+        ((np.ones(3, np.float32), 2, "a"), r"x was float64\[3\] and is float32\[3\]"),
+        ((np.ones(3), 2.0, "a"), "n was an? int of Python and is a float of Python"),
+        ((np.ones(3), 2**70, "a"), "n was an? int of Python and is an integer beyond int64"),
+        ((np.ones(3), 2, "b"), "a static argument was 'a' and is 'b'"),
+        (([np.ones(3)], 2, "a"), "the structure of the arguments was another"),
+    ],
+)
+def test_a_compiled_function_refuses_other_arguments(args, message):
+    compiled = functad.jit(lambda x, n, name: x * n).lower(np.ones(3), 2, "a").compile()
+    with pytest.raises(functad.errors.InputError, match=message):
+        compiled(*args)
+
+
+def test_a_compiled_function_reads_tensors_of_a_transform():
+    box = {"w": 2.0}
+    compiled = functad.jit(lambda x: x * box["w"]).lower(3.0).compile()
+    assert compiled(3.0) == 6.0
+
+    def outer(w):
+        box["w"] = w
+        return compiled(3.0)
+
+    assert functad.grad(outer)(2.0) == 3.0

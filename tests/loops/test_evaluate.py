@@ -24,7 +24,7 @@ def as_argument(array):
 
 def evaluated(function, *arrays):
     """Return the results of the only native function of a compiled function, evaluated node by node, and the evaluator."""
-    program = functad.jit(function, backend="llvm").lower(*arrays).compile()
+    program = functad.jit(function, backend="llvm").lower(*arrays).compile().program
     [step], module = program._steps, program._module
     functions = {own.name: own for own in module.functions}
     definitions = list(module.definitions.values())

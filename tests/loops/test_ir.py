@@ -138,7 +138,7 @@ def test_dump_shows_the_functions_of_a_program():
     text = lowered.dump("loops")
     assert "for i" in text
     assert "functad.sin.f64" in text
-    assert lowered.dump("llvm") == lowered.compile().text
+    assert lowered.dump("llvm") == lowered.compile().program.text
     with pytest.raises(functad.errors.InputError, match="the backend 'llvm' has no stage 'text'"):
         lowered.dump("text")
     with pytest.raises(functad.errors.InputError, match="the backend 'numpy' has no stage 'loops'"):

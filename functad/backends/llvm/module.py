@@ -54,9 +54,12 @@ class Machine:
         level: the optimisation level, 0 to 3. Level 0 compiles four times as fast, for tests that compile thousands of modules.
         fused: `True` if the processor has a fused multiply-add instruction.
         masked: `True` if the processor has masked vector loads and stores.
+
+    Args:
+        loads: `True` if this process loads the code, `False` if a linker places it in a program or a shared library.
     """
 
-    def __init__(self, cpu: str | None = None, features: str | None = None, level: int = 3) -> None:
+    def __init__(self, cpu: str | None = None, features: str | None = None, level: int = 3, *, loads: bool = True) -> None:
         llvm = binding()
         self.level = level
         with _LOCK:
@@ -66,7 +69,10 @@ class Machine:
             self.cpu: str = llvm.get_host_cpu_name() if cpu is None else cpu
             self.features: str = llvm.get_host_cpu_features().flatten() if features is None else features
             target = llvm.Target.from_triple(self.triple)
-            self._machine = target.create_target_machine(cpu=self.cpu, features=self.features, opt=level, reloc="pic", jit=True)
+            model = "jitdefault" if loads else "default"
+            self._machine = target.create_target_machine(
+                cpu=self.cpu, features=self.features, opt=level, reloc="pic", codemodel=model, jit=loads
+            )
             self._linker: Linker | None = None
         architecture = self.triple.partition("-")[0]
         self.masked: bool = "+avx2" in self.features.split(",")

@@ -52,6 +52,11 @@ class Divided:
 
         return {key: divided(value) for key, value in equation.params.items()}
 
+    def inner_lists(self, number: int) -> list[Divided]:
+        """Return the inner lists of the item of `order` with a number."""
+        found = [part for value in self._lists[number].values() for part in (value if type(value) is tuple else (value,))]
+        return [part for part in found if isinstance(part, Divided)]
+
     def listed(self, call: Callable[[Step], Equation]) -> Expressions:
         """Return the expression list with the equation `call(step)` for each native function."""
 
@@ -99,7 +104,7 @@ class Divided:
         close([s for s in plan.expressions.outputs if type(s) is int and s >= count and s in plan.tiny])
 
     def _is_large(self, unit: Loops) -> bool:
-        if any(self.plan.is_split_in_order(s) for s in unit.reduced):
+        if self.module.alone or any(self.plan.is_split_in_order(s) for s in unit.reduced):
             return False
         cost = 1.0 + len(unit.stored) + len(unit.reduced)
         return float(np.prod(unit.domain, dtype=float)) * cost >= SHARED

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from functad.backends.llvm.module import host
+from functad.backends.llvm.module import Machine, host
 from functad.backends.native.plan import Plan
 from functad.emitters.llvm import Text, joined
 from functad.expressions.expressions import Expressions
 from functad.loops.build import KINDS, Code
-from functad.loops.elementary.table import Definition
+from functad.loops.elementary.table import Definition, called
 from functad.loops.ir import Function, Table
 from functad.loops.values import Value
 from functad.process import context_variable, setting
@@ -44,7 +44,12 @@ def after_each_function(call: Callable[[Function], object] | None) -> AbstractCo
 class ModuleText:
     """The parts of a module.
 
+    Args:
+        machine: the target of the compilation. Default: this processor.
+        alone: `True` for a module that calls no function of Python, NumPy or functad, and runs on one thread.
+
     Attributes:
+        prefix: the beginning of the names of functions and tables, which differs from names of the user.
         functions: the functions.
         definitions: the elementary functions that they call.
         called: the name and type of the elementary functions that are compiled separately, by symbol.
@@ -54,7 +59,10 @@ class ModuleText:
         workspace: returns the address of memory of a given size from the caller; `None` if the caller provides none.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, machine: Machine | None = None, *, alone: bool = False) -> None:
+        self.machine = host() if machine is None else machine
+        self.alone = alone
+        self.prefix = "functad." if alone else ""
         self.functions: list[Function] = []
         self._texts: list[Text] = []
         self.definitions: dict[str, Definition] = {}
@@ -97,7 +105,7 @@ class ModuleText:
         function = inner.function("", [(v.kind, v.name) for v in inner.captured.values()], local=True)
         known = self._parts.get(function)
         if known is None:
-            name = f"@part{len(self.functions)}"
+            name = f"@{self.prefix}part{len(self.functions)}"
             known = self._parts[function] = name, self.add(inner, function._replace(name=name))
         name, length = known
         inlined = inline and length <= LONGEST_INLINED and self._inlined + length <= INLINED_TOGETHER
@@ -110,16 +118,22 @@ class ModuleText:
         kind = KINDS[values.dtype]
         key = kind, values.shape, values.tobytes()
         if key not in self._tables:
-            name = self._tables[key] = f"@table{len(self._tables)}"
+            name = self._tables[key] = f"@{self.prefix}table{len(self._tables)}"
             self.tables[name] = Table(name, kind, tuple(values.ravel().tolist()))
         return Value(code, self._tables[key], "ptr")
 
     def text(self) -> str:
         """Return the whole module."""
-        tables = [*self.tables.values(), *[table for own in self.definitions.values() for table in own.tables]]
-        functions = [*map(_emitted, self.definitions.values()), *self._texts]
-        loops = WHOLE_VECTORS if host().masked else "!0 = distinct !{!0}"
+        definitions = {**(self._with_called() if self.alone else {}), **self.definitions}
+        tables = [*self.tables.values(), *[table for own in definitions.values() for table in own.tables]]
+        functions = [*map(_emitted, definitions.values()), *self._texts]
+        loops = WHOLE_VECTORS if self.machine.masked else "!0 = distinct !{!0}"
         return f"{joined(functions, tables, self.support)}\n{loops}"
+
+    def _with_called(self) -> dict[str, Definition]:
+        """Return the elementary functions that other modules share, as functions of this module."""
+        parts = [part for own in self.called.values() for part in called(*own, fused=self.machine.fused)]
+        return {part.function.name: Definition(part.function._replace(local=True), part.tables) for part in parts}
 
 
 @cache

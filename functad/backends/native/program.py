@@ -52,7 +52,7 @@ class LlvmProgram:
         self._expressions = expressions
         self._fallback: NumpyProgram | None = None
         self._machine = host() if machine is None else machine
-        self._module = ModuleText()
+        self._module = ModuleText(machine)
         self._steps: list[Step] = []
         self._again, self._checked = again, checked
         own = expanded(expressions)

@@ -99,7 +99,7 @@ class Step:
     ) -> None:
         self.plan = plan
         self.module = module
-        self.name = f"native_{number}"
+        self.name = f"{module.prefix}native_{number}"
         self.units = units
         self.exports = list(exports)
         self.parallel = parallel
@@ -126,9 +126,7 @@ class Step:
             wanted: the slots that are needed after the step.
             checked: the slots of results to check for NaN. The native function returns whether it found one.
         """
-        from functad.backends.llvm.module import host  # noqa: PLC0415 - needs llvmlite
-
-        code = Code(fused=host().fused)
+        code = Code(fused=self.module.machine.fused)
         self.code = code
         made = [s for s in self.makes() if s in wanted]
         self.results = made
@@ -161,7 +159,7 @@ class Step:
                 Load("%refused.all", "ptr", "%refused", str(HEADER)),
                 Op("%refused.data", "address", "ptr", "i8", ("%refused.all", own)),
             ]
-        self.module.add(code, code.function(f"@{self.name}", parameters))
+        self.module.add(code, code.function(f"@{self.name}", parameters, local=self.module.alone))
 
     def _search(self, results: Sequence[Memory]) -> None:
         """Write the NaN check of results; the native function returns its outcome, which adds no time to the call.
@@ -198,7 +196,7 @@ class Step:
     @property
     def crowded(self) -> bool:
         """Return `True` if there are so many arguments that they are packed."""
-        return len(self.inputs) + len(self.outputs) > MOST_ARGUMENTS
+        return len(self.inputs) + len(self.outputs) > MOST_ARGUMENTS and not self.module.alone
 
     def _packed(self) -> tuple[list[int], dict[np.dtype[Any], list[int]]]:
         """Return the positions of the arguments packed into the tuple of arrays, and of the numbers by dtype."""

@@ -41,6 +41,9 @@ def _solved(equation: Equation, given: Sequence[ArraySpec], results: Sequence[Ar
         batch = out.shape[:-2]
         spread = Formula(out.shape, b.kind, lambda code, index: b.at(code, aligned(index, b.shape)))
         writer.copy(b if b.shape == out.shape else spread, out)
+        if writer.module.alone:
+            _substitute(writer, a, out, lower=lower)
+            return
         with ExitStack() as stack:
             index = [stack.enter_context(code.loop(0, n)) for n in batch]
             place = a.place(code, [*aligned(index, a.shape[:-2]), 0, 0])
@@ -55,6 +58,28 @@ def _solved(equation: Equation, given: Sequence[ArraySpec], results: Sequence[Ar
         writer.module.imported.add(name)
 
     return Own(write, stored=True, views=True)
+
+
+def _substitute(writer: Any, a: Memory, out: Memory, *, lower: bool) -> None:
+    """Write loops that solve triangular systems without BLAS; `out` holds the right-hand sides before, the solutions after."""
+    code: Code = Code(fused=writer.code.fused, outer=writer.code)
+    *batch, n, columns = out.shape
+    with ExitStack() as stack:
+        index: list[Index] = [stack.enter_context(code.loop(0, length)) for length in batch]
+        own = aligned(index, a.shape[:-2])
+        step = stack.enter_context(code.loop(0, n))
+        i = step if lower else code.linear([step], [-1], n - 1)
+        with code.loop(0, step) as known:
+            k = known if lower else code.linear([known], [-1], n - 1)
+            factor = a.at(code, [*own, i, k])
+            with code.loop(0, columns, straight=True) as j:
+                x, y = [code.load(code.own(out.pointer), out.place(code, [*index, at, j]), out.kind) for at in (i, k)]
+                out.put(code, [*index, i, j], x - factor * y)
+        pivot = a.at(code, [*own, i, i])
+        with code.loop(0, columns, straight=True) as j:
+            x = code.load(code.own(out.pointer), out.place(code, [*index, i, j]), out.kind)
+            out.put(code, [*index, i, j], x / pivot)
+    writer.module.call(writer.code, code)
 
 
 def _is_readable(a: Memory) -> bool:

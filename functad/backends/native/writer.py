@@ -123,7 +123,7 @@ class Writer:
             return Held(spec.shape, kind, [self.code.constant(v.item(), kind) for v in value.ravel()])
         if value.strides == (0,) * value.ndim or value.tobytes() == np.full_like(value, first).tobytes():
             return Formula(spec.shape, kind, lambda code, index: code.constant(first, kind))
-        if value.nbytes <= LARGEST_TABLE or self.outside is None:
+        if value.nbytes <= LARGEST_TABLE or self.outside is None or self.module.alone:
             return Memory(spec.shape, kind, self.module.table(self.code, value))
         return self.outside(source)
 

@@ -114,7 +114,7 @@ def looked(writer: Any) -> Value:
 
 
 class Watch:
-    """Checks for signals after a fixed number of steps of a loop.
+    """Checks for signals after a fixed number of steps of a loop; a module without Python has no checks.
 
     Args:
         writer: the writer of the function with the loop.
@@ -134,6 +134,8 @@ class Watch:
         The limit is constant between two checks, so LLVM compiles the steps between them as a loop without calls.
         """
         code: Code = self.writer.code
+        if self.writer.module.alone:
+            return
         count, limit = code.load(self.count, 0, "i64") + 1, code.load(self.limit, 0, "i64")
         code.store(self.count, 0, count)
         with code.when(count.equals(limit)):

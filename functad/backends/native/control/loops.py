@@ -254,7 +254,7 @@ def _write_scan(writer: Writer, params: Any, operands: Sequence[Array], outs: Se
 @contextmanager
 def _steps(writer: Writer, length: int, cost: float) -> Iterator[Value]:
     """Write a loop of `length` steps and yield its index; `cost`, in additions per step, decides on signal checks."""
-    code, chunk = writer.code, chunk_of(length, cost)
+    code, chunk = writer.code, None if writer.module.alone else chunk_of(length, cost)
     if chunk is None:
         with code.loop(0, length) as i:
             yield i

@@ -167,6 +167,8 @@ class Product:
     # BLAS
 
     def _is_for_blas(self) -> bool:
+        if self.writer.module.alone:
+            return False
         sizes = [self.letters.length(role, self.sizes) for role in ("row", "column", "depth")]
         alike = self.a.kind == self.b.kind == self.out.kind and self.out.kind in REALS and self.letters.is_matrix_product
         return alike and min(sizes) >= NARROW and math.prod(sizes) >= LARGE and routines() is not None
