@@ -197,7 +197,8 @@ def test_elements_are_read_again_after_writes_in_place(seed):
         ends = [int(rng.integers(n)) for n in shape]
         if seed % 3 == 0 or rng.random() < 0.5:
             return tuple(ends)
-        return tuple([*ends[:-1], slice(0, shape[-1] // 2) if rng.random() < 0.5 else slice(shape[-1] // 2, None)])
+        half = slice(0, shape[-1] // 2) if rng.random() < 0.5 else slice(shape[-1] // 2, None)
+        return (*ends[:-1], half)
 
     def alike(target):
         return [
