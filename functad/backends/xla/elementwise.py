@@ -100,8 +100,7 @@ def _power(call: Call, x: Any, y: Any) -> Any:
 def _shift(call: Call, *values: Any) -> Any:
     """Compute a shift. As in NumPy, a shift by the bit width or more gives 0, or -1 for a right shift of a negative number."""
     x, y = converted(of_loop, call, values)
-    bits = x.dtype.itemsize * 8
-    outside = (y >= bits) | (y < 0)
+    outside = (y >= x.dtype.itemsize * 8) | (y < 0)
     inside = jnp.where(outside, jnp.zeros((), y.dtype), y)
     if call.name == "left_shift":
         return jnp.where(outside, jnp.zeros((), x.dtype), x << inside)

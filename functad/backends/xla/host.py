@@ -1,4 +1,8 @@
-"""Host callbacks: NumPy functions inside a program of XLA."""
+"""Host callbacks: NumPy functions inside a program of XLA.
+
+JAX runs callbacks in its own threads. These threads use the user's setting of double precision instead of the program's
+setting, so 64-bit values of large arrays can lose half of their bits. Such values are passed as pairs of 32-bit words.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.backends.xla.engine import jax
+from functad.backends.xla.engine import jax, jnp, lax
 from functad.expressions.spec import ArraySpec
 from functad.process import context_variable
 
@@ -51,10 +55,12 @@ def called(
         host.names.append(name)
     places = [i for i, value in enumerate(values) if isinstance(value, jax.Array)]
 
-    def compute(*arrays: Any) -> Any:
+    shapes = tuple(map(_words_of, results))
+
+    def compute(*words: Any) -> Any:
         own = list(values)
-        for i, each in zip(places, arrays, strict=True):
-            array = np.asarray(each)
+        for i, each in zip(places, words, strict=True):
+            array = np.ascontiguousarray(each).reshape(-1).view(given[i].dtype).reshape(given[i].shape)
             own[i] = array.item() if given[i].weak else array[()]
         try:
             with np.errstate(all="ignore"):
@@ -64,7 +70,32 @@ def called(
                 raise
             host.failures.append(error)
             outs = [np.zeros(spec.shape, spec.dtype) for spec in results]
-        return tuple([np.asarray(out, spec.dtype) for out, spec in zip(outs, results, strict=True)])
+        arrays = [np.ascontiguousarray(np.asarray(out, spec.dtype)) for out, spec in zip(outs, results, strict=True)]
+        return tuple([a.reshape(-1).view(to.dtype).reshape(to.shape) for a, to in zip(arrays, shapes, strict=True)])
 
-    shapes = tuple([jax.ShapeDtypeStruct(spec.shape, spec.dtype) for spec in results])
-    return list(jax.pure_callback(compute, shapes, *[values[i] for i in places], vmap_method="sequential"))
+    found = jax.pure_callback(compute, shapes, *[_to_words(values[i]) for i in places], vmap_method="sequential")
+    return [_from_words(words, spec) for words, spec in zip(found, results, strict=True)]
+
+
+def _part_of(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype of the parts of complex numbers, or of other numbers."""
+    return np.zeros((), dtype).real.dtype
+
+
+def _words_of(spec: ArraySpec) -> Any:
+    """Return shape and dtype of the words of an array."""
+    part = _part_of(spec.dtype)
+    axes = (2,) * ((spec.dtype.kind == "c") + (part.itemsize == 8))
+    return jax.ShapeDtypeStruct((*spec.shape, *axes), np.uint32 if part.itemsize == 8 else part)
+
+
+def _to_words(value: Any) -> Any:
+    if value.dtype.kind == "c":
+        value = jnp.stack((value.real, value.imag), -1)
+    return lax.bitcast_convert_type(value, np.uint32) if value.dtype.itemsize == 8 else value
+
+
+def _from_words(words: Any, spec: ArraySpec) -> Any:
+    part = _part_of(spec.dtype)
+    parts = lax.bitcast_convert_type(words, part) if part.itemsize == 8 else words
+    return lax.complex(parts[..., 0], parts[..., 1]) if spec.dtype.kind == "c" else parts

@@ -19,6 +19,9 @@ from functad.expressions.expressions import Constant, Expressions
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, spec_of
 from functad.process import cached_property, setting
 
+_WIDE = (np.float64, np.int64, np.uint64, np.complex128)
+"""The dtypes that JAX has only with 64-bit dtypes enabled."""
+
 MOST_KNOWN = 256
 """Largest number of cached results of `Integers`."""
 
@@ -50,14 +53,14 @@ class XlaProgram:
             refuse_dtype(spec, "an argument")
         self.expressions = expressions
         self._fallback: NumpyProgram | None = None
-        self._wide = any(_is_wide(spec) for spec in _specs(expressions))
+        self._wide = any(spec.dtype in _WIDE for spec in _specs(expressions))
         wide = self._wide
         host = HostCalls()
 
         def run(*leaves: Any) -> Any:
             with setting(HOST, host):
                 outs = tuple(replay(expressions, leaves))
-                return outs, _has_nan([outs[i] for i in checked]) if checked else False
+                return outs, functools.reduce(operator.or_, [jax.numpy.isnan(outs[i]).any() for i in checked], False)
 
         jitted = jax.jit(run)
 
@@ -66,7 +69,7 @@ class XlaProgram:
         def function(*leaves: Any) -> Any:
             if integers.matter and not integers.fit(leaves):
                 return self._by_numpy(leaves)
-            if within is not None and _is_traced_by_jax(leaves) and (found := within((), leaves)):
+            if within is not None and is_traced(leaves) and (found := within((), leaves)):
                 return found
             leaves = tuple([readable(leaf) for leaf in leaves])
             if jax.config.jax_enable_x64 is wide:  # setting an unchanged option takes as long as a short call
@@ -92,7 +95,7 @@ class XlaProgram:
 
         def waiting(leaves: Sequence[Any], outs: Any) -> Any:
             """Wait for the host callbacks, and raise their exceptions here."""
-            if any(isinstance(out, jax.core.Tracer) for out in outs):  # part of another JAX program, which runs later
+            if is_traced(outs):  # part of another JAX program, which runs later
                 return tuple(replay(expressions, leaves))
             outs = jax.block_until_ready(outs)
             if host.failures:
@@ -138,14 +141,9 @@ class XlaProgram:
         return [jax.ShapeDtypeStruct(spec.shape, spec.dtype) for spec in self.expressions.specs[: len(self.expressions.inputs)]]
 
 
-def _is_traced_by_jax(leaves: Sequence[Any]) -> bool:
+def is_traced(leaves: Sequence[Any]) -> bool:
     """Return `True` if another JAX program traces the leaves."""
     return any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
-
-
-def _has_nan(values: Sequence[Any]) -> Any:
-    """Return whether any of the arrays has a NaN."""
-    return functools.reduce(operator.or_, [jax.numpy.isnan(value).any() for value in values])
 
 
 def as_numpy(values: Sequence[Any]) -> list[Any]:
@@ -179,8 +177,8 @@ class Integers:
     def fit(self, leaves: Sequence[Any]) -> bool:
         """Return `True` if int64 holds all Python integers that the program computes from these arguments."""
         values = [leaves[i] for i in self._places]
-        if not all(type(value) in (int, bool) for value in values):
-            return True  # an outer JAX program holds its values as int64
+        if not all(type(value) in (int, bool) for value in values):  # an outer JAX program holds its values as int64
+            return True
         rough = tuple([_rounded(int(value)) for value in values])
         return self._is_known(rough) or self._is_known(tuple([(int(value), int(value)) for value in values]))
 
@@ -220,8 +218,3 @@ def _numbers(expressions: Expressions) -> list[tuple[int, int | Constant]]:
 def _specs(expressions: Expressions) -> list[ArraySpec]:
     constants = [s.value for e in expressions.equations for s in e.inputs if isinstance(s, Constant)]
     return [*expressions.specs, *[spec_of(value) for value in constants if value is not None], *expressions.results]
-
-
-def _is_wide(spec: ArraySpec) -> bool:
-    """Return `True` if JAX has the dtype only with 64-bit dtypes enabled."""
-    return spec.dtype in (np.float64, np.int64, np.uint64, np.complex128)

@@ -90,14 +90,11 @@ def replay(expressions: Expressions, leaves: Sequence[Any]) -> list[Any]:
 
 
 def call_of(equation: Equation, expressions: Expressions) -> Call:
-    """Return the `Call` of an equation: its primitive with the specs of operands and results."""
-    given = [_spec_of_constant(s.value) if isinstance(s, Constant) else expressions.specs[s] for s in equation.inputs]
+    """Return the `Call` of an equation. The constant `None`, an omitted number, has the spec of a Python integer."""
+    given = [
+        spec_of(0 if s.value is None else s.value) if isinstance(s, Constant) else expressions.specs[s] for s in equation.inputs
+    ]
     return Call(equation.primitive, given, [expressions.specs[s] for s in equation.outputs])
-
-
-def _spec_of_constant(value: Any) -> ArraySpec:
-    """Return the spec of a constant. `None`, an omitted number, has the spec of a Python integer."""
-    return spec_of(0 if value is None else value)
 
 
 def computed(call: Call, values: Sequence[Any], params: dict[str, Any]) -> Sequence[Any]:
@@ -128,11 +125,7 @@ def refuse_dtype(spec: ArraySpec, what: str) -> None:
 
 
 def fitted(call: Call, value: Any, spec: ArraySpec) -> Any:
-    """Return a result in its dtype.
-
-    Raises:
-        AssertionError: the row returned a shape that differs from NumPy's.
-    """
+    """Return a result in its dtype; a row that returns another shape than NumPy is wrong."""
     value = cast(value, spec.dtype)
     if value.shape != spec.shape:
         raise AssertionError(f"the row of {call.primitive.name} gives the shape {value.shape}, and not {spec.shape}")
