@@ -58,8 +58,8 @@ class Code(Body):
     """
 
     __slots__ = (
-        "_journal", "_touched", "called", "captured", "changes", "definitions", "entry", "long_functions", "looks", "outer", "quick",
-        "rare", "refused", "refuses", "remembered", "reserved", "result", "vectors",
+        "_journal", "_touched", "called", "captured", "changes", "definitions", "entry", "long_functions", "looks", "outer",
+        "quick", "rare", "refused", "refuses", "remembered", "reserved", "result", "vectors",
     )  # fmt: skip
 
     def __init__(self, *, fused: bool, outer: Code | None = None) -> None:

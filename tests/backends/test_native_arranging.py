@@ -186,10 +186,11 @@ def test_elements_are_read_again_after_writes_in_place(seed):
         ends = [int(rng.integers(n)) for n in shape]
         if seed % 3 == 0 or rng.random() < 0.5:
             return tuple(ends)
-        return tuple([*ends[:-1], slice(0, shape[-1] // 2) if rng.random() < 0.5 else slice(shape[-1] // 2, None)])
+        return (*ends[:-1], slice(0, shape[-1] // 2) if rng.random() < 0.5 else slice(shape[-1] // 2, None))
 
     def alike(target):
-        return [entry for entry in (place() for _ in range(20)) if isinstance(entry[-1], slice) <= isinstance(target[-1], slice)]
+        sliced = isinstance(target[-1], slice)
+        return [source for source in (place() for _ in range(20)) if sliced or not isinstance(source[-1], slice)]
 
     targets = [place() for _ in range(15)]
     f = _assigned([(target, alike(target)[:2]) for target in targets])
