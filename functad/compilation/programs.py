@@ -10,6 +10,7 @@ Static arguments that are compared by identity are held weakly. Their programs a
 from __future__ import annotations
 
 import gc
+import sys
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -228,3 +229,5 @@ def clear_cache() -> None:
     for programs in _ALL.alive():
         programs.clear()
     drop_shared_programs()
+    if (disk := sys.modules.get("functad.backends.native.disk")) is not None:
+        disk.forget_libraries()

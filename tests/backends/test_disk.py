@@ -1,5 +1,6 @@
 """The directory of machine code: files under another name, FIFOs, relative paths, and the rights of the directory."""
 
+import gc
 import os
 
 import numpy as np
@@ -142,3 +143,8 @@ def test_code_is_loaded_again_after_other_functions_were(compilations):
     for number in [*range(3), *range(3)]:
         assert functad.jit(lambda x, number=number: x * (number + 7.25), backend="llvm")(x)[0] == number + 7.25
     assert len(compilations) == 3
+    functad.clear_cache()
+    gc.collect()
+    assert not disk._RECENT
+    functad.jit(lambda x: x * 7.25, backend="llvm")(x)
+    assert len(compilations) == 4

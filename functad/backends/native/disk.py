@@ -136,6 +136,11 @@ def loaded(machine: Machine, text: str, names: list[str], imported: Mapping[str,
     return library
 
 
+def forget_libraries() -> None:
+    """Unload all libraries without a program."""
+    _RECENT.clear()
+
+
 def _code(machine: Machine, text: str, key: str) -> bytes:
     """Return the machine code of a module, from the directory or compiled now."""
     directory = _directory()

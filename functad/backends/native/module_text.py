@@ -17,6 +17,7 @@ from functad.expressions.expressions import Expressions
 from functad.loops.build import KINDS, Code
 from functad.loops.elementary.table import Definition, called
 from functad.loops.ir import Function, Table
+from functad.loops.schedule import scheduled
 from functad.loops.values import Value
 from functad.process import context_variable, setting
 
@@ -102,7 +103,7 @@ class ModuleText:
             inner: the function to call.
             inline: `True` if a short function may be inlined.
         """
-        function = inner.function("", [(v.kind, v.name) for v in inner.captured.values()], local=True)
+        function = scheduled(inner.function("", [(v.kind, v.name) for v in inner.captured.values()], local=True))
         known = self._parts.get(function)
         if known is None:
             name = f"@{self.prefix}part{len(self.functions)}"
