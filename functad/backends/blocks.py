@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from functad.backends.short_text import is_fresh, is_power, ufunc_of
 from functad.backends.source import Definitions
-from functad.backends.ufuncs import is_fresh, is_power, ufunc_of
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.records import inputs_of, last_readers
 from functad.expressions.spec import ArraySpec, spec_or_none

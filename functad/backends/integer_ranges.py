@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from functad.expressions.expressions import Constant, Equation, Expressions
+from functad.expressions.expressions import Constant, Equation, Expressions, inner_lists
 from functad.expressions.spec import ArraySpec, spec_of
 from functad.primitives.indexing.read import GATHER
 
@@ -141,8 +141,7 @@ def _operands_fit(
 
 def holds_lists(equation: Equation) -> bool:
     """Return `True` if an equation holds lists."""
-    lists = [part for value in equation.params.values() for part in (value if type(value) is tuple else (value,))]
-    return getattr(equation.primitive, "inner", None) is not None or any(isinstance(part, Expressions) for part in lists)
+    return equation.primitive.inner is not None or bool(list(inner_lists(equation.params)))
 
 
 def _results(
@@ -150,7 +149,7 @@ def _results(
 ) -> tuple[list[Range | None], bool]:
     """Return the ranges of the results of an equation, and `True` if int64 is enough for all nested lists."""
     unknown: list[Range | None] = [None] * len(specs)
-    params, inner = equation.params, getattr(equation.primitive, "inner", None)
+    params, inner = equation.params, equation.primitive.inner
     if inner is not None:
         found = _followed(inner, operands)
         return found.results, not found.large and found.fits

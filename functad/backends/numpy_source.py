@@ -19,10 +19,9 @@ import numpy as np
 from functad.backends.blocks import Block, BlockWriter, arranged
 from functad.backends.careful import Again, Careful, nan_test
 from functad.backends.python_loops import LOCAL_NAMES, ArrayLoop, NumberLoop, NumberLoopText
-from functad.backends.short_text import placed_lines, short_text
+from functad.backends.short_text import is_fresh, is_power, makes_numbers, placed_lines, short_text, ufunc_of
 from functad.backends.source import OPERATORS, Definitions, NoTextError, identifier
-from functad.backends.ufuncs import is_fresh, is_power, makes_numbers, ufunc_of
-from functad.expressions.expressions import Constant, Equation, Expressions, own_arrays, roots_of
+from functad.expressions.expressions import Constant, Equation, Expressions, inner_lists, own_arrays, roots_of
 from functad.expressions.records import inputs_of, last_readers
 from functad.primitives.elementwise.complex_numbers import IMAG
 
@@ -104,9 +103,7 @@ def _constants(expressions: Expressions) -> list[Any]:
     sources = [*expressions.outputs, *[s for e in expressions.equations for s in e.inputs]]
     found = [s.value for s in sources if isinstance(s, Constant) and type(s.value) is np.ndarray]
     for equation in expressions.equations:
-        for value in equation.params.values():
-            lists = [part for part in (value if type(value) is tuple else (value,)) if isinstance(part, Expressions)]
-            found += [constant for inner in lists for constant in _constants(inner)]
+        found += [constant for _, inner in inner_lists(equation.params) for constant in _constants(inner)]
     return found
 
 
@@ -462,6 +459,5 @@ def _may_return_constant(equation: Equation) -> bool:
     """Return `True` if a result may be or view a constant array of the equation or of its inner lists."""
     if not (equation.primitive.views or equation.primitive.lists):
         return False
-    inner = [part for value in equation.params.values() for part in (value if type(value) is tuple else (value,))]
     arrays = any(isinstance(s, Constant) and type(s.value) is np.ndarray for s in equation.inputs)
-    return arrays or any(isinstance(part, Expressions) and bool(_constants(part)) for part in inner)
+    return arrays or any(_constants(inner) for _, inner in inner_lists(equation.params))

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from functad.backends.short_text import ufunc_of
 from functad.backends.source import Definitions
-from functad.backends.ufuncs import ufunc_of
 from functad.expressions.expressions import Constant, Equation
 from functad.expressions.spec import ArraySpec
 from functad.primitives.entry import Primitive

@@ -1,7 +1,7 @@
-"""Short texts of frequent operations: methods and indexing instead of calls.
+"""Single equations in the source of NumPy calls: the ufunc that computes them, and short texts of frequent operations.
 
-The general function of a primitive inspects its arguments at each call. The compiler knows shapes and dtypes, so it writes
-`.T` for a transpose and `a[:, 1:3]` for an index.
+Short texts are methods and indexing instead of calls. The general function of a primitive inspects its arguments at each call.
+The compiler knows shapes and dtypes, so it writes `.T` for a transpose and `a[:, 1:3]` for an index.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from functad.backends.source import Definitions
-from functad.expressions.expressions import Constant, Equation
-from functad.expressions.spec import ArraySpec, spec_or_none
+from functad.expressions.expressions import Constant, Equation, Expressions
+from functad.expressions.spec import ArraySpec, spec_of, spec_or_none
 from functad.primitives.arranging.join import CONCATENATE
 from functad.primitives.arranging.reshape import RESHAPE, TRANSPOSE
 from functad.primitives.elementwise.conversion import ASTYPE, COPY
@@ -24,6 +24,40 @@ from functad.primitives.linalg.einsum import is_by_blas
 from functad.primitives.linalg.products import MATMUL, SUM_OF_PRODUCTS
 from functad.primitives.reductions.over_axes import MEAN, SUM
 from functad.primitives.table import Table
+
+
+def is_fresh(equation: Equation) -> bool:
+    """Return `True` if the result of an equation is always a new array or a number."""
+    primitive = equation.primitive
+    return primitive.fresh and primitive.owner is None
+
+
+def ufunc_of(equation: Equation, expressions: Expressions) -> np.ufunc | None:
+    """Return the ufunc that computes an equation, or `None`. For Python numbers alone, ufuncs and operators differ: `None`."""
+    function = equation.primitive.function
+    if not isinstance(function, np.ufunc) or equation.params or function.nout != 1:
+        return None
+    specs = [expressions.specs[s] if not isinstance(s, Constant) else spec_of(s.value) for s in equation.inputs]
+    return function if any(not spec.weak for spec in specs) else None
+
+
+def is_power(ufunc: np.ufunc | None, equation: Equation, expressions: Expressions) -> bool:
+    """Return `True` if `x**y` computes the equation. For booleans, `x**2` and `np.power(x, 2)` differ in dtype."""
+    base = equation.inputs[0]
+    spec = expressions.specs[base] if not isinstance(base, Constant) else spec_of(base.value)
+    return ufunc is np.power and spec.dtype.kind != "b"
+
+
+def makes_numbers(expressions: Expressions) -> bool:
+    """Return `True` if NumPy gives all results of shape `()` as numbers, never as arrays."""
+    wanted = {s for s in expressions.outputs if type(s) is not int or not expressions.specs[s].shape}
+    for equation in expressions.equations:
+        if equation.primitive.zero_d is False:
+            wanted.difference_update(equation.outputs)
+    return not wanted
+
+
+# Texts
 
 _FLOATS = "fdFD"
 """Dtypes with sums and means in the same dtype and matrix products in BLAS."""
