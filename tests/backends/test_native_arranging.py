@@ -86,6 +86,9 @@ def turned(x, z):
         sliding_window_view(x, 3, 1) * 2.0,
         sliding_window_view(np.sin(x), (2, 3)).sum((2, 3)),
         sliding_window_view(z, (2, 2), (1, 2)),
+        np.stack([z[2, ::-1, i] for i in (4, 2, 0)], 1) * 2.0,
+        np.stack([x[i : i + 2, None, 3 - i] for i in range(4)], -1) + 1.0,
+        np.stack([x[1], x[1], x[1]], 1) - 1.0,
     )
 
 
@@ -160,6 +163,14 @@ def test_gradients(f, args):
     check(value_and_grad(total, argnums=(0, 1)), *args)
 
 
+def test_diagonals_are_written_into_parts_of_a_result():
+    def f(x, y):
+        gradient = functad.grad(lambda a, y: np.sum(np.einsum("ii->i", a) * y))
+        return np.stack([gradient(x, y), gradient(x, np.sin(y))], -1)
+
+    check(f, X[:, :5], X[:, 5])
+
+
 def test_writes_and_their_gradients():
     check(written, X, Y)
     check(value_and_grad(lambda x, y: sum(np.sum(np.sin(a)) for a in written(x, y)), argnums=(0, 1)), X, Y)
@@ -186,7 +197,8 @@ def test_elements_are_read_again_after_writes_in_place(seed):
         ends = [int(rng.integers(n)) for n in shape]
         if seed % 3 == 0 or rng.random() < 0.5:
             return tuple(ends)
-        return (*ends[:-1], slice(0, shape[-1] // 2) if rng.random() < 0.5 else slice(shape[-1] // 2, None))
+        half = slice(0, shape[-1] // 2) if rng.random() < 0.5 else slice(shape[-1] // 2, None)
+        return (*ends[:-1], half)
 
     def alike(target):
         sliced = isinstance(target[-1], slice)

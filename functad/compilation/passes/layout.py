@@ -22,8 +22,6 @@ from functad.expressions.spec import ArraySpec, spec_or_none
 from functad.primitives.arranging.reshape import BROADCAST_TO, RESHAPE, TRANSPOSE
 from functad.primitives.elementwise.conversion import COPY
 from functad.primitives.indexing.index_map import is_basic
-from functad.primitives.indexing.read import GATHER, GETITEM
-from functad.primitives.indexing.index_parts import is_basic
 from functad.primitives.indexing.read import GATHER, GETITEM, SCATTER
 from functad.primitives.linalg.einsum import is_by_blas
 from functad.primitives.reductions.over_axes import MEAN, SUM
