@@ -17,6 +17,7 @@ from functad.expressions.expressions import Expressions
 from functad.loops.build import KINDS, Code
 from functad.loops.elementary.table import Definition
 from functad.loops.ir import Function, Table
+from functad.loops.merge import merged
 from functad.loops.values import Value
 from functad.process import context_variable, setting
 
@@ -115,11 +116,16 @@ class ModuleText:
         return Value(code, self._tables[key], "ptr")
 
     def text(self) -> str:
-        """Return the whole module."""
+        """Return the whole module, with merged functions."""
+        functions = merged(self.functions)
+        if functions is not self.functions:
+            self.functions, self._texts = list(functions), list(map(Text, functions))
+            for function in self.functions if (after := _AFTER.get()) is not None else ():
+                after(function)
         tables = [*self.tables.values(), *[table for own in self.definitions.values() for table in own.tables]]
-        functions = [*map(_emitted, self.definitions.values()), *self._texts]
+        texts = [*map(_emitted, self.definitions.values()), *self._texts]
         loops = WHOLE_VECTORS if host().masked else "!0 = distinct !{!0}"
-        return f"{joined(functions, tables, self.support)}\n{loops}"
+        return f"{joined(texts, tables, self.support)}\n{loops}"
 
 
 @cache
