@@ -159,7 +159,7 @@ class AbstractRecorder(EquationRecorder):
             arrays = (ADD(arrays[0], 0), *arrays[1:])
         known = [a if not isinstance(a, Recorded) else a.below if a.recorder is self else spec_of(a) for a in arrays]
         key = self._key(primitive, arrays, known, params)
-        out = self._results.get(key)
+        out: Any = self._results.get(key)
         if out is None:
             out = with_forms(primitive, primitive.spec(*known, **params), known, params)
             if not primitive.multiple:
@@ -167,7 +167,7 @@ class AbstractRecorder(EquationRecorder):
                 if key is not None:
                     self._results[key] = out
                     self._operands.append(known)
-        results = out if primitive.multiple else (out,)
+        results: Sequence[ArraySpec] = out if primitive.multiple else (out,)
         equation = self.equation(primitive, arrays, params, results)
         if self.singular is not None:
             may_be = not primitive.finite or any(map(may_be_infinite, arrays))

@@ -120,8 +120,9 @@ class ModuleText:
         functions = merged(self.functions)
         if functions is not self.functions:
             self.functions, self._texts = list(functions), list(map(Text, functions))
-            for function in self.functions if (after := _AFTER.get()) is not None else ():
-                after(function)
+            if (after := _AFTER.get()) is not None:
+                for function in functions:
+                    after(function)
         tables = [*self.tables.values(), *[table for own in self.definitions.values() for table in own.tables]]
         texts = [*map(_emitted, self.definitions.values()), *self._texts]
         loops = WHOLE_VECTORS if host().masked else "!0 = distinct !{!0}"
