@@ -17,6 +17,7 @@ from functad.errors import AbstractValueError, UnsupportedError
 from functad.expressions.expressions import Constant, Equation, inner_lists
 from functad.expressions.records import OBSERVERS, place_now
 from functad.expressions.spec import ArraySpec, dtype_of, in_native_order, is_inexact, spec_of
+from functad.immutable import exact_key
 from functad.places import here, name_of, user_place
 from functad.primitives.batching import with_forms
 from functad.primitives.elementwise.conversion import COPY
@@ -44,6 +45,18 @@ def _is_pythons(value: Any) -> bool:
 
 LISTING: ContextVar[AbstractRecorder | None] = context_variable("listing", default=None)
 """The innermost trace without values that runs now, or `None`."""
+
+_NO_PARAMS: dict[str, Any] = {}
+
+_FEW = 8
+"""Calls of more operands are not compared with earlier ones."""
+
+
+def _is_ordered_owner(tensor: Recorded) -> bool:
+    """Return `True` if a Tensor is no view, and known to be in C order."""
+    memory = getattr(tensor, "memory", None)
+    return getattr(tensor, "origin", None) is None and (memory is None or memory.ordered)
+
 
 DERIVATIVES: ContextVar[list[tuple[Any, list[int]]] | None] = context_variable("derivatives", default=None)
 """Collects each traced list with the slots of its derivatives; `None` if they are not needed."""
@@ -84,14 +97,16 @@ class EquationRecorder(Recorder):
         self.specs.append(spec_of(value))
         return super().enter(value)
 
-    def equation(self, primitive: Primitive, arrays: Sequence[Any], params: dict[str, Any], results: Sequence[Any]) -> Equation:
+    def equation(
+        self, primitive: Primitive, arrays: Sequence[Any], params: dict[str, Any], specs: Sequence[ArraySpec]
+    ) -> Equation:
         """Return the equation of a call with all of its inputs, and add the specs of its results."""
         inputs = tuple(map(self._source, arrays))
         kept = {name: map_arrays(self.hold, value) for name, value in params.items()} if params else params
         first = len(self.records)
         place = place_now(self.observers) if self.observers else None
-        self.specs.extend(map(spec_of, results))
-        return Equation(primitive, inputs, kept, tuple(range(first, first + len(results))), place)
+        self.specs.extend(specs)
+        return Equation(primitive, inputs, kept, tuple(range(first, first + len(specs))), place)
 
     def _source(self, a: Any) -> int | Constant:
         if isinstance(a, Recorded):
@@ -107,6 +122,9 @@ def has_effects(params: Mapping[str, Any]) -> bool:
 
 class AbstractRecorder(EquationRecorder):
     """A trace without values; shape rules give the results.
+
+    Tensors with equal specs share one `ArraySpec`, so that the identity of the operands' specs finds the spec of a repeated
+    operation. A loop of 50,000 steps has only a few specs.
 
     Attributes:
         derivatives: slots of the derivatives from a quick pass; a NaN among them requires a careful pass.
@@ -126,12 +144,20 @@ class AbstractRecorder(EquationRecorder):
         self.observers = OBSERVERS.get()
         self.effects: list[Any] = []
         self.first: Any = None
+        self._specs: dict[Any, ArraySpec] = {}
+        self._results: dict[Any, ArraySpec] = {}
+        self._operands: list[Any] = []
+        self._floats: dict[float, Constant] = {}
 
     def enter(self, value: Any) -> Any:
         """Append an input in native byte order and return its Tensor; compiled code converts byte-swapped arguments."""
         if self.singular is not None:
             self.singular.append(self.inner)
-        return super().enter(in_native_order(spec_of(value)))
+        return super().enter(self._shared(in_native_order(spec_of(value))))
+
+    def _shared(self, spec: ArraySpec) -> ArraySpec:
+        """Return the one spec of this trace that equals a spec."""
+        return self._specs.setdefault((spec.shape, spec.dtype, spec.weak, spec.zero_d), spec)
 
     def enter_later(self, spec: ArraySpec) -> Any:
         """Return the Tensor of an input that appears while the function runs; its slot is not among the first."""
@@ -148,8 +174,16 @@ class AbstractRecorder(EquationRecorder):
         if effect:
             arrays = self._after_effects(primitive, arrays)
         known = [a if not isinstance(a, Recorded) else a.below if a.recorder is self else spec_of(a) for a in arrays]
-        out = with_forms(primitive, primitive.spec(*known, **params), known, params)
-        results = out if primitive.multiple else (out,)
+        key = self._key(primitive, arrays, known, params)
+        out: Any = self._results.get(key)
+        if out is None:
+            out = with_forms(primitive, primitive.spec(*known, **params), known, params)
+            if not primitive.multiple:
+                out = self._shared(out)
+                if key is not None:
+                    self._results[key] = out
+                    self._operands.append(known)
+        results: Sequence[ArraySpec] = out if primitive.multiple else (out,)
         equation = self.equation(primitive, arrays, params, results)
         if self.singular is not None:
             may_be = not primitive.finite or any(map(may_be_infinite, arrays))
@@ -182,6 +216,65 @@ class AbstractRecorder(EquationRecorder):
         for token in effects:
             value = self.process(TIE, (value, token), {})
         return value
+
+    def _key(self, primitive: Primitive, arrays: Sequence[Any], known: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Return the key of a call in `_results`; `None` if the spec of the result may depend on values of operands.
+
+        `known` are the specs of Tensors and the values of constants. `_operands` keeps the specs of the keys alive, so that an
+        identity is unambiguous.
+        """
+        if primitive.multiple or len(arrays) > _FEW:
+            return None
+        number = float if type(primitive.function) is np.ufunc else None  # other functions may check a value
+        if not all(a.recorder is self if isinstance(a, Recorded) else type(a) is number for a in arrays):
+            return None
+        keys = [id(spec) if type(spec) is ArraySpec else float for spec in known]
+        if not params:
+            return (primitive, *keys)
+        try:
+            return (primitive, *keys, *params, *map(exact_key, params.values()))
+        except TypeError:  # an array or another mutable value
+            return None
+
+    def operate(self, primitive: Primitive, x: Recorded, other: Any = None, flipped: bool = False) -> Any:
+        """Record an operation of Tensors of this trace and Python numbers, in a fifth of the time of `process`.
+
+        Returns:
+            The Tensor of the result; `None` if the call needs `process`: no equal operation on equal specs came before, or the
+            order of the result in memory is in question.
+        """
+        kind = type(other)
+        if kind is type(x):
+            if other.recorder is not self:
+                return None
+            out = self._results.get((primitive, id(x.below), id(other.below)))
+            inputs: tuple[int | Constant, ...] = x.slot, other.slot
+        elif other is None:
+            out = self._results.get((primitive, id(x.below)))
+            inputs = (x.slot,)
+        elif kind is float:
+            out = self._results.get((primitive, float, id(x.below)) if flipped else (primitive, id(x.below), float))
+            constant = self._floats.get(other)
+            if constant is None:
+                constant = Constant(other)
+                if other:  # 0.0 and -0.0 are one key
+                    self._floats[other] = constant
+            inputs = (constant, x.slot) if flipped else (x.slot, constant)
+        else:
+            return None
+        if out is None or self.closed:
+            return None
+        if len(out.shape) > 1:  # `note_result` decides about the order in memory
+            given = (x, other) if kind is type(x) else (x,)
+            if primitive.kind != "elementwise" or not all(map(_is_ordered_owner, given)):
+                return None
+        place = place_now(self.observers) if self.observers else None
+        if self.singular is not None:
+            singular = self.singular
+            may_be = not primitive.finite or singular[x.slot] or (singular[other.slot] if kind is type(x) else False)
+            singular.append(may_be or (kind is float and not isfinite(other)))
+        self.specs.append(out)
+        return self.append(Equation(primitive, inputs, _NO_PARAMS, (len(self.records),), place), out, *user_place())
 
     def buffer(self, value: Any) -> Any:
         """Record a copy of a constant, as a buffer for writes of Tensors."""
@@ -251,7 +344,7 @@ class PointRecorder(EquationRecorder):
 
     def _made(self, primitive: Primitive, given: Sequence[Any], params: dict[str, Any], out: Any) -> Any:
         results = out if primitive.multiple else (out,)
-        equation = self.equation(primitive, given, params, results)
+        equation = self.equation(primitive, given, params, list(map(spec_of, results)))
         values = dict(zip(equation.outputs, results, strict=True))
         self.kept |= {slot: values.get(slot, results[0]) for slot in self.choose(equation)}
         return (self.append_results if primitive.multiple else self.append)(equation, out, *user_place())

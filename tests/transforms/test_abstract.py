@@ -96,6 +96,8 @@ def test_immutable():
     with pytest.raises(AttributeError, match="cannot be changed"):
         expressions.equations = ()
     with pytest.raises(AttributeError, match="cannot be changed"):
+        functad.make_expressions(np.sin)(1.0).equations[0].inputs = ()
+    with pytest.raises(AttributeError, match="cannot be changed"):
         del expressions.specs
     with pytest.raises(TypeError):
         functad.make_expressions(lambda x: np.sum(x))(np.ones(2)).equations[0].params["axis"] = 0

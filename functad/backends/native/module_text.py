@@ -17,6 +17,7 @@ from functad.expressions.expressions import Expressions
 from functad.loops.build import KINDS, Code
 from functad.loops.elementary.table import Definition, called
 from functad.loops.ir import Function, Table
+from functad.loops.merge import merged
 from functad.loops.schedule import scheduled
 from functad.loops.values import Value
 from functad.process import context_variable, setting
@@ -124,12 +125,18 @@ class ModuleText:
         return Value(code, self._tables[key], "ptr")
 
     def text(self) -> str:
-        """Return the whole module."""
+        """Return the whole module, with merged functions."""
+        functions = merged(self.functions)
+        if functions is not self.functions:
+            self.functions, self._texts = list(functions), list(map(Text, functions))
+            if (after := _AFTER.get()) is not None:
+                for function in functions:
+                    after(function)
         definitions = {**(self._with_called() if self.alone else {}), **self.definitions}
         tables = [*self.tables.values(), *[table for own in definitions.values() for table in own.tables]]
-        functions = [*map(_emitted, definitions.values()), *self._texts]
+        texts = [*map(_emitted, definitions.values()), *self._texts]
         loops = WHOLE_VECTORS if self.machine.masked else "!0 = distinct !{!0}"
-        return f"{joined(functions, tables, self.support)}\n{loops}"
+        return f"{joined(texts, tables, self.support)}\n{loops}"
 
     def _with_called(self) -> dict[str, Definition]:
         """Return the elementary functions that other modules share, as functions of this module."""

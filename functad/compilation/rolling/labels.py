@@ -39,20 +39,30 @@ class Labelled:
         self.indices: dict[int, Indices] = {}
         self.templates: dict[int, Any] = {}
         self._constants: dict[Any, int] = {}
+        self._seen: dict[int, int] = {}
         self._specs: dict[Any, int] = {}
         self._shown: list[ArraySpec] = []
         self._operands: dict[Any, tuple[int, ...]] = {}
-        self._slots = [self._spec(spec) for spec in expressions.specs]
+        self._slots = self._numbers(expressions.specs)
         known: dict[Any, int] = {}
+        common: dict[Any, int] = {}
         sources: list[int] = []
         labels, offsets, first = [], [0], []
         for number, equation in enumerate(expressions.equations):
             own = [s if type(s) is int else self._constant(s) for s in equation.inputs]
             sources += own
             offsets.append(len(sources))
-            first.append(equation.outputs[0] if equation.outputs else -1)
-            key = self._key(number, equation, own)
-            labels.append(known.setdefault(key, len(known)))
+            outputs = equation.outputs
+            first.append(outputs[0] if outputs else -1)
+            if equation.params or len(outputs) != 1:
+                labels.append(known.setdefault(self._key(number, equation, own), len(known)))
+                continue
+            # Equal for two equations only if `_key` is: a quick way to the label of nearly all equations of a loop.
+            quick = (equation.primitive, self._slots[outputs[0]], *[self._slots[s] if s >= 0 else s for s in own])
+            label = common.get(quick)
+            if label is None:
+                label = common[quick] = known.setdefault(self._key(number, equation, own), len(known))
+            labels.append(label)
         self.labels = np.array(labels, np.int64)
         self.sources = np.array(sources, np.int64)
         self.offsets = np.array(offsets, np.int64)
@@ -61,6 +71,12 @@ class Labelled:
     def spec_of(self, source: int) -> ArraySpec:
         """Return the spec of an entry of `sources`, a slot or a constant."""
         return self.expressions.specs[source] if source >= 0 else spec_of(self.constants[-1 - source].value)
+
+    def _numbers(self, specs: Sequence[ArraySpec]) -> list[int]:
+        """Return the number of each spec. Most specs of a trace are the same few objects."""
+        known = {id(spec): spec for spec in specs}
+        numbers = {key: self._spec(spec) for key, spec in known.items()}
+        return [numbers[id(spec)] for spec in specs]
 
     def _spec(self, spec: ArraySpec) -> int:
         key = spec.shape, spec.dtype, spec.weak
@@ -71,12 +87,16 @@ class Labelled:
         return found
 
     def _constant(self, source: Any) -> int:
+        known = self._seen.get(id(source))  # most numbers of a trace are the same few constants
+        if known is not None:
+            return known
         value = source.value
         key = (float, value, str(value)) if type(value) is float else _key_of(value)
         found = self._constants.get(key)
         if found is None:
             found = self._constants[key] = len(self.constants)
             self.constants.append(source)
+        self._seen[id(source)] = -1 - found
         return -1 - found
 
     def _key(self, number: int, equation: Equation, own: list[int]) -> Any:
