@@ -130,14 +130,23 @@ def trace(
     """
     recorder = AbstractRecorder(transform, f if function is None else function)
     if ties:
-        own = f
-
-        def f(*args: Any, **kwargs: Any) -> Any:
-            leaves, structure = flatten(own(*args, **kwargs))
-            effects, recorder.effects = recorder.effects, []
-            return structure.unflatten([recorder.tied(leaf, effects) for leaf in leaves] if effects else leaves)
-
+        return make_list(recorder, _tying(recorder, f), args, kwargs, ordered=ordered)[0]
     return make_list(recorder, f, args, kwargs, ordered=ordered)[0]
+
+
+def _tying(recorder: AbstractRecorder, f: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function whose results depend on all calls with an effect that it makes."""
+
+    @functools.wraps(f)
+    def tying(*args: Any, **kwargs: Any) -> Any:
+        out = f(*args, **kwargs)
+        if not recorder.effects:
+            return out
+        leaves, structure = flatten(out)
+        effects, recorder.effects = recorder.effects, []
+        return structure.unflatten([recorder.tied(leaf, effects) for leaf in leaves])
+
+    return tying
 
 
 def make_list(
