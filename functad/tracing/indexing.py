@@ -80,7 +80,7 @@ class Reading:
         if type(index) is not int:
             way = way_of_reading(index)
             if way is OTHER:
-                index = plain_index(index)
+                index = plain_index(index, self)
                 wider = _widened(self, (None,) if index is None else index) if type(index) is tuple or index is None else None
                 if wider is not None:
                     return wider
@@ -147,7 +147,7 @@ def write(tensor: Any, index: Any, v: Any, *, adds: bool = False) -> None:
         if isinstance(index, Recorded) and dtype_of(index).kind == "b" and not adds and _fits_each(tensor, index, v):
             mask = index.reshape(shape_of(index) + (1,) * (len(shape_of(tensor)) - len(shape_of(index))))  # type: ignore[attr-defined]
             index, v = Ellipsis, np.where(mask, v, tensor)
-    index = index if index is Ellipsis else plain_index(index)
+    index = index if index is Ellipsis else plain_index(index, tensor)
     root, path = origin_of(tensor)
     if root.recorder.closed:
         raise escaped(root, "assignment")
