@@ -17,11 +17,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functad.eager.variable import MAKER
-from functad.expressions.expressions import Constant
+from functad.expressions.expressions import Constant, Expressions
 from functad.expressions.spec import PLAIN, ArraySpec
 from functad.places import line_of, user_place
 from functad.primitives.arranging.reshape import RESHAPE
 from functad.primitives.elementwise.conversion import astype
+from functad.primitives.elementwise.guard import GUARD
 from functad.primitives.entry import Primitive
 from functad.primitives.operands import innermost
 from functad.primitives.safe import PASS, QUICK, STRICT
@@ -29,6 +30,7 @@ from functad.process import setting
 from functad.tracing.equations import DERIVATIVES, AbstractRecorder
 from functad.tracing.float_errors import in_silence
 from functad.tracing.trace import Recorded, making_plain
+from functad.transforms.lists import extract, positional_structures
 from functad.transforms.reverse import has_nan_below
 
 _UNGUARDED = ("flags", "array")
@@ -147,10 +149,10 @@ class GuardingRecorder(AbstractRecorder):
             elements = elements != 0
         piece = RESHAPE(astype(elements, _INT64), shape=(spec.size,))
         if self._known is not None:
-            guard = self._known[len(self.guards)] if len(self.guards) < len(self._known) else None
-            if guard is None or guard.wanted != wanted or len(guard.key) != 8 * spec.size:
+            known = self._known[len(self.guards)] if len(self.guards) < len(self._known) else None
+            if known is None or known.wanted != wanted or len(known.key) != 8 * spec.size:
                 raise LeaveError(careful=False)
-            value, key = guard.value, guard.key
+            value, key = known.value, known.key
         else:
             self._advance()
             self._check_derivatives(DERIVATIVES.get() or ())
@@ -158,8 +160,9 @@ class GuardingRecorder(AbstractRecorder):
             key = np.asarray(self._plain(piece)).tobytes()
             if isinstance(value, np.ndarray):
                 value = value.copy()
-        self.guards.append(Guard(wanted, value, key, *user_place()))
-        self.pieces.append(piece)
+        guard = Guard(wanted, value, key, *user_place())
+        self.guards.append(guard)
+        self.pieces.append(GUARD(piece, value=np.frombuffer(key, _INT64), line=guard.line))
         return value
 
     def vector(self) -> Any:
@@ -230,6 +233,20 @@ class GuardingRecorder(AbstractRecorder):
         if type(value) is np.ndarray and not value.dtype.isnative:
             return value.astype(value.dtype.newbyteorder("="))
         return value
+
+
+def without_guards(expressions: Expressions) -> Expressions:
+    """Return a list with the guarded values in place of the equations that check them."""
+    alias = {e.outputs[0]: e.inputs[0] for e in expressions.equations if e.primitive is GUARD}
+    return extract(expressions, placed=lambda source: alias.get(source, source) if type(source) is int else source)
+
+
+def guarded_only(expressions: Expressions, results: int) -> Expressions:
+    """Return a list with its first results only, with the equations that check guards and without the guarded values."""
+    own, dropped = expressions.outputs[:results], expressions.outputs[results : results + 1]
+    equations = tuple([e for e in expressions.equations if e.primitive is GUARD or e.outputs != dropped])
+    structure = positional_structures(len(expressions.inputs), results)[1]
+    return expressions.replace(equations=equations, outputs=own, output_structure=structure)
 
 
 def has_values(leaf: Any) -> bool:

@@ -325,12 +325,16 @@ class Compiler(Programs):
             )
 
     def program(
-        self, trace: Trace, own: Expressions, backend: Backend, careful: Callable[[], Expressions] | None = None
+        self,
+        trace: Trace,
+        own: Expressions,
+        backend: Backend,
+        careful: Callable[[], Expressions] | None = None,
+        traced: Expressions | None = None,
     ) -> CompiledList:
-        """Return the program of a trace and its simplified list."""
-        return CompiledList(
-            own, backend, self.f, self.exact, trace.expressions, self.shares, careful, trace.checked, trace.checks
-        )
+        """Return the program of a trace and its simplified list; `traced` is the list of the trace without guards."""
+        traced = trace.expressions if traced is None else traced
+        return CompiledList(own, backend, self.f, self.exact, traced, self.shares, careful, trace.checked, trace.checks)
 
     def _entry(
         self, trace: Trace, own: Expressions, backend: Backend, careful: Callable[[], Expressions] | None = None
@@ -393,7 +397,11 @@ class Jitted(Transformed):
         return made
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
-        """Return the expression list for such arguments, with the source and the cost of the compiled program."""
+        """Return the expression list for such arguments, with the source and the cost of the compiled program.
+
+        If the function needs values, this is the list of its path. It has equations that check the guards: evaluated with
+        values of another path, it raises `GuardError`. The compiled list has the guarded values as its last result.
+        """
         compiler = self.compiler
         leaves, structure, key = compiler.key(args, kwargs)
         entry: Any = compiler.entries.get(key)
@@ -401,7 +409,8 @@ class Jitted(Transformed):
             entry = compiler.compiled(leaves, structure, key, len(args))
             entry = compiler.entries.get(key, entry)
         if isinstance(entry, Paths):
-            entry = entry.path_of([leaf for leaf, kind in zip(leaves, key[1], strict=True) if kind is not STATIC])
+            path = entry.path_of([leaf for leaf, kind in zip(leaves, key[1], strict=True) if kind is not STATIC])
+            return Lowered(path.expressions(), path.program)
         return Lowered(entry.trace.expressions, entry.program)
 
     def cache_info(self) -> CacheInfo:
@@ -438,10 +447,11 @@ def jit(
 ) -> CompiledFunction[P, R]:
     """Return a compiled version of `f`, with the same results.
 
-    `jit` traces `f` without values, once per structure, dtypes and shapes of the arguments. So `f` cannot branch on values: use
-    `np.where`, `functad.cond` or loops such as `functad.scan`. Variables that `f` reads are inputs of the program. Each call
-    assigns the Variables that `f` assigns. Values that depend on no Tensor are computed while tracing and are the same in all
-    calls. Random numbers are such values: they give a `FrozenRandomWarning`.
+    `jit` traces `f` once per structure, dtypes and shapes of the arguments. If Python code of `f` needs a value, as `if` and
+    `while` do, `jit` uses the value of this call and compiles a path with a guard. A call for which no path has the right values
+    is traced, and gives a new path. `float(t)` of a traced float has no guard and raises. Variables that `f` reads are inputs of
+    the program. Each call assigns the Variables that `f` assigns. Values that depend on no Tensor are computed while tracing and
+    are the same in all calls. Random numbers are such values: they give a `FrozenRandomWarning`.
 
     Dask arrays, as arguments or captured, give lazy results. One task per chunk runs a compiled list with the forward and
     the backward pass, and a tree of tasks adds the results of the chunks. Other operations across chunks, such as a sort, run
@@ -471,15 +481,19 @@ def jit(
             of `x / c`. The default backend is then `"numpy"`, and its results equal the results of `f` bit for bit.
         max_entries: the maximal number of compiled programs that the function keeps. Beyond it, the least recently used
             program is dropped, and compiled again when it is needed. `None` keeps all programs.
+        guards: `False` to raise `AbstractValueError` where `f` needs a value.
+        max_paths: the maximal number of paths for one kind of arguments. Calls that take other paths run `f` itself, with one
+            `RecompileWarning`.
 
     Returns:
         A function with the signature of `f` and with the methods `lower(*args)`, `cache_info()`, `clear_cache()` and
         `explain_recompile()`.
 
     Raises:
-        AbstractValueError: `f` needs the value of a Tensor.
+        AbstractValueError: `f` needs the value of a float, of a Tensor in a batch, or in the body of a loop or branch; or it needs
+            a value and `guards` is `False`.
         InputError: a static argument cannot be hashed, an argument is a random generator, the backend does not exist, or
-            `max_entries` is not a positive integer.
+            `max_entries` or `max_paths` is not a positive integer.
         MissingPackageError: the backend needs a package that is not installed.
         OutputError: `f` returned a value that is not a pytree of arrays.
 
@@ -494,6 +508,14 @@ def jit(
         array([0.6397, 0.6397])
         >>> loss.cache_info().size
         1
+        >>> @functad.jit
+        ... def root(a):
+        ...     x = a
+        ...     while abs(x * x - a) > 1e-6 * a:
+        ...         x = 0.5 * (x + a / x)
+        ...     return x
+        >>> [round(root(a), 3) for a in (2.0, 3.0, 50.0)], root.cache_info().size
+        ([1.414, 1.732, 7.071], 2)
     """
     if max_entries is not None and (type(max_entries) is not int or max_entries < 1):
         raise InputError(

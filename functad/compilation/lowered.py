@@ -111,7 +111,7 @@ class Lowered:
                 )
             return stages[stage]
         with after_each_pass(lambda name, own: parts.append(f"-- {name}\n{own}")):
-            simplified(self._traced, program.exact, fused=program.backend.fuses)
+            simplified(program.forms.expressions, program.exact, fused=program.backend.fuses)
         return "\n".join(parts)
 
     def compile(self) -> Any:

@@ -18,7 +18,7 @@ import numpy as np
 
 from functad.backends.backend import Backend
 from functad.compilation.collector import collector_paused
-from functad.compilation.guards import LeaveError, has_values
+from functad.compilation.guards import LeaveError, guarded_only, has_values, without_guards
 from functad.compilation.lists import CompiledList
 from functad.compilation.passes import simplified
 from functad.compilation.programs import Kept, committed
@@ -105,6 +105,10 @@ class Path:
             return None
         return self.program.guarded(trace.structure, self._place, self._all)
 
+    def expressions(self) -> Expressions:
+        """Return the list, with the results and new values of Variables, and with equations that check the guards."""
+        return guarded_only(self.trace.expressions, self._place)
+
     def holds(self, leaves: Sequence[Any]) -> bool:
         """Return `True` if the guards hold for the leaves of arguments."""
         return self._probe([*leaves, *[resolve(cell.read()) for cell in self.trace.cells]]) is None
@@ -127,7 +131,7 @@ class Path:
     @cached_property
     def _questions(self) -> tuple[Expressions, dict[int, tuple[int, ...]]]:
         """The list that computes the guarded values, and the positions of the guards by slot."""
-        own = self.trace.expressions
+        own = without_guards(self.trace.expressions)
         vector = own.outputs[self._place]
         sources: Sequence[int | Constant] = [vector]
         if len(self.keys) > 1:
@@ -290,9 +294,12 @@ class Paths(Kept):
             if trace.hides and not STRICT.get():
                 with setting(PASS, CAREFUL):
                     trace = self._again.trace(checks=not compiler.backend.plain, known=guards)
-            own = simplified(trace.expressions, compiler.exact, fused=compiler.backend.fuses)
-        careful = (lambda: self._again.expressions(guards)) if trace.derives and not STRICT.get() else None
-        return compiler.program(trace, own, compiler.backend, careful)
+            traced = without_guards(trace.expressions)
+            own = simplified(traced, compiler.exact, fused=compiler.backend.fuses)
+        careful = None
+        if trace.derives and not STRICT.get():
+            careful = lambda: without_guards(self._again.expressions(guards))  # noqa: E731 - a choice
+        return compiler.program(trace, own, compiler.backend, careful, traced)
 
     def _beyond(self, leaves: Sequence[Any]) -> Any:
         """Run the function itself, since it takes too many paths. The first time, warn."""

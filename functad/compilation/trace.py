@@ -145,6 +145,7 @@ class Trace:
         valued: bool = False,
         known: Sequence[Guard] | None = None,
     ) -> None:
+        valued = valued and not any(isinstance(leaf, ArraySpec) for leaf in leaves)
         recorder = GuardingRecorder("jit", function, leaves if valued else None, known)
         recorder.plain = True
         cells = Cells(recorder)

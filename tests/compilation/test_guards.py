@@ -294,6 +294,35 @@ def test_the_guards_of_the_newest_path_are_shown() -> None:
     assert f(-1.0) == 1.0
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_lists_of_paths_check_their_guards(backend: str, tmp_path: Any) -> None:
+    def f(x: Any) -> Any:
+        return np.sum(x[x > 0] ** 2) if x[0] < 5 else x[0]
+
+    x = np.array([1.0, -1.0, 2.0])
+    lowered = functad.jit(f, backend=backend).lower(x)
+    functad.save_expressions(lowered.expressions.before, tmp_path / "list")
+    for own in (lowered.expressions.before.check(), functad.load_expressions(tmp_path / "list")):
+        assert "guard[" in str(own)
+        for g in (own, functad.jit(own, backend=backend)):
+            np.testing.assert_allclose(g(x), [f(x)])
+            np.testing.assert_allclose(functad.grad(lambda x, g=g: g(x)[0])(x), [2.0, 0.0, 4.0])
+            for other in ([1.0, 1.0, 2.0], [6.0, -1.0, 2.0]):
+                with pytest.raises(errors.GuardError, match=r"test_guards\.py:\d+ gave"):
+                    g(np.array(other))
+    assert "guard" not in lowered.source()
+    with pytest.raises(errors.UnsupportedError, match="guards"):
+        functad.to_source(own, x)
+    with pytest.raises(errors.AbstractValueError):
+        functad.jit(f, backend=backend).lower(functad.ArraySpec((3,), np.dtype(float)))
+
+
+def test_lists_for_all_values_have_no_guards() -> None:
+    for make in (functad.make_expressions(sign), lambda x: functad.eval_shape(sign, x), lambda x: functad.to_source(sign, x)):
+        with pytest.raises(errors.AbstractValueError):
+            make(1.0)
+
+
 def test_static_arguments_need_no_guards() -> None:
     f = functad.jit(lambda x, n, kind: x * n if n > 2 and kind == "a" else x[x > 0], static_argnames=["n"])
     for n in (3, 3, 1):
