@@ -30,6 +30,7 @@ from functad.process import setting
 from functad.tracing.equations import DERIVATIVES, AbstractRecorder
 from functad.tracing.float_errors import in_silence
 from functad.tracing.trace import Recorded, making_plain
+from functad.tracing.views import origin_of
 from functad.transforms.lists import extract, positional_structures
 from functad.transforms.reverse import has_nan_below
 
@@ -110,6 +111,7 @@ class GuardingRecorder(AbstractRecorder):
         self._known = known
         self._answers: dict[tuple[int, bool], Any] = {}
         self._values: list[Any] = []
+        self._shared: list[Any] = []
         self._outside = MAKER.get(), DERIVATIVES.get()
         self._seen = 0
 
@@ -139,7 +141,12 @@ class GuardingRecorder(AbstractRecorder):
         asked = tensor.slot, truth
         if asked not in self._answers:
             self._answers[asked] = self._guarded(tensor, wanted)
-        return self._answers[asked]
+        value = self._answers[asked]
+        if isinstance(value, np.ndarray):  # NumPy's array would share memory with it
+            value = value.copy()
+            value.setflags(write=False)
+            self._shared.append(origin_of(tensor)[0])
+        return value
 
     def _guarded(self, tensor: Recorded, wanted: str) -> Any:
         """Return the value of a Tensor, and append its guard."""
@@ -164,6 +171,12 @@ class GuardingRecorder(AbstractRecorder):
         self.guards.append(guard)
         self.pieces.append(GUARD(piece, value=np.frombuffer(key, _INT64), line=guard.line))
         return value
+
+    def write(self, primitive: Primitive, root: Any, v: Any, params: dict[str, Any]) -> Any:
+        """Record a write. Leave the trace if Python code has an array that would show the write."""
+        if any(root is shared for shared in self._shared):
+            raise LeaveError(careful=False)
+        return super().write(primitive, root, v, params)
 
     def vector(self) -> Any:
         """Return the Tensor of all guarded values; `None` if there are no guards."""
@@ -198,7 +211,8 @@ class GuardingRecorder(AbstractRecorder):
 
     def let_go(self) -> None:
         """Drop all values."""
-        self._given, self._values, self._answers, self.later, self._outside = None, [], {}, {}, (None, None)
+        self._given, self._values, self._answers, self._shared, self.later = None, [], {}, [], {}
+        self._outside = None, None
 
     @in_silence
     def _advance(self) -> None:

@@ -448,10 +448,12 @@ def jit(
     """Return a compiled version of `f`, with the same results.
 
     `jit` traces `f` once per structure, dtypes and shapes of the arguments. If Python code of `f` needs a value, as `if` and
-    `while` do, `jit` uses the value of this call and compiles a path with a guard. A call for which no path has the right values
-    is traced, and gives a new path. `float(t)` of a traced float has no guard and raises. Variables that `f` reads are inputs of
-    the program. Each call assigns the Variables that `f` assigns. Values that depend on no Tensor are computed while tracing and
-    are the same in all calls. Random numbers are such values: they give a `FrozenRandomWarning`.
+    `while` do, `jit` uses the value of this call and compiles a path with a guard. A call with other values at the guards takes
+    another path, which is traced if it is new. `float(t)` of a traced float has no guard and raises.
+
+    Variables that `f` reads are inputs of the program. Each call assigns the Variables that `f` assigns. Values that depend on no
+    Tensor are computed while tracing and are the same in all calls. Random numbers are such values: they give a
+    `FrozenRandomWarning`.
 
     Dask arrays, as arguments or captured, give lazy results. One task per chunk runs a compiled list with the forward and
     the backward pass, and a tree of tasks adds the results of the chunks. Other operations across chunks, such as a sort, run

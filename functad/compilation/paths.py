@@ -255,10 +255,13 @@ class Paths(Kept):
             return self.itself(leaves)
         outs, trace.outcome = trace.outcome, None
         held = [resolve(cell.read()) for cell in trace.cells]
-        result = committed(trace, owned(outs, [*leaves, *held, *_constants(trace.expressions)]), held, _VALUES)
+        constants = [s.value for e in trace.expressions.equations for s in e.inputs if isinstance(s, Constant)]
+        constants += [s.value for s in trace.expressions.outputs if isinstance(s, Constant)]
+        result = committed(trace, owned(outs, [*leaves, *held, *constants]), held, _VALUES)
         self._compiler.misses += 1
         self._compiler.last_paths = self
-        if not trace.captured and len(trace.guards) <= MOST_GUARDS:
+        lazy = any(hasattr(type(value), "__dask_graph__") for value in [*leaves, *constants])
+        if not (trace.captured or lazy) and len(trace.guards) <= MOST_GUARDS:
             self._keep(Path(trace, lambda: self._program(trace)))
         return result
 
@@ -356,9 +359,3 @@ def owned(leaves: Sequence[Any], foreign: Sequence[Any]) -> list[Any]:
         leaf.copy() if type(leaf) is np.ndarray and (0 in leaf.strides or not leaf.flags.writeable) else leaf for leaf in leaves
     ]
     return own_results(leaves, foreign)
-
-
-def _constants(expressions: Expressions) -> list[Any]:
-    """Return the constants among the results of a list and the arguments of its views."""
-    sources = [*expressions.outputs, *[source for e in expressions.equations if e.primitive.views for source in e.inputs]]
-    return [source.value for source in sources if isinstance(source, Constant)]

@@ -21,6 +21,10 @@ from tests.compilation.test_backends import BACKENDS as INSTALLED
 BACKENDS = [name for name in INSTALLED if name != "xla"]  # whose results are arrays of JAX
 
 
+COLUMNS: list[Any] = []
+CONSTANTS = np.array([1.0, 2.0])
+
+
 def sign(x: Any) -> Any:
     """Return the absolute value by a branch."""
     return x if x > 0 else -x
@@ -522,6 +526,38 @@ def test_results_share_no_memory_with_arguments() -> None:
             assert not any(np.shares_memory(leaf, other) for other in [x, *leaves[:i]])
 
 
+def test_results_that_are_no_arrays() -> None:
+    def f(x: Any) -> Any:
+        if x > 1:
+            return None
+        return {"empty": ()} if x > 0 else (True, 3, CONSTANTS)
+
+    compiled = functad.jit(f)
+    for x in (2.0, 0.5, -1.0) * 3:
+        assert_same(compiled(x), f(x))
+        assert functad.tree_structure(compiled(x)) == functad.tree_structure(f(x))
+    compiled(-1.0)[2][0] = 7.0
+    assert compiled(-1.0)[2].tolist() == CONSTANTS.tolist() == [1.0, 2.0]
+
+
+def test_arrays_that_python_code_has_do_not_miss_writes() -> None:
+    def f(x: Any) -> Any:
+        flags = x > 0
+        plain = np.asarray(flags)
+        flags[0] = True
+        return [x * k for k, flag in enumerate(plain) if flag]
+
+    def g(x: Any) -> Any:
+        flags = x > 0
+        np.asarray(flags)[0] = True
+        return np.where(flags, x, 0.0)
+
+    for x in (np.array([-1.0, 1.0]), np.array([1.0, -1.0]), np.array([-1.0, 1.0])):
+        assert_same(functad.jit(f)(x), f(x))
+        with pytest.raises(ValueError, match="read-only"):
+            functad.jit(g)(x)
+
+
 def test_arguments_are_not_written_to() -> None:
     def f(x: Any) -> Any:
         y = x.copy()
@@ -613,6 +649,11 @@ def test_dask_arrays_run_the_function_itself() -> None:
     for _ in range(2):
         assert np.asarray(f(x)).tolist() == [2.0] * 6
         assert np.asarray(f(-x)).tolist() == [-1.0] * 6
+    g = functad.jit(lambda x, n: x * 2 if n > 0 else x * COLUMNS[0])
+    COLUMNS.append(3 * x)
+    for n in (1, -1, 2, -2):
+        assert np.asarray(g(x, n)).tolist() == [2.0 if n > 0 else 3.0] * 6
+        assert np.asarray(g(np.ones(6), n)).tolist() == [2.0 if n > 0 else 3.0] * 6
 
 
 def test_functions_of_dask_chunks() -> None:
