@@ -451,8 +451,8 @@ def jit(
     `while` do, `jit` uses the value of this call and compiles a path with a guard. A call with other values at the guards takes
     another path, which is traced if it is new. `float(t)` of a traced float has no guard and raises.
 
-    Variables that `f` reads are inputs of the program. Each call assigns the Variables that `f` assigns. Values that depend on no
-    Tensor are computed while tracing and are the same in all calls. Random numbers are such values: they give a
+    Variables that `f` reads are inputs of the program. Each call assigns the Variables that `f` assigns. Values that depend on
+    no Tensor are computed while tracing and are the same in all calls. Random numbers are such values: they give a
     `FrozenRandomWarning`.
 
     Dask arrays, as arguments or captured, give lazy results. One task per chunk runs a compiled list with the forward and
@@ -492,8 +492,8 @@ def jit(
         `explain_recompile()`.
 
     Raises:
-        AbstractValueError: `f` needs the value of a float, of a Tensor in a batch, or in the body of a loop or branch; or it needs
-            a value and `guards` is `False`.
+        AbstractValueError: `f` needs the value of a float, of a Tensor in a batch, or in the body of a loop or branch; or it
+            needs a value and `guards` is `False`.
         InputError: a static argument cannot be hashed, an argument is a random generator, the backend does not exist, or
             `max_entries` or `max_paths` is not a positive integer.
         MissingPackageError: the backend needs a package that is not installed.

@@ -71,8 +71,8 @@ def to_source(f: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
         traced = trace("to_source", f, args, kwargs)
     if any(e.primitive is GUARD for e in traced.equations):
         raise UnsupportedError(
-            f"to_source of {name_of(f)}, at {here()}: the list is valid for some values only, and its guards have no text. Write "
-            f"the source of the function that it was traced from."
+            f"to_source of {name_of(f)}, at {here()}: the list is valid for some values only, and its guards have no text. "
+            f"Write the source of the function that it was traced from."
         )
     expressions = _with_copies(simplified(extract(traced, placed=without_idle)), traced.outputs)
     name = name_of(f).rpartition(".")[2]

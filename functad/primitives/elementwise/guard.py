@@ -17,8 +17,8 @@ def _checked(x: Any, *, value: np.ndarray[Any, Any], line: str) -> Any:
     if not np.array_equal(x, value):
         raise GuardError(
             f"a list that is valid for other values, at {here()}: Python code at {line} gave {_shown(value)} when the list was "
-            f"traced, and gives {_shown(x)} now. Trace the function with these values, or call functad.jit of it, which keeps a "
-            f"list for each way through the code."
+            f"traced, and gives {_shown(x)} now. Trace the function with these values, or call functad.jit of it, which keeps "
+            f"a list for each way through the code."
         )
     return x
 
