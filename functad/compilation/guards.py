@@ -123,7 +123,7 @@ class GuardingRecorder(AbstractRecorder):
 
     def is_constant(self, tensor: Recorded) -> bool:
         """Return `True` for integers and truth values: their conversion to a plain value loses no derivative."""
-        return tensor.below.dtype.kind in "biu"  # type: ignore[no-any-return]
+        return tensor.below.dtype.kind in "biu"
 
     def concrete_value(self, tensor: Recorded, wanted: str) -> Any:
         """Return the value of a Tensor, and guard it.
@@ -162,7 +162,7 @@ class GuardingRecorder(AbstractRecorder):
             value, key = known.value, known.key
         else:
             self._advance()
-            self._check_derivatives(DERIVATIVES.get() or ())
+            self._check_derivatives(inner=bool(DERIVATIVES.get()))
             value = self._plain(tensor)
             key = np.asarray(self._plain(piece)).tobytes()
             if isinstance(value, np.ndarray):
@@ -191,22 +191,22 @@ class GuardingRecorder(AbstractRecorder):
             raise LeaveError(careful=False)
         return value
 
-    def _check_derivatives(self, inner: Sequence[Any]) -> None:
-        """Leave a quick pass if a derivative has a NaN, or may have one in an `inner` list: the value may depend on it."""
+    def _check_derivatives(self, *, inner: bool) -> None:
+        """Leave a quick pass if a derivative has a NaN, or may have one in an inner list: the value may depend on it."""
         if PASS.get() != QUICK or STRICT.get():
             return
         if inner or has_nan_below([self._values[s] for s in self.derivatives[self._seen :]]):
             raise LeaveError(careful=True)
         self._seen = len(self.derivatives)
 
-    def values(self, sources: Sequence[int | Constant], inner: Sequence[Any]) -> list[Any]:
-        """Return the values of slots and constants. `inner` has the inner lists with derivatives.
+    def values(self, sources: Sequence[int | Constant], *, inner: bool) -> list[Any]:
+        """Return the values of slots and constants. `inner` is `True` if inner lists have derivatives.
 
         Raises:
             LeaveError: a derivative has a NaN.
         """
         self._advance()
-        self._check_derivatives(inner)
+        self._check_derivatives(inner=inner)
         return [source.value if isinstance(source, Constant) else self._values[source] for source in sources]
 
     def let_go(self) -> None:

@@ -210,16 +210,25 @@ class CompiledList:
         """Return the forms of results that the program may return in another form."""
         return [each for each in self.forms.arrays if each[1] or not getattr(self._program, "gives_numbers", False)]
 
-    def guarded(self, structure: Structure, place: int, expected: bytes) -> Callable[..., Any] | None:
+    def guarded(
+        self, structure: Structure, place: int, expected: bytes, missed: Callable[[Any, Any], None]
+    ) -> Callable[..., Any] | None:
         """Return a function like `direct` that checks the kinds of its arguments and one of its results, or `None`.
 
         The function raises `OtherArgumentsError` if the kinds differ, if the bytes of the result at `place` are not `expected`,
         or if the program raises. The results before `place` are the leaves of the returned pytree.
+
+        Args:
+            structure: the structure of the result.
+            place: the position of the checked result.
+            expected: its bytes.
+            missed: called with the arguments and the checked result if that has other bytes.
         """
         function, forms = getattr(self._program, "strict", None), self.forms
         if function is None or forms.vary or self.backend.plain is not None:
             return None
-        wanted, build = self._wanted(), (lambda leaf: leaf) if structure is LEAF else structure.builder()
+        wanted = self._wanted()
+        build: Callable[..., Any] = (lambda leaf: leaf) if structure is LEAF else structure.builder()
         function = in_silence(function) if self.backend.name == "numpy" else function
 
         def call(*leaves: Any) -> Any:
@@ -230,6 +239,7 @@ class CompiledList:
             except Exception:  # noqa: BLE001 - the general call runs the program again
                 raise OtherArgumentsError from None
             if outs[place].tobytes() != expected:
+                missed(leaves, outs[place])
                 raise OtherArgumentsError
             return build(*(made(outs, wanted) if wanted else outs)[:place])
 

@@ -12,18 +12,19 @@ the call. The list is compiled when a later call takes the path: until then, gua
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import is_
 from typing import Any
 
 import numpy as np
 
 from functad.backends.backend import Backend
 from functad.compilation.collector import collector_paused
-from functad.compilation.guards import LeaveError, guarded_only, has_values, without_guards
+from functad.compilation.guards import Guard, LeaveError, guarded_only, has_values, without_guards
 from functad.compilation.lists import CompiledList
 from functad.compilation.passes import simplified
 from functad.compilation.programs import Kept, committed
 from functad.compilation.trace import Again, Trace
-from functad.errors import AbstractValueError, FunctadError, RecompileWarning
+from functad.errors import AbstractValueError, FunctadError, RecompileWarning, UnsupportedError
 from functad.expressions.expressions import Constant, Expressions
 from functad.places import call_of, warn
 from functad.primitives.operands import innermost
@@ -60,6 +61,7 @@ class Path:
         self.trace = trace
         self.keys = tuple([guard.key for guard in trace.guards])
         self.is_compiled = False
+        self._missed: tuple[Sequence[Any], Any] | None = None
         self._make = program
         self._all = b"".join(self.keys)
         self._place = len(trace.wraps) + len(trace.changed)
@@ -76,6 +78,9 @@ class Path:
             LeaveError: an operation raises on this path; or the function asks for other values when a careful pass traces it.
         """
         trace = self.trace
+        before, self._missed = self._missed, None
+        if before is not None and len(before[0]) == len(leaves) and all(map(is_, before[0], leaves)):
+            return None, self._first_difference(before[1])
         held = [resolve(cell.read()) for cell in trace.cells]
         given = [*leaves, *held]
         if not self.is_compiled:
@@ -103,7 +108,11 @@ class Path:
         trace = self.trace
         if trace.cells or trace.changed or True in trace.wraps:
             return None
-        return self.program.guarded(trace.structure, self._place, self._all)
+        return self.program.guarded(trace.structure, self._place, self._all, self._miss)
+
+    def _miss(self, leaves: Sequence[Any], found: Any) -> None:
+        """Keep the guarded values of a call that the quick function could not serve."""
+        self._missed = leaves, found
 
     def expressions(self) -> Expressions:
         """Return the list, with the results and new values of Variables, and with equations that check the guards."""
@@ -299,10 +308,23 @@ class Paths(Kept):
                     trace = self._again.trace(checks=not compiler.backend.plain, known=guards)
             traced = without_guards(trace.expressions)
             own = simplified(traced, compiler.exact, fused=compiler.backend.fuses)
-        careful = None
-        if trace.derives and not STRICT.get():
-            careful = lambda: without_guards(self._again.expressions(guards))  # noqa: E731 - a choice
-        return compiler.program(trace, own, compiler.backend, careful, traced)
+        careful = (lambda: self._careful(guards)) if trace.derives and not STRICT.get() else None
+        program: CompiledList = compiler.program(trace, own, compiler.backend, careful, traced)
+        return program
+
+    def _careful(self, guards: Sequence[Guard]) -> Expressions:
+        """Return the list of a path for the current pass.
+
+        Raises:
+            UnsupportedError: the function asks for other values when it is traced again.
+        """
+        try:
+            return without_guards(self._again.expressions(guards))
+        except LeaveError:
+            raise UnsupportedError(
+                f"{call_of('jit', self._compiler.f)}: a derivative has a NaN, and the function takes another path when it is "
+                f"traced again. Do not let state that changes between calls decide its branches."
+            ) from None
 
     def _beyond(self, leaves: Sequence[Any]) -> Any:
         """Run the function itself, since it takes too many paths. The first time, warn."""

@@ -174,7 +174,7 @@ class Trace:
         self.changed = [cell for cell in self.cells if cell.changed]
         outputs = [*found.outputs, *[_source(recorder, cell.value) for cell in self.changed]]
         inner = any(expressions is not found for expressions, _ in derivatives)  # derivatives in an inner list
-        self.outcome = recorder.values(outputs, inner) if self.guards and valued else None
+        self.outcome = recorder.values(outputs, inner=inner) if self.guards and valued else None
         recorder.let_go()
         outputs += [*[each.slot for each in vector if each is not None], *watched]
         marks = mark_reached(marks_at(recorder.derivatives, len(recorder.specs)), found.equations)

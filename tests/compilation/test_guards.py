@@ -15,6 +15,7 @@ import pytest
 
 import functad
 from functad import errors
+from tests.compilation.branching_programs import BranchingProgram
 from tests.compilation.guarded_programs import PROGRAMS
 from tests.compilation.test_backends import BACKENDS as INSTALLED
 
@@ -91,6 +92,26 @@ def test_exact_programs_equal_eager_bit_for_bit(name: str) -> None:
         x = draw(rng)
         assert_same(compiled(x), f(x), exact=True)
         assert_same(compiled(x), f(x), exact=True)
+
+
+@pytest.mark.filterwarnings("ignore::functad.errors.RecompileWarning", "ignore::RuntimeWarning")
+@pytest.mark.parametrize("seed", range(24))
+def test_random_programs_equal_eager(seed: int) -> None:
+    f = BranchingProgram(seed).function
+    options: dict[str, Any] = {"exact": True} if seed % 3 else {}
+    compiled = functad.jit(f, max_paths=4, **options)
+    rng = np.random.default_rng(seed)
+    number, integer = (float, np.float64)[seed % 2], (int, np.int64)[seed // 2 % 2]
+    points = [(rng.normal(size=4), number(rng.normal()), integer(rng.integers(0, 4))) for _ in range(5)]
+    for point in [*points, *points[::-1]]:
+        assert_same(outcome(compiled, *point), outcome(f, *point), exact=bool(options))
+
+    def total(x: Any, s: Any, n: Any) -> Any:
+        return sum(np.sum(leaf) for leaf in functad.tree_leaves(f(x, s, n)) if not isinstance(leaf, int)) * 1.0
+
+    both = functad.jit(functad.value_and_grad(total, argnums=(0, 1)), max_paths=4, **options)
+    for point in [*points[:3], *points[:3]]:
+        assert_same(outcome(both, *point), outcome(functad.value_and_grad(total, argnums=(0, 1)), *point))
 
 
 def test_one_path_serves_all_values_that_take_it() -> None:
