@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from functad.backends.backend import Backend
+from functad.backends.refusals import OtherArgumentsError
 from functad.compilation.collector import collector_paused
 from functad.compilation.guards import Guard, LeaveError, guarded_only, has_values, without_guards
 from functad.compilation.lists import CompiledList
@@ -78,6 +79,11 @@ class Path:
             LeaveError: an operation raises on this path; or the function asks for other values when a careful pass traces it.
         """
         trace = self.trace
+        if self._missed is None and (quick := self.strict()) is not None:
+            try:
+                return quick(*leaves), None
+            except OtherArgumentsError:  # the general way follows
+                pass
         before, self._missed = self._missed, None
         if before is not None and len(before[0]) == len(leaves) and all(map(is_, before[0], leaves)):
             return None, self._first_difference(before[1])
