@@ -199,6 +199,7 @@ class Paths(Kept):
         self._again = again
         self.paths: dict[tuple[bytes, ...], Path] = {}
         self.last: Path | None = None
+        self._line: str | None = None
         self.newest: tuple[Path, Path | None] | None = None
 
     @property
@@ -259,7 +260,7 @@ class Paths(Kept):
             leaves: the leaves.
             trace: the trace, or the signal that ended it, if there was one already.
         """
-        if len(self.paths) >= self._compiler.max_paths:
+        if self._line is not None or len(self.paths) >= self._compiler.max_paths:
             return self._beyond(leaves)
         if PASS.get() != QUICK and not STRICT.get():
             return self.itself(leaves)
@@ -276,7 +277,9 @@ class Paths(Kept):
         self._compiler.misses += 1
         self._compiler.last_paths = self
         lazy = any(hasattr(type(value), "__dask_graph__") for value in [*leaves, *constants])
-        if not (trace.captured or lazy) and len(trace.guards) <= MOST_GUARDS:
+        if len(trace.guards) > MOST_GUARDS:
+            self._line = trace.guards[-1].line
+        elif not (trace.captured or lazy):
             self._keep(Path(trace, lambda: self._program(trace)))
         return result
 
@@ -336,15 +339,15 @@ class Paths(Kept):
         """Run the function itself, since it takes too many paths. The first time, warn."""
         if not self._compiler.warned:
             self._compiler.warned = True
-            last = list(self.paths.values())[-1] if self.paths else None
-            guards = [] if last is None else last.trace.guards
-            line = guards[-1].line if guards else "an unknown line"
+            said = f"it has taken {len(self.paths)} paths through its branches on values"
+            line = self._line or list(self.paths.values())[-1].trace.guards[-1].line
+            if self._line is not None:
+                said = f"a path through its branches on values has more than {MOST_GUARDS:,} of them"
             warn(
                 RecompileWarning(
-                    f"{call_of('jit', self._compiler.f)}: it has taken {len(self.paths)} paths through its branches on values, "
-                    f"the last one at {line}. Calls that take another path run uncompiled from now on. Choose between values "
-                    f"with np.where(condition, a, b), between computations with functad.cond, and repeat with "
-                    f"functad.while_loop; or keep more paths: functad.jit(f, max_paths=...)."
+                    f"{call_of('jit', self._compiler.f)}: {said}, the last one at {line}. Calls that take another path run "
+                    f"uncompiled from now on. Choose between values with np.where(condition, a, b), between computations with "
+                    f"functad.cond, and repeat with functad.while_loop; or keep more paths: functad.jit(f, max_paths=...)."
                 )
             )
         return self.itself(leaves)
