@@ -113,6 +113,12 @@ class DegenerateError(FunctadError, np.linalg.LinAlgError):
     code = "degenerate"
 
 
+class GuardError(FunctadError, ValueError):
+    """An expression list that is valid for some values only was evaluated with others."""
+
+    code = "guard"
+
+
 class TapeError(FunctadError, RuntimeError):
     """A tape was never entered, has given its gradient already, or does not keep the requested data."""
 
@@ -261,7 +267,7 @@ class LoopWarning(Coded, UserWarning):
 
 
 class RecompileWarning(Coded, UserWarning):
-    """A function under `jit` has been compiled many times. Given once for each function."""
+    """A function under `jit` has been compiled many times, or takes many paths. Given once for each function."""
 
     code = "recompile"
 

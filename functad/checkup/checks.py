@@ -512,21 +512,29 @@ def loops(recorder: LookingRecorder) -> Iterator[Finding]:
 
 
 def compiling(call: Call) -> Iterator[Finding]:
-    """Yield a finding if value and gradient cannot be compiled."""
+    """Yield a finding if value and gradient cannot be compiled, or not for all values at once."""
     f, args, kwargs = gradient_of(call)
-    error: BaseException | None = None
-    for static in dict.fromkeys([(), call.integers()]):
+    options = [{"static_argnums": static} for static in dict.fromkeys([(), call.integers()])]
+
+    def refusal(**own: Any) -> BaseException | None:
+        """Return the error of a compilation, or `None`."""
         try:
             with call.undisturbed():
-                program: Any = jit(f, backend="numpy", static_argnums=static)
+                program: Any = jit(f, backend="numpy", **own)
                 program.lower(*args, **kwargs)
         except Exception as raised:  # noqa: BLE001 - the finding reports every error
-            error = error or raised
-        else:
-            return
+            return raised
+        return None
+
+    errors = [refusal(guards=False, **own) for own in options]
+    if None in errors:
+        return
+    error = errors[0]
+    in_paths = isinstance(error, AbstractValueError) and None in [refusal(**own) for own in options]
+    said = "It compiles to one path for each way through its branches" if in_paths else "It does not compile"
     message, advice = split_message(error)
     place = _place(str(error))
-    yield found("note", "compiling", f"It does not compile: {message}", advice, place)
+    yield found("note", "compiling", f"{said}: {message}", advice, place)
     if isinstance(error, AbstractValueError):
         yield from branches(call, place.where)
 
@@ -607,12 +615,12 @@ def branches(call: Call, known: str) -> Iterator[Finding]:
         if place.where == known:
             continue
         if wanted == "bool":
-            message = "This branch is decided by a value. A trace without values, as under jit, cannot take it."
+            message = "This branch is decided by a value. Under jit, each way through it is a path of its own."
             advice = (
                 "Choose between values by np.where, between computations by functad.cond; a loop until something holds is "
                 "functad.while_loop."
             )
         else:
-            message = f"This line asks for the value of a Tensor by {asked(wanted)}. Under jit, Tensors have no values."
+            message = f"This line asks for the value of a Tensor by {asked(wanted)}, which jit guards, or refuses for a float."
             advice = "Take lengths from shapes, name settings in static_argnums, or do this outside the compiled function."
         yield found("note", "branches", message, advice, place)

@@ -14,6 +14,7 @@ from functad.backends.refusals import OtherArgumentsError
 from functad.chunks.program import chunks_of, holds_chunks, in_chunks
 from functad.compilation.collector import collector_paused
 from functad.compilation.error_modes import CHECKED, are_heard, modes
+from functad.compilation.guards import LeaveError
 from functad.compilation.kinds import (
     LARGE,
     SCALAR,
@@ -33,7 +34,8 @@ from functad.compilation.lists import CompiledList
 from functad.compilation.log import listening, now
 from functad.compilation.lowered import CacheInfo, CompiledFunction, Compiles, Lowered
 from functad.compilation.passes import simplified
-from functad.compilation.programs import MAX_ENTRIES, Entry, Programs, let_go_later
+from functad.compilation.paths import MAX_PATHS, Paths, owned
+from functad.compilation.programs import MAX_ENTRIES, Entry, Kept, Programs, let_go_later
 from functad.compilation.trace import Again, Trace
 from functad.errors import InputError, RecompileWarning
 from functad.expressions.expressions import Expressions
@@ -44,7 +46,6 @@ from functad.places import call_of, here, name_of, warn
 from functad.primitives.operands import foreign_rules, is_of_jax
 from functad.primitives.safe import CAREFUL, ELEMENTWISE, PASS, QUICK, STRICT
 from functad.process import setting
-from functad.tracing.ownership import own_results
 from functad.tracing.trace import LIVE, Recorded, value_of
 from functad.tracing.views import in_c_order
 from functad.transforms.lists import input_names
@@ -115,6 +116,10 @@ class Compiler(Programs):
         exact: `True` if results must equal the traced operations bit for bit.
         foreign: array types of other libraries that earlier calls passed as arguments.
         shares: `True` if functions with the same list share programs. Unpickled functions do.
+        guards: `True` if the function may need values while it is traced.
+        max_paths: the number of paths that are kept for one kind of arguments.
+        last_paths: the paths that were traced last, or `None`.
+        warned: `True` after the warning about too many paths.
     """
 
     def __init__(
@@ -125,6 +130,8 @@ class Compiler(Programs):
         backend: Backend,
         exact: bool = False,
         max_entries: int | None = MAX_ENTRIES,
+        guards: bool = True,
+        max_paths: int = MAX_PATHS,
     ) -> None:
         super().__init__(max_entries)
         self.f = f
@@ -134,6 +141,10 @@ class Compiler(Programs):
         self.exact = exact
         self.foreign: set[type] = set()
         self.shares = False
+        self.guards = guards
+        self.max_paths = max_paths
+        self.last_paths: Paths | None = None
+        self.warned = False
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the compiled function, or the function itself. Compile first if this kind of arguments is new.
@@ -177,15 +188,16 @@ class Compiler(Programs):
         leaves, structure, key = self.key(args, kwargs)
         if LARGE in key[1]:
             return self._itself(args, kwargs)
-        entry = self.entries.get(key)
-        if entry is None or (LIVE and self._may_read_tensors(entry, leaves, key)):
-            entry = self.compiled(leaves, structure, key, len(args), entry)
+        known = self.entries.get(key)
+        entry: Callable[[Sequence[Any]], Any]
+        if known is None or (LIVE and self._may_read_tensors(known, leaves, key)):
+            entry = self.compiled(leaves, structure, key, len(args), known)
         else:
             self.hits += 1
-            entry.used = self.hits
+            known.used, entry = self.hits, known
         if quick is not None and min(self.argnums, default=len(args)) >= len(args) == len(leaves):
-            if self.entries.get(key) is entry:
-                self.quick[quick] = entry
+            if (kept := self.entries.get(key)) is entry:
+                self.quick[quick] = kept
         elif self.backend.plain is not None:  # later calls also pass arrays of the backend
             self.foreign |= {type(a) for a, kind in zip(leaves, key[1], strict=True) if is_foreign(a, kind)}
         return entry([leaf for leaf, kind in zip(leaves, key[1], strict=True) if kind is not STATIC])
@@ -194,11 +206,7 @@ class Compiler(Programs):
         """Run the function without compiling it. Result arrays are writable, and no two elements share memory."""
         args, kwargs = self._of_numpy(args, kwargs)
         leaves, structure = flatten(self.f(*args, **kwargs))
-        leaves = [
-            leaf.copy() if type(leaf) is np.ndarray and (0 in leaf.strides or not leaf.flags.writeable) else leaf
-            for leaf in leaves
-        ]
-        return structure.unflatten(own_results(leaves, flatten((args, kwargs))[0]))
+        return structure.unflatten(owned(leaves, flatten((args, kwargs))[0]))
 
     def _of_numpy(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the arguments with NumPy arrays in place of arrays of the backend."""
@@ -207,7 +215,7 @@ class Compiler(Programs):
         leaves, structure = flatten((args, kwargs))
         return structure.unflatten(self.backend.plain(leaves))  # type: ignore[no-any-return]
 
-    def _may_read_tensors(self, entry: Entry, leaves: Sequence[Any], key: Any) -> bool:
+    def _may_read_tensors(self, entry: Kept, leaves: Sequence[Any], key: Any) -> bool:
         """Return `True` if the function can reach a traced Tensor where the list may hold a plain value."""
         outside = entry.outside
         if outside is None or outside.changed():
@@ -303,7 +311,7 @@ class Compiler(Programs):
         tensors = [i for i, place in enumerate(places) if type(kinds[place]) is tuple and kinds[place][-1] is TENSOR]
         return Again(self.f, structure, leaves, places, input_names(self.f, structure, count), tensors)
 
-    def run(self, entry: Entry, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def run(self, entry: Kept, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the entry of a key.
 
         Raises:
@@ -318,13 +326,19 @@ class Compiler(Programs):
                 f"{self._change(found, key)}. Call the function itself, which compiles again, or lower it for these arguments."
             )
         if LIVE and self._may_read_tensors(entry, leaves, key):
-            entry = self.compiled(leaves, structure, key, len(args), entry)
-        return entry([leaf for leaf, kind in zip(leaves, key[1], strict=True) if kind is not STATIC])
+            own: Callable[[Sequence[Any]], Any] = self.compiled(leaves, structure, key, len(args), entry)
+        else:
+            own = entry
+        return own([leaf for leaf, kind in zip(leaves, key[1], strict=True) if kind is not STATIC])
 
-    def compiled(self, leaves: Sequence[Any], structure: Structure, key: Any, count: int, known: Entry | None = None) -> Entry:
+    def compiled(
+        self, leaves: Sequence[Any], structure: Structure, key: Any, count: int, known: Kept | None = None
+    ) -> Callable[[Sequence[Any]], Any]:
         """Trace and compile the function for a kind of arguments.
 
-        Returns `known`, if it is given and the function reads no Tensor of another trace.
+        Returns:
+            An entry; `known`, if it is given and the function reads no Tensor of another trace; or a function that returns the
+            result of this call only, if the function needed values, which the trace has then computed.
         """
         again, start = self.again(leaves, structure, key, count), now()
         own_leaves = [leaf for leaf, kind in zip(leaves, key[1], strict=True) if kind is not STATIC]
@@ -333,8 +347,11 @@ class Compiler(Programs):
             with setting(PASS, now):
                 return again.trace(own_leaves, checks=not self.backend.plain, effects=effects)
 
+        paths = known if isinstance(known, Paths) else Paths(self, again)
+        trace = paths.traced(own_leaves, QUICK)
+        if isinstance(trace, LeaveError) or trace.guards or paths is known:
+            return self._guarded(paths, key, own_leaves, trace)
         with collector_paused():
-            trace = traced(QUICK)
             if known is not None and not trace.captured:
                 self.hits += 1
                 return known
@@ -352,15 +369,7 @@ class Compiler(Programs):
         if trace.captured and guarded and not PASS.get():
             entry.careful = lambda: self._entry(found := traced(CAREFUL, effects=False), found.expressions, self.backend)
         if not trace.captured:  # a list with Tensors of other traces is valid for this call only
-            self.last_miss = key, self._nearest(key)
-            self.keep(key, entry)
-            if self.kept == MANY:
-                warn(
-                    RecompileWarning(
-                        f"jit of {name_of(self.f)} has been compiled {MANY} times, at {here()}. {self.explain()} Pad arrays to "
-                        f"one shape, or leave out jit where shapes change from call to call."
-                    )
-                )
+            self._keep(key, entry)
         self._log(trace, own, now() - start)
         return entry
 
@@ -372,14 +381,46 @@ class Compiler(Programs):
             parts = call_of("jit", self.f), *counts, reason
             logger.info("%s: traced %d operations in %.3f s, %d after simplification. %s", *parts)
 
+    def _guarded(
+        self, paths: Paths, key: Any, leaves: Sequence[Any], trace: Trace | LeaveError
+    ) -> Callable[[Sequence[Any]], Any]:
+        """Keep the paths of a function that needs values, and return a function that returns the result of this call."""
+        if isinstance(other := self.entries.get(key), Paths):  # another thread may have been first
+            paths = other
+        else:
+            self._keep(key, paths)
+        result = paths.fresh(leaves, trace)
+        return lambda _: result
+
+    def _keep(self, key: Any, entry: Kept) -> None:
+        """Store an entry. Warn if there have been many."""
+        self.last_miss = key, self._nearest(key)
+        self.keep(key, entry)
+        if self.kept == MANY:
+            warn(
+                RecompileWarning(
+                    f"jit of {name_of(self.f)} has been compiled {MANY} times, at {here()}. {self.explain()} Pad arrays to one "
+                    f"shape, or leave out jit where shapes change from call to call."
+                )
+            )
+
+    def program(
+        self,
+        trace: Trace,
+        own: Expressions,
+        backend: Backend,
+        careful: Callable[[], Expressions] | None = None,
+        traced: Expressions | None = None,
+    ) -> CompiledList:
+        """Return the program of a trace and its simplified list; `traced` is the list of the trace without guards."""
+        traced = trace.expressions if traced is None else traced
+        return CompiledList(own, backend, self.f, self.exact, traced, self.shares, careful, trace.checked, trace.checks)
+
     def _entry(
         self, trace: Trace, own: Expressions, backend: Backend, careful: Callable[[], Expressions] | None = None
     ) -> Entry:
         """Return an entry with the program of a trace and its simplified list."""
-        program = CompiledList(
-            own, backend, self.f, self.exact, trace.expressions, self.shares, careful, trace.checked, trace.checks
-        )
-        return Entry(trace, program)
+        return Entry(trace, self.program(trace, own, backend, careful))
 
     def _nearest(self, key: Any) -> Any:
         """Return the key of the compiled list with the most similar arguments."""
@@ -390,6 +431,11 @@ class Compiler(Programs):
         return max(reversed(list(self.entries)), key=likeness, default=None)  # other threads may add entries
 
     def explain(self) -> str:
+        """Return a message that names the argument, or the guard, that caused the last compilation."""
+        paths = self.last_paths.explain() if self.last_paths is not None else ""
+        return f"{self._explained()} {paths}".rstrip()
+
+    def _explained(self) -> str:
         """Return a message that names the argument that caused the last compilation."""
         if self.last_miss is None:
             return f"{name_of(self.f)} has not been compiled."
@@ -438,23 +484,37 @@ class Jitted(Transformed):
         return made
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
-        """Return the expression list for such arguments, with the source and the cost of the compiled program."""
+        """Return the expression list for such arguments, with the source and the cost of the compiled program.
+
+        If the function needs values, this is the list of its path. It has equations that check the guards: evaluated with
+        values of another path, it raises `GuardError`. The compiled list has the guarded values as its last result.
+        """
         compiler = self.compiler
         leaves, structure, key = compiler.key(args, kwargs)
-        entry = compiler.entries.get(key) or compiler.compiled(leaves, structure, key, len(args))
-        return Lowered(compiler, key, entry, compiler.again(leaves, structure, key, len(args)).whole)
+        again = compiler.again(leaves, structure, key, len(args)).whole
+        entry: Any = compiler.entries.get(key)
+        if entry is None:
+            entry = compiler.compiled(leaves, structure, key, len(args))
+            entry = compiler.entries.get(key, entry)
+        if isinstance(entry, Paths):
+            path = entry.path_of([leaf for leaf, kind in zip(leaves, key[1], strict=True) if kind is not STATIC])
+            return Lowered(compiler, key, entry, path.expressions(), path.program, None)
+        return Lowered(compiler, key, entry, entry.trace.expressions, entry.program, again)
 
     def cache_info(self) -> CacheInfo:
         """Return the numbers of calls with and without a compiled program."""
         compiler = self.compiler
-        return CacheInfo(compiler.hits, compiler.misses, len(compiler.entries))
+        return CacheInfo(compiler.hits, compiler.misses, sum([kept.size for kept in list(compiler.entries.values())]))
 
     def clear_cache(self) -> None:
         """Drop all compiled programs of this function, and reset the counts of `cache_info` to zero."""
         self.compiler.clear()
 
     def explain_recompile(self) -> str:
-        """Return a message that names the argument that caused the last compilation, and its change."""
+        """Return a message that names the argument that caused the last compilation, and its change.
+
+        If the function has paths, the message shows the guards of the newest one, with their lines.
+        """
         return self.compiler.explain()
 
 
@@ -470,13 +530,18 @@ def jit(
     backend: str | None = None,
     exact: bool = False,
     max_entries: int | None = MAX_ENTRIES,
+    guards: bool = True,
+    max_paths: int = MAX_PATHS,
 ) -> CompiledFunction[P, R]:
     """Return a compiled version of `f`, with the same results.
 
-    `jit` traces `f` without values, once per structure, dtypes and shapes of the arguments. So `f` cannot branch on values: use
-    `np.where`, `functad.cond` or loops such as `functad.scan`. Variables that `f` reads are inputs of the program. Each call
-    assigns the Variables that `f` assigns. Values that depend on no Tensor are computed while tracing and are the same in all
-    calls. Random numbers are such values: they give a `FrozenRandomWarning`.
+    `jit` traces `f` once per structure, dtypes and shapes of the arguments. If Python code of `f` needs a value, as `if` and
+    `while` do, `jit` uses the value of this call and compiles a path with a guard. A call with other values at the guards takes
+    another path, which is traced if it is new. `float(t)` of a traced float has no guard and raises.
+
+    Variables that `f` reads are inputs of the program. Each call assigns the Variables that `f` assigns. Values that depend on
+    no Tensor are computed while tracing and are the same in all calls. Random numbers are such values: they give a
+    `FrozenRandomWarning`.
 
     Dask arrays, as arguments or captured, give lazy results. One task per chunk runs a compiled list with the forward and
     the backward pass, and a tree of tasks adds the results of the chunks. Other operations across chunks, such as a sort, run
@@ -506,15 +571,19 @@ def jit(
             of `x / c`. The default backend is then `"numpy"`, and its results equal the results of `f` bit for bit.
         max_entries: the maximal number of compiled programs that the function keeps. Beyond it, the least recently used
             program is dropped, and compiled again when it is needed. `None` keeps all programs.
+        guards: `False` to raise `AbstractValueError` where `f` needs a value.
+        max_paths: the maximal number of paths for one kind of arguments. Calls that take other paths run `f` itself, with one
+            `RecompileWarning`.
 
     Returns:
         A function with the signature of `f` and with the methods `lower(*args)`, `cache_info()`, `clear_cache()` and
         `explain_recompile()`.
 
     Raises:
-        AbstractValueError: `f` needs the value of a Tensor.
+        AbstractValueError: `f` needs the value of a float, of a Tensor in a batch, or in the body of a loop or branch; or it
+            needs a value and `guards` is `False`.
         InputError: a static argument cannot be hashed, an argument is a random generator, the backend does not exist, or
-            `max_entries` is not a positive integer.
+            `max_entries` or `max_paths` is not a positive integer.
         MissingPackageError: the backend needs a package that is not installed.
         OutputError: `f` returned a value that is not a pytree of arrays.
 
@@ -529,14 +598,24 @@ def jit(
         array([0.6397, 0.6397])
         >>> loss.cache_info().size
         1
+        >>> @functad.jit
+        ... def root(a):
+        ...     x = a
+        ...     while abs(x * x - a) > 1e-6 * a:
+        ...         x = 0.5 * (x + a / x)
+        ...     return x
+        >>> [round(root(a), 3) for a in (2.0, 3.0, 50.0)], root.cache_info().size
+        ([1.414, 1.732, 7.071], 2)
     """
     if max_entries is not None and (type(max_entries) is not int or max_entries < 1):
         raise InputError(
             f"jit of {name_of(f)}, at {here()}: max_entries is {max_entries!r}. Pass a positive integer, or None for no limit."
         )
+    if type(max_paths) is not int or max_paths < 1:
+        raise InputError(f"jit of {name_of(f)}, at {here()}: max_paths is {max_paths!r}. Pass a positive integer.")
     static = static_places(f, static_argnums, static_argnames)
     found = find("numpy" if exact and backend is None else backend, exact)
-    compiler = Compiler(f, *static, found, exact, max_entries)
+    compiler = Compiler(f, *static, found, exact, max_entries, guards, max_paths)
 
     call = compiler.__call__  # binding once saves half of the time of a call
 

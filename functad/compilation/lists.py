@@ -18,6 +18,7 @@ import numpy as np
 
 from functad.backends.backend import Backend, find
 from functad.backends.careful import Again
+from functad.backends.refusals import OtherArgumentsError
 from functad.compilation.collector import collector_paused
 from functad.compilation.forms import Forms, made
 from functad.compilation.log import listening, now
@@ -34,6 +35,7 @@ from functad.primitives.safe import CAREFUL, ELEMENTWISE, PASS, QUICK
 from functad.process import cached_property, setting
 from functad.rules.call import Rules, apply
 from functad.tracing.equations import DERIVATIVES, has_effects
+from functad.tracing.float_errors import in_silence
 from functad.tracing.trace import Recorded
 from functad.transforms.leaves import pull_leaves, pulled_with_results, pushed, replaced
 from functad.transforms.lists import extract, trace
@@ -206,7 +208,7 @@ class CompiledList:
         function, forms = getattr(self._program, name, None), self.forms
         if function is None or forms.vary:
             return None
-        wanted = [each for each in forms.arrays if each[1] or not getattr(self._program, "gives_numbers", False)]
+        wanted = self._wanted()
         if structure is LEAF:
             if wanted:
                 return lambda *leaves: made(function(*leaves), wanted)[0]
@@ -215,6 +217,45 @@ class CompiledList:
         if wanted:
             return lambda *leaves: build(*made(function(*leaves), wanted))
         return lambda *leaves: build(*function(*leaves))
+
+    def _wanted(self) -> list[tuple[int, bool]]:
+        """Return the forms of results that the program may return in another form."""
+        return [each for each in self.forms.arrays if each[1] or not getattr(self._program, "gives_numbers", False)]
+
+    def guarded(
+        self, structure: Structure, place: int, expected: bytes, missed: Callable[[Any, Any], None]
+    ) -> Callable[..., Any] | None:
+        """Return a function like `direct` that checks the kinds of its arguments and one of its results, or `None`.
+
+        The function raises `OtherArgumentsError` if the kinds differ, if the bytes of the result at `place` are not `expected`,
+        or if the program raises. The results before `place` are the leaves of the returned pytree.
+
+        Args:
+            structure: the structure of the result.
+            place: the position of the checked result.
+            expected: its bytes.
+            missed: called with the arguments and the checked result if that has other bytes.
+        """
+        function, forms = getattr(self._program, "strict", None), self.forms
+        if function is None or forms.vary or self.backend.plain is not None:
+            return None
+        wanted = self._wanted()
+        build: Callable[..., Any] = (lambda leaf: leaf) if structure is LEAF else structure.builder()
+        function = in_silence(function) if self.backend.name == "numpy" else function
+
+        def call(*leaves: Any) -> Any:
+            try:
+                outs = function(*leaves)
+            except OtherArgumentsError:
+                raise
+            except Exception:  # noqa: BLE001 - the general call runs the program again
+                raise OtherArgumentsError from None
+            if outs[place].tobytes() != expected:
+                missed(leaves, outs[place])
+                raise OtherArgumentsError
+            return build(*(made(outs, wanted) if wanted else outs)[:place])
+
+        return call
 
     def rules(self, active: tuple[int, ...]) -> Rules:
         """Return the rules of a call that is differentiated with respect to the arrays at the positions `active`."""

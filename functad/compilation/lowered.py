@@ -9,14 +9,14 @@ from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar, o
 
 import numpy as np
 
+from functad.compilation.lists import CompiledList
 from functad.compilation.object_file import write_object_file
 from functad.compilation.passes import after_each_pass, simplified
 from functad.compilation.passes.schedule import peak_bytes
-from functad.compilation.programs import Entry
-from functad.errors import InputError
+from functad.errors import InputError, UnsupportedError
 from functad.expressions.expressions import Constant, Expressions
 from functad.expressions.records import inputs_of
-from functad.places import here
+from functad.places import call_of, here
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -52,8 +52,10 @@ class Lowered:
     Args:
         compiler: the options and the programs of the function.
         key: the key of the kind of the arguments.
-        entry: the compiled function for this kind of arguments.
-        again: traces the function again.
+        entry: the compiled function, or its paths, for this kind of arguments.
+        traced: the list of the function, or of one path.
+        program: the program of this list.
+        again: traces the function again; `None` for a path, which is valid for some values only.
 
     Example:
         >>> import numpy as np, functad
@@ -75,9 +77,17 @@ class Lowered:
         <BLANKLINE>
     """
 
-    def __init__(self, compiler: Any, key: Any, entry: Entry, again: Callable[[], Expressions]) -> None:
+    def __init__(
+        self,
+        compiler: Any,
+        key: Any,
+        entry: Any,
+        traced: Expressions,
+        program: CompiledList,
+        again: Callable[[], Expressions] | None,
+    ) -> None:
         self._compiler, self._key, self._entry, self._again = compiler, key, entry, again
-        self._traced, self._program = entry.trace.expressions, entry.program
+        self._traced, self._program = traced, program
 
     def __repr__(self) -> str:
         before, after = [len(each.equations) for each in self.expressions]
@@ -116,7 +126,7 @@ class Lowered:
                 )
             return stages[stage]
         with after_each_pass(lambda name, own: parts.append(f"-- {name}\n{own}")):
-            simplified(self._traced, program.exact, fused=program.backend.fuses)
+            simplified(program.forms.expressions, program.exact, fused=program.backend.fuses)
         return "\n".join(parts)
 
     def compile(self) -> Compiled:
@@ -129,7 +139,7 @@ class Lowered:
             {'sum': np.float64(3.0)}
         """
         self._program.compiled()
-        return Compiled(self._compiler, self._key, self._entry)
+        return Compiled(self._compiler, self._key, self._entry, self._program)
 
     def object_file(self, path: str | os.PathLike[str], name: str | None = None, cpu: str = "generic") -> tuple[Path, Path]:
         """Write the function as an object file and a C header, for programs without Python. Needs llvmlite.
@@ -151,8 +161,8 @@ class Lowered:
             The paths of the object file and of the header.
 
         Raises:
-            UnsupportedError: the function needs an operation that native code leaves to NumPy. The message names the operation,
-                its line and the fix.
+            UnsupportedError: the function needs an operation that native code leaves to NumPy, or branches on values. The
+                message names the operation, its line and the fix.
             InputError: the name is not an identifier of C, `cpu` is unknown, or the function reads Tensors of other transforms.
             MissingPackageError: llvmlite is not installed.
 
@@ -166,6 +176,12 @@ class Lowered:
             ...     header.read_text().splitlines()[-6]
             'int force(const double *q_length, double *out_length);'
         """
+        if self._again is None:
+            raise UnsupportedError(
+                f"{call_of('object_file', self._compiler.f)}: the function takes a path that depends on values. The C function "
+                f"can take no other. Choose between values with np.where(condition, a, b), between computations with "
+                f"functad.cond, and repeat with functad.while_loop."
+            )
         return write_object_file(self._compiler.f, self._entry, self._again, Path(path), name, cpu)
 
     def cost(self) -> Cost:
@@ -185,11 +201,12 @@ class Compiled:
     Args:
         compiler: the options and the programs of the function.
         key: the key of the kind of the arguments.
-        entry: the compiled function for this kind of arguments.
+        entry: the compiled function, or its paths, for this kind of arguments.
+        program: the compiled list.
     """
 
-    def __init__(self, compiler: Any, key: Any, entry: Entry) -> None:
-        self._compiler, self._key, self._entry = compiler, key, entry
+    def __init__(self, compiler: Any, key: Any, entry: Any, program: CompiledList) -> None:
+        self._compiler, self._key, self._entry, self._program = compiler, key, entry, program
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function.
@@ -202,7 +219,7 @@ class Compiled:
     @property
     def program(self) -> Any:
         """The program of the backend, a function from input leaves to output leaves."""
-        return self._entry.program.compiled()
+        return self._program.compiled()
 
 
 class CacheInfo(NamedTuple):

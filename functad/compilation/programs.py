@@ -15,6 +15,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from functad.backends.backend import Backend
 from functad.compilation.kinds import Weak
 from functad.compilation.lists import CompiledList
 from functad.compilation.shared import drop_shared_programs
@@ -70,7 +71,7 @@ def _forget(programs: weakref.ref[Programs], key: Any) -> None:
         own.drop(key)
 
 
-def let_go_later(entry: Entry) -> None:
+def let_go_later(entry: Kept) -> None:
     """Drop `entry.outside` at the next full garbage collection.
 
     `outside` refers to weakly held static arguments and would keep them alive. A later call repeats the search.
@@ -87,64 +88,95 @@ def _let_go(phase: str, info: dict[str, int]) -> None:
         _SEARCHED.clear()
 
 
-class Entry:
-    """The compiled function for one kind of arguments.
+class Kept:
+    """The compiled code of a function for one kind of arguments.
+
+    Attributes:
+        direct: a function from arrays and numbers to the result, or `None`. It saves a third of the time of a tiny call.
+        strict: the same, but it checks the kinds of its arguments and raises `OtherArgumentsError` for others.
+        outside: the state that the function can read, as of the last search for Tensors by a call under a trace.
+        used: the number of hits of the function at the last lookup of this entry.
+        watched: weak references to static arguments. The entry is dropped when one of them is freed.
+    """
+
+    def __init__(self) -> None:
+        self.direct: Callable[..., Any] | None = None
+        self.strict: Callable[..., Any] | None = None
+        self.outside: Outside | None = None
+        self.used = 0
+        self.watched: list[weakref.ref[Any]] = []
+
+    def __call__(self, leaves: Sequence[Any]) -> Any:
+        """Return the result of the function for leaves of arguments."""
+        raise NotImplementedError
+
+    @property
+    def size(self) -> int:
+        """The number of lists."""
+        return 1
+
+
+class Entry(Kept):
+    """The compiled list of a function that needs no values while it is traced.
 
     Attributes:
         trace: the trace of the function.
         program: the compiled list.
         simple: `True` if the only inputs are arguments and the only outputs are results.
-        direct: a function from arrays and numbers to the result, or `None`. It saves a third of the time of a tiny call.
-        strict: the same, but it checks the kinds of its arguments and raises `OtherArgumentsError` for others.
-        outside: the state that the function can read, as of the last search for Tensors by a call under a trace.
-        used: the number of hits of the function at the last lookup of this entry.
         careful: returns the entry of the careful pass, for calls with a NaN in a result that depends on derivatives. `None` if
             the list contains no derivatives, or no Tensors of other traces; then the program has a careful list itself.
-        watched: weak references to static arguments. The entry is dropped when one of them is freed.
     """
 
     def __init__(self, trace: Trace, program: CompiledList) -> None:
+        super().__init__()
         self.trace = trace
         self.program = program
-        self.count = len(program.expressions.outputs) - len(trace.changed) - trace.checks
-        self.wraps = True in trace.wraps
-        self.simple = not trace.cells and not trace.captured and not self.wraps and not trace.checks
-        self.direct: Callable[..., Any] | None = None
-        self.strict: Callable[..., Any] | None = None
-        self.outside: Outside | None = None
-        self.used = 0
+        others = trace.cells or trace.captured or trace.checks or True in trace.wraps
+        self.simple = not others
         self.careful: Callable[[], Entry] | None = None
-        self.watched: list[weakref.ref[Any]] = []
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
         """Run the program for leaves of arguments, and write assigned values to Variables and other state."""
-        trace, given = self.trace, leaves
+        trace = self.trace
         if self.simple:
             outs = self.program(leaves)
             if self.direct is None:  # calls with arguments other than arrays and numbers repeat this path
                 self.direct = self.program.direct(trace.structure)
                 self.strict = self.program.direct(trace.structure, "strict")
             return outs[0] if trace.structure is LEAF else trace.structure.unflatten(list(outs))
-        if trace.cells or trace.captured:
-            held = {id(cell): resolve(cell.read()) for cell in trace.cells}
-            leaves = [*leaves, *held.values(), *trace.captured]
-        outs = self.program(leaves)
+        held = [resolve(cell.read()) for cell in trace.cells]
+        outs = self.program([*leaves, *held, *trace.captured] if held or trace.captured else leaves)
         if self.careful is not None and has_nan_below([outs[i] for i in trace.checked]):
-            return self.careful()(given)
-        if trace.changed:
-            values = self.program.backend.handed_on(outs[self.count : self.count + len(trace.changed)])
-            _assign(trace.changed, values, [held[id(cell)] for cell in trace.changed])
-        outs = outs[: self.count]
-        if self.wraps:
-            outs = [
-                variable if variable is not None else self._constant(out) if wrap else out
-                for out, wrap, variable in zip(outs, trace.wraps, trace.variables, strict=True)
-            ]
-        return trace.structure.unflatten(list(outs))
+            return self.careful()(leaves)
+        return committed(trace, outs, held, self.program.backend)
 
-    def _constant(self, out: Any) -> Any:
-        """Return a result as a Tensor outside all traces. A traced Tensor stays unchanged."""
-        return idle(Tensor, self.program.backend.handed_on([out])[0]) if counts_as_plain(out) else out
+
+def committed(trace: Trace, outs: Sequence[Any], held: Sequence[Any], backend: Backend) -> Any:
+    """Assign new values to Variables and other state, and return the result as a pytree.
+
+    Args:
+        trace: the trace of the function.
+        outs: the leaves of the result, the new values of the changed cells, and anything else.
+        held: the values of all cells before the call.
+        backend: the backend that computed `outs`.
+    """
+    count, changed = len(trace.wraps), trace.changed
+    if changed:
+        values = backend.handed_on(outs[count : count + len(changed)])
+        before = {id(cell): value for cell, value in zip(trace.cells, held, strict=True)}
+        _assign(changed, values, [before[id(cell)] for cell in changed])
+    outs = outs[:count]
+    if True in trace.wraps:
+        outs = [
+            variable if variable is not None else _constant(out, backend) if wrap else out
+            for out, wrap, variable in zip(outs, trace.wraps, trace.variables, strict=True)
+        ]
+    return trace.structure.unflatten(list(outs))
+
+
+def _constant(out: Any, backend: Backend) -> Any:
+    """Return a result as a Tensor outside all traces. A traced Tensor stays unchanged."""
+    return idle(Tensor, backend.handed_on([out])[0]) if counts_as_plain(out) else out
 
 
 def _assign(cells: Sequence[Cell], values: Sequence[Any], before: Sequence[Any]) -> None:
@@ -174,14 +206,14 @@ class Programs:
 
     def __init__(self, max_entries: int | None = MAX_ENTRIES) -> None:
         self.max_entries = max_entries
-        self.entries: dict[Any, Entry] = {}
-        self.quick: dict[Any, Entry] = {}
-        self.usual: tuple[int, Callable[..., Any], Entry] | None = None
+        self.entries: dict[Any, Kept] = {}
+        self.quick: dict[Any, Kept] = {}
+        self.usual: tuple[int, Callable[..., Any], Kept] | None = None
         self.hits = self.misses = self.kept = 0
         self.last_miss: tuple[Any, Any] | None = None
         _ALL.add(self)
 
-    def keep(self, key: Any, entry: Entry) -> None:
+    def keep(self, key: Any, entry: Kept) -> None:
         """Store an entry. Drop the least recently used entry if there are too many."""
         entry.used, self.kept = self.hits, self.kept + 1
         own = weakref.ref(self)

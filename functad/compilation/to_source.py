@@ -20,6 +20,7 @@ from functad.expressions.expressions import Equation, Expressions
 from functad.places import here, name_of
 from functad.primitives.elementwise.conversion import COPY
 from functad.primitives.elementwise.elementary import POSITIVE
+from functad.primitives.elementwise.guard import GUARD
 from functad.primitives.safe import PASS, SINGULAR
 from functad.process import setting
 from functad.transforms.lists import extract, trace
@@ -69,6 +70,11 @@ def to_source(f: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
     """
     with frozen_in("to_source", f, [f]), setting(PASS, SINGULAR):
         traced = pure(trace("to_source", f, args, kwargs))
+    if any(e.primitive is GUARD for e in traced.equations):
+        raise UnsupportedError(
+            f"to_source of {name_of(f)}, at {here()}: the list is valid for some values only, and its guards have no text. "
+            f"Write the source of the function that it was traced from."
+        )
     expressions = _with_copies(simplified(extract(traced, placed=without_idle)), traced.outputs)
     name = name_of(f).rpartition(".")[2]
     name = name if name.isidentifier() and not keyword.iskeyword(name) else "function"

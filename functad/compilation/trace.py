@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.compilation.guards import Guard, GuardingRecorder
 from functad.compilation.kinds import Weak, without_owner
 from functad.compilation.passes.speculate import hides_nan
 from functad.eager.variable import MAKER, Given, Variable
@@ -20,7 +21,7 @@ from functad.expressions.spec import ArraySpec, is_inexact, spec_of
 from functad.primitives.operands import innermost, read
 from functad.process import setting
 from functad.tracing.concrete import counts_as_plain, idle
-from functad.tracing.equations import DERIVATIVES, AbstractRecorder
+from functad.tracing.equations import DERIVATIVES
 from functad.tracing.tensor import Tensor
 from functad.tracing.trace import Recorded, resolve
 from functad.tracing.views import in_c_order
@@ -64,7 +65,7 @@ class Cell(Given):
 class Cells:
     """The cells of one trace. A call with a Variable returns its cell."""
 
-    def __init__(self, recorder: AbstractRecorder) -> None:
+    def __init__(self, recorder: GuardingRecorder) -> None:
         self.recorder = recorder
         self.known: dict[Any, Cell] = {}
         self.outer = MAKER.get()
@@ -91,6 +92,7 @@ class Cells:
         """
         if key not in self.known:
             tensor = self.recorder.enter_later(spec)
+            self.recorder.later[tensor.slot] = lambda: resolve(read())
             value = tensor if variable is None else idle(Tensor, tensor)
             self.known[key] = Cell(variable, value, tensor.slot, read, write)
         return self.known[key]
@@ -108,15 +110,21 @@ class Trace:
         static: static arguments, which are searched for random generators.
         checks: `True` to keep unused results as outputs if their equations may raise errors.
         effects: `True` to keep the results of calls with an effect as outputs.
+        valued: `True` if the leaves have values, so that the function may ask for values, which are guarded.
+        known: the guards of an earlier trace of the same path, which answer these questions; `None` without such a trace.
 
     Attributes:
         expressions: the list. Its inputs are the leaves of the arguments, the cells and the captured Tensors. Its outputs are
-            the leaves of the result, the new values of cells and the results kept for `checks`.
+            the leaves of the result, the new values of cells, the vector of guarded values if there are guards, and the
+            results kept for `checks`.
         structure: the structure of the result.
         cells: the cells that the function reads, in order.
         changed: the cells that the function assigns, in order.
-        checks: the number of outputs at the end that are computed only because their equations may raise errors, or have an
-            effect.
+        checks: the number of outputs at the end that are computed only because their equations may raise errors or have an
+            effect, or because a guard depends on a derivative, in which a NaN must be seen.
+        guards: the guards of this path; empty if the list is valid for all values.
+        outcome: the values of the leaves of the result and of changed cells in this call, if there are guards and the leaves
+            have values; otherwise `None`.
         captured: Tensors of other traces.
         wraps: for each leaf of the result, `True` if the function returned a Tensor outside all traces.
         variables: for each leaf of the result, the Variable that the function returned, or `None`.
@@ -135,8 +143,12 @@ class Trace:
         static: Sequence[Any] = (),
         checks: bool = True,
         effects: bool = True,
+        *,
+        valued: bool = False,
+        known: Sequence[Guard] | None = None,
     ) -> None:
-        recorder = AbstractRecorder("jit", function)
+        valued = valued and not any(isinstance(leaf, ArraySpec) for leaf in leaves)
+        recorder = GuardingRecorder("jit", function, leaves if valued else None, known)
         recorder.counts_as_plain = True
         cells = Cells(recorder)
         self.wraps: list[bool] = []
@@ -147,19 +159,27 @@ class Trace:
             leaves = flatten(out)[0]
             self.variables = [leaf if isinstance(leaf, Variable) else None for leaf in leaves]
             self.wraps = [isinstance(leaf, Recorded) and leaf.recorder.inactive for leaf in map(read, leaves)]
+            vector.append(recorder.vector())
             return out
 
+        vector: list[Any] = []
         derivatives: list[tuple[Expressions, list[int]]] = []
         with frozen_in("jit", function, [function, *static]), setting(MAKER, cells), setting(DERIVATIVES, derivatives):
             found, _ = make_list(recorder, noted, leaves)
         self.derives = bool(derivatives)
-        self.hides = any(hides_nan(expressions, slots) for expressions, slots in derivatives)
+        self.guards = recorder.guards
+        watched = self._watched(recorder, found)
+        visible = found.replace(outputs=(*found.outputs, *watched))
+        self.hides = any(hides_nan(visible if e is found else e, slots) for e, slots in derivatives)
         self.structure: Structure = found.output_structure
         self.cells = list(cells.known.values())
         self.changed = [cell for cell in self.cells if cell.changed]
         outputs = [*found.outputs, *[_source(recorder, cell.value) for cell in self.changed]]
-        marks = mark_reached(marks_at(recorder.derivatives, len(recorder.specs)), found.equations)
         inner = any(expressions is not found for expressions, _ in derivatives)  # derivatives in an inner list
+        self.outcome = recorder.values(outputs, inner=inner) if self.guards and valued else None
+        recorder.let_go()
+        outputs += [*[each.slot for each in vector if each is not None], *watched]
+        marks = mark_reached(marks_at(recorder.derivatives, len(recorder.specs)), found.equations)
         self.checked = [
             i
             for i, source in enumerate(outputs)
@@ -167,13 +187,21 @@ class Trace:
         ]
         kept = dead_checks(found, outputs) if checks and not any(map(_is_lazy, leaves)) else []
         kept += [token.slot for token in recorder.effects] if effects else []
-        self.checks = len(kept)
+        self.checks = len(watched) + len(kept)
         outputs += kept
         inputs = [*range(len(leaves)), *[cell.slot for cell in self.cells]]
         every = [*names, *[_name_of_cell(cell, i) for i, cell in enumerate(self.cells)]]
         whole = extract(found.replace(specs=tuple(recorder.specs)), inputs, outputs, every, without_idle)
         self.expressions: Expressions
         self.expressions, self.captured = close(whole)
+
+    @staticmethod
+    def _watched(recorder: GuardingRecorder, found: Expressions) -> list[int]:
+        """Return the slots of derivatives on which guards depend."""
+        if not (recorder.guards and recorder.derivatives):
+            return []
+        needed = mark_needed(marks_at([piece.slot for piece in recorder.pieces], len(recorder.specs)), found.equations)
+        return [s for s in recorder.derivatives if needed[s]]
 
 
 class Again:
@@ -204,25 +232,45 @@ class Again:
         self._static = [without_owner(leaf) for leaf in replaced(leaves, places, [None] * len(places))]
         self._like = [_like(leaves[i]) for i in places]
 
-    def trace(self, leaves: Sequence[Any], *, checks: bool = False, effects: bool = False) -> Trace:
+    def trace(
+        self,
+        leaves: Sequence[Any] | None = None,
+        *,
+        checks: bool = False,
+        effects: bool = False,
+        valued: bool = False,
+        known: Sequence[Guard] | None = None,
+    ) -> Trace:
         """Trace the function again.
 
         Args:
-            leaves: the leaves that are not static, or leaves of the same specs and layouts.
+            leaves: the leaves that are not static, or leaves of the same specs and layouts, which is the default.
             checks: `True` to keep unused results as outputs if their equations may raise errors.
             effects: `True` to keep the results of calls with an effect as outputs.
+            valued, known: as for `Trace`.
         """
-        static = [leaf.ref() if type(leaf) is Weak else leaf for leaf in self._static]
+        static = self._now()
 
         def of_leaves(*own: Any) -> Any:
             args, kwargs = self._structure.unflatten(replaced(static, self._places, own))
             return self._f(*args, **kwargs)
 
-        return Trace(of_leaves, self._f, leaves, self._names, self._tensors, [*static, self._structure], checks, effects)
+        leaves, static = self._like if leaves is None else leaves, [*static, self._structure]
+        names, tensors = self._names, self._tensors
+        return Trace(of_leaves, self._f, leaves, names, tensors, static, checks, effects, valued=valued, known=known)
 
-    def expressions(self) -> Expressions:
-        """Trace the function again and return the list."""
-        return self.trace(self._like).expressions
+    def _now(self) -> list[Any]:
+        """Return the static leaves, with `None` for the others."""
+        return [leaf.ref() if type(leaf) is Weak else leaf for leaf in self._static]
+
+    def arguments(self, leaves: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the arguments of a call of the function itself, for leaves that are not static."""
+        own = [idle(Tensor, leaf) if i in self._tensors and counts_as_plain(leaf) else leaf for i, leaf in enumerate(leaves)]
+        return self._structure.unflatten(replaced(self._now(), self._places, own))  # type: ignore[no-any-return]
+
+    def expressions(self, known: Sequence[Guard] | None = None) -> Expressions:
+        """Trace the function again and return the list. `known` are the guards of the path."""
+        return self.trace(known=known).expressions
 
     def whole(self) -> Expressions:
         """Trace the function again and return the list with all checks and effects."""
@@ -234,7 +282,7 @@ def _like(leaf: Any) -> Any:
     return np.empty_like(leaf) if type(leaf) is np.ndarray and not in_c_order(leaf) else spec_of(leaf)
 
 
-def _source(recorder: AbstractRecorder, value: Any) -> int | Constant:
+def _source(recorder: GuardingRecorder, value: Any) -> int | Constant:
     """Return an assigned value as an output of a list."""
     value = resolve(value)
     return value.slot if isinstance(value, Recorded) and value.recorder is recorder else Constant(value)

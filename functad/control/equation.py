@@ -155,7 +155,7 @@ def unknown(value: Any) -> bool:
 
 def listing(leaves: Sequence[Any]) -> bool:
     """Return `True` if control flow on these values is recorded as an equation of an expression list."""
-    return any(map(unknown, leaves)) or type(OPEN.get()) is AbstractRecorder
+    return any(map(unknown, leaves)) or isinstance(OPEN.get(), AbstractRecorder)
 
 
 def close_bodies(

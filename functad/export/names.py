@@ -23,7 +23,7 @@ _OWN = "functad."
 _EINSUM = "functad.einsum"
 """The common name of the `einsum` primitives, one for each number of operands."""
 
-_ELSEWHERE = ("rules.checkpoint",)
+_ELSEWHERE = ("rules.checkpoint", "primitives.elementwise.guard")
 _SCIPY = (
     "scipy.fft",
     "scipy.signal",

@@ -295,6 +295,7 @@ class Primitive(Entry):
             the kind determines it, or if all pairs of arguments of a result have second derivatives.
         raises: `raises(specs, params)` returns the positions of the arguments whose values decide whether NumPy raises an
             error, and a key: calls with the same values there and equal keys raise alike. `None`: no values raise an error.
+        sized: the function of the arrays for a trace without values that can guard the size of the result; else `None`.
         parameters: names of parameters of a user-defined function. A rule that reads such a name gets the parameter, even if
             the name has another meaning above, such as `rest`.
         owner: the user's object for a primitive with user-defined rules; else `None`.
@@ -341,6 +342,7 @@ class Primitive(Entry):
     dependence: str = ""
     curvature: str = ""
     raises: Callable[[Sequence[ArraySpec], Any], tuple[Sequence[int], Any] | None] | None = None
+    sized: Callable[..., Any] | None = None
     parameters: Container[str] = ()
     owner: Any = None
     effect: bool = False

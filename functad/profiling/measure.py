@@ -600,7 +600,7 @@ class Compiled(NamedTuple):
 
     Attributes:
         seconds, without: time of a compiled call, and of an uncompiled one measured in turn; `None` if compilation failed.
-        compiling: time of the first call.
+        compiling: time of the first two calls: of the trace, and of the compilation of a path.
         backend: the name of the backend.
         reason: the reason why nothing was measured.
         static: positions of arguments that had to be static.
@@ -653,9 +653,13 @@ def compiled(call: Call, operations: int) -> Compiled:
         if inner is not call.jitted:  # the positions of a method include the object
             options["static_argnums"] = ()
     reason = ""
-    for static in dict.fromkeys([(), () if options else call.integers()]):
+    statics: list[tuple[int, ...]] = list(dict.fromkeys([(), call.integers()]))
+    ways: list[tuple[dict[str, Any], tuple[int, ...]]] = [(options, ())]
+    if not options:  # a list for all values is better than a path
+        ways = [({"static_argnums": static, "guards": guards}, static) for guards in (False, True) for static in statics]
+    for way, static in ways:
         try:
-            return _measured(f, args, kwargs, call, options or {"static_argnums": static}, static)
+            return _measured(f, args, kwargs, call, way, static)
         except Exception as error:  # noqa: BLE001 - any exception during the trace becomes the reason
             reason = reason or sentences_of(error)[0]
     return Compiled(None, 0.0, 0.0, "", reason)
@@ -678,7 +682,7 @@ def _measured(
         return (clock() - start,)
 
     with quiet(), call.undisturbed():
-        (first,) = run()
+        first = sum(run() + run())  # the second call compiles a path
         eager = functools.partial(gradient_times, call)
         times = repeated(lambda: (sum(warm(run)), sum(warm(eager))))  # in turn, for comparison
     seconds, without = (statistics.median(column) for column in zip(*times, strict=True))

@@ -106,6 +106,10 @@ _BY_KIND = {
 
 _RESULT = "Use the Tensor itself, which functions of NumPy take, or convert the result of the call."
 _CHOICE = "Choose between values with np.where(condition, a, b), or between computations with functad.cond."
+_COMPARED = (
+    "A number of Python has no derivative, and a compiled path for each value would not pay. Compare the Tensor itself, "
+    "`if t < tol`, and use functions of np in place of those of math."
+)
 _CHOICE_IN_BATCH = (
     "Choose between values with np.where, or between computations with functad.cond or functad.while_loop; lengths must be "
     "the same for all examples."
@@ -155,6 +159,8 @@ def abstract_cure(wanted: str, *, mask: bool, transform: str) -> str:
     kind = wanted.removesuffix("()")
     if kind in ("index", "int", "Use as an integer"):
         return _LENGTHS
+    if kind in ("float", "item") and transform == "jit":
+        return _COMPARED
     choice = _REPETITION if _statement() == "while" else _CHOICE
     cure = choice if mask or kind == "bool" else _RESULT
     return cure + (_STATIC if transform == "jit" else _CONCRETE)

@@ -77,7 +77,7 @@ class Reading:
         if type(index) is not int:
             way = way_of_reading(index)
             if way is OTHER:
-                index = plain_index(index)
+                index = plain_index(index, self)
                 if index is None or (way_of_reading(index) is WIDENS and (index or self.shape)):
                     return _widened(self, index)
                 if type(index) is not slice and holds_tensors(index):
@@ -136,7 +136,7 @@ def write(tensor: Any, index: Any, v: Any, *, adds: bool = False) -> None:
         if isinstance(index, Recorded) and dtype_of(index).kind == "b" and not adds and _fits_each(tensor, index, v):
             mask = index.reshape(shape_of(index) + (1,) * (len(shape_of(tensor)) - len(shape_of(index))))  # type: ignore[attr-defined]
             index, v = Ellipsis, np.where(mask, v, tensor)
-    index = index if index is Ellipsis else plain_index(index)
+    index = index if index is Ellipsis else plain_index(index, tensor)
     root, path = origin_of(tensor)
     if root.recorder.closed:
         raise escaped(root, "assignment")

@@ -391,7 +391,7 @@ def _made_as_number(tensor: Any) -> bool:
     """Return `True` if the equation of a value of shape `()` always returns a NumPy scalar, as ufuncs and sums do."""
     while isinstance(tensor.below, Recorded):
         tensor = tensor.below
-    if type(tensor.recorder) is not AbstractRecorder:
+    if not isinstance(tensor.recorder, AbstractRecorder):
         return True  # one example of a batch
     made = tensor.recorder.records[tensor.slot]
     if made is None:

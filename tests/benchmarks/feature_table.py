@@ -89,7 +89,8 @@ SECTIONS: dict[str, tuple[Row, ...]] = {
             "python_control_flow",
             "Python's own `if` and `while` on values, in gradients",
             "eager/test_gradient_values.py::test_python_control_flow_runs "
-            "transforms/test_jacobian.py::test_boolean_masks_and_branches_work_inside",
+            "transforms/test_jacobian.py::test_boolean_masks_and_branches_work_inside "
+            "compilation/test_guards.py::test_values_and_gradients_equal_eager",
         ),
     ),
     "Derivatives": (

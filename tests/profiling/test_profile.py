@@ -149,8 +149,10 @@ def test_writes_in_place_and_branches_are_profiled():
     found = functad.profile(f, np.array([1.0, -2.0, 3.0]))
     [line] = [row for row in found.lines() if row.code.startswith("out[i]")]
     assert line.calls >= 9
-    assert found.compiled.seconds is None
-    assert "bool" in found.compiled.reason
+    assert found.compiled.seconds is not None  # a path for the values
+    numbers = functad.profile(lambda x: x * float(functad.stop_gradient(x)), 2.0).compiled
+    assert numbers.seconds is None
+    assert "float()" in numbers.reason
 
 
 # What may be given

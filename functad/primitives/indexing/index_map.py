@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functad.errors import AbstractValueError, ConversionError
-from functad.expressions.spec import ArraySpec
+from functad.expressions.spec import ArraySpec, dtype_of, shape_of
 from functad.places import here
 from functad.primitives.operands import as_operand, has_array_api_alone, innermost, is_traced, numpy_values
 
@@ -35,22 +35,56 @@ class FloatIndexError(ConversionError, IndexError):
 # The parts of an index
 
 
-def plain_index(index: Any) -> Any:
+def plain_index(index: Any, array: Any = None) -> Any:
     """Return the index normalised to Python integers, booleans and slices, `None`, `Ellipsis`, arrays and integer Tensors.
+
+    Args:
+        index: the index.
+        array: the indexed array. It is needed for a mask without a value whose number of elements a trace knows.
 
     Raises:
         AbstractValueError: a mask is an abstract Tensor, so the shape of the result is unknown.
         FloatIndexError: a Tensor of floats cannot be an index.
+        IndexError: a mask without a value does not fit the array.
     """
     if type(index) is tuple:
         for part in index:
             if type(part) is not int:
-                return tuple([_plain_part(part) for part in index])
+                parts = [_plain_part(part, array) for part in index]
+                return tuple(parts) if _Places not in map(type, parts) else _with_places(parts, shape_of(array))
         return index
-    return plain_index(tuple(index)) if issubclass(type(index), tuple) else _plain_part(index)  # a named tuple
+    if issubclass(type(index), tuple):
+        return plain_index(tuple(index), array)  # a named tuple
+    part = _plain_part(index, array)
+    return part if type(part) is not _Places else _with_places([part], shape_of(array))
 
 
-def _plain_part(part: Any) -> Any:
+class _Places:
+    """The index arrays that a mask without a value becomes, one for each axis, with the shape of the mask."""
+
+    def __init__(self, arrays: tuple[Any, ...], shape: Shape) -> None:
+        self.arrays = arrays
+        self.shape = shape
+
+
+def _with_places(parts: Sequence[Any], shape: Shape) -> tuple[Any, ...]:
+    """Return an index with the index arrays of masks, after NumPy has checked that the masks fit the shape."""
+    masks = [np.zeros(part.shape, np.bool_) if type(part) is _Places else part for part in parts]
+    for i, part in enumerate(parts):
+        if type(part) is _Places:  # the mask alone: other index arrays must broadcast with its places, not with this stand-in
+            others = [_stand_in(other) if j != i else other for j, other in enumerate(masks)]
+            np.broadcast_to(False, shape)[tuple(others)]
+    return tuple([own for part in parts for own in (part.arrays if type(part) is _Places else (part,))])
+
+
+def _stand_in(part: Any) -> Any:
+    """Return a mask, an array or a Tensor in an index as an index that takes the same axes without a check of its elements."""
+    if not hasattr(part, "dtype"):
+        return part
+    return np.zeros(np.shape(part), np.bool_) if dtype_of(part).kind == "b" else slice(None)
+
+
+def _plain_part(part: Any, array: Any = None) -> Any:
     kind = type(part)
     if kind is slice:
         start, stop, step = part.start, part.stop, part.step
@@ -76,7 +110,7 @@ def _plain_part(part: Any) -> Any:
         if part.size == 0 and part.dtype.kind == "f":
             return part.astype(np.intp)  # NumPy treats an empty list as integers
     if is_traced(part):
-        return _tensor_part(part)
+        return _tensor_part(part, array)
     if has_array_api_alone(kind):
         return _plain_part(numpy_values(part, "indexing"))
     if hasattr(part, "dtype") and hasattr(part, "__array_function__"):
@@ -99,8 +133,8 @@ def _places_in(part: Any) -> Any:
     return _plain_part(places)
 
 
-def _tensor_part(part: Any) -> Any:
-    """Return a Tensor of integers unchanged, and the value of a mask, which has no derivative.
+def _tensor_part(part: Any, array: Any = None) -> Any:
+    """Return a Tensor of integers unchanged, and the value of a mask, which has no derivative, or its places.
 
     Raises:
         AbstractValueError: the value of the mask is unknown.
@@ -110,6 +144,8 @@ def _tensor_part(part: Any) -> Any:
     if kind == "b" and not isinstance(inner := innermost(part), ArraySpec):
         return _plain_part(inner)
     if kind == "b":
+        if array is not None and (found := _places_of(part)) is not None:
+            return found
         raise AbstractValueError(
             f"indexing with a boolean Tensor of which only {part.spec} is known, at {here()}: an abstract trace has no values, "
             f"and the shape of the result depends on them. Use np.where(mask, x, 0), which keeps the shape."
@@ -120,6 +156,18 @@ def _tensor_part(part: Any) -> Any:
             f"Use functad.stop_gradient(t).astype(int), or np.interp to read between places."
         )
     return part
+
+
+def _places_of(mask: Any) -> Any:
+    """Return the places of a mask in a trace that knows their number, or a mask of shape `()` as a boolean; else `None`."""
+    from functad.primitives.indexing.sort import places_of  # noqa: PLC0415 - few programs compile masks
+
+    try:
+        if not mask.shape:
+            return bool(mask)
+        return _Places(places_of(mask), mask.shape)
+    except AbstractValueError:
+        return None
 
 
 PART, PLACES, WIDENS, OTHER = "part", "places", "widens", "other"

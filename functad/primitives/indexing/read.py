@@ -39,7 +39,7 @@ from functad.trees import flatten
 
 def get_item(x: Any, index: Any) -> Any:
     """Return `x[index]` for a Tensor, or for an array and an index that contains Tensors."""
-    index = plain_index(index)
+    index = plain_index(index, x)
     return gather(x, index) if holds_tensors(index) else GETITEM(x, index=index)
 
 
@@ -377,7 +377,7 @@ class IndexableArray(np.ndarray[Any, Any]):
 
     def __getitem__(self, index: Any) -> Any:
         if type(index) is not int and _holds_tensors(index):
-            return gather(as_plain(self), plain_index(index))
+            return gather(as_plain(self), plain_index(index, self))
         return super().__getitem__(index)
 
     def take(self, indices: Any, axis: Any = None, out: Any = None, mode: Any = "raise") -> Any:

@@ -6,6 +6,7 @@ positions, its only residual. Equal elements keep the order in which the sort re
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -38,6 +39,40 @@ def _unknown_shape(name: str) -> Callable[..., ArraySpec]:
     return spec
 
 
+def _places(mask: Any, *, axis: int, size: int) -> Any:
+    found = np.nonzero(mask)[axis][:size]
+    return found if len(found) == size else np.pad(found, (0, size - len(found)))
+
+
+PLACES_OF = constant(
+    _places,
+    spec=lambda mask, *, axis, size: ArraySpec((size,), _INTP),
+    samples=lambda array: [((array(2, 3) * np.array([1, 0, 1]),), {"axis": axis, "size": 4}) for axis in (0, 1)],
+    name="places_of",
+    internal=True,
+    doc=_DOC,
+)
+"""The places of the nonzero elements along an axis, cut or filled with zeros to a number of places that is known."""
+
+
+def places_of(mask: Any) -> tuple[Any, ...]:
+    """Return the places of the nonzero elements of a Tensor without a value, one array for each axis.
+
+    Raises:
+        AbstractValueError: the trace cannot guard their number.
+    """
+    size = operator.index(np.count_nonzero(mask))
+    return tuple([PLACES_OF(mask, axis=axis, size=size) for axis in range(len(shape_of(mask)))])
+
+
+_BY_PLACES: dict[Any, Callable[[Any], Any]] = {
+    np.nonzero: places_of,
+    np.flatnonzero: lambda a: places_of(ravel(a))[0],
+    np.argwhere: lambda a: np.stack(places_of(a), axis=1),
+}
+"""The functions that return positions, by the places of nonzero elements."""
+
+
 def _enter_places(function: Any, other: tuple[int, ...] = ()) -> Primitive:
     """Register a function that returns the positions of nonzero elements; `other` is the shape of a second sample."""
     return constant(
@@ -46,6 +81,7 @@ def _enter_places(function: Any, other: tuple[int, ...] = ()) -> Primitive:
         samples=lambda array: [((array(2, 3) * np.array([1, 0, 1]),), {}), ((array(*other),), {})],
         doc=_DOC,
         value_dependent=True,
+        sized=_BY_PLACES[function],
     )
 
 
