@@ -683,8 +683,7 @@ def _measured(
 
     with quiet(), call.undisturbed():
         first = sum(run() + run())  # the second call compiles a path
-        eager = functools.partial(gradient_times, call)
-        times = repeated(lambda: (sum(warm(run)), sum(warm(eager))))  # in turn, for comparison
+        times = repeated(lambda: (sum(warm(run)), sum(warm(lambda: gradient_times(call)))))  # in turn, for comparison
     seconds, without = (statistics.median(column) for column in zip(*times, strict=True))
     return Compiled(seconds, without, first, program.compiler.backend.name, "", static)
 
