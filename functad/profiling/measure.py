@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
+import itertools
 import random
 import re
 import statistics
@@ -653,13 +654,10 @@ def compiled(call: Call, operations: int) -> Compiled:
         if inner is not call.jitted:  # the positions of a method include the object
             options["static_argnums"] = ()
     reason = ""
-    statics: list[tuple[int, ...]] = list(dict.fromkeys([(), call.integers()]))
-    ways: list[tuple[dict[str, Any], tuple[int, ...]]] = [(options, ())]
-    if not options:  # a list for all values is better than a path
-        ways = [({"static_argnums": static, "guards": guards}, static) for guards in (False, True) for static in statics]
-    for way, static in ways:
+    statics = dict.fromkeys([(), () if options else call.integers()])
+    for guards, static in itertools.product((False, True), statics):  # a list for all values is better than a path
         try:
-            return _measured(f, args, kwargs, call, way, static)
+            return _measured(f, args, kwargs, call, options or {"static_argnums": static, "guards": guards}, static)
         except Exception as error:  # noqa: BLE001 - any exception during the trace becomes the reason
             reason = reason or sentences_of(error)[0]
     return Compiled(None, 0.0, 0.0, "", reason)
