@@ -370,10 +370,10 @@ class Compiler(Programs):
             entry.careful = lambda: self._entry(found := traced(CAREFUL, effects=False), found.expressions, self.backend)
         if not trace.captured:  # a list with Tensors of other traces is valid for this call only
             self._keep(key, entry)
-        self._log(trace, own, now() - start)
+        self.log_compilation(trace, own, now() - start)
         return entry
 
-    def _log(self, trace: Trace, own: Expressions, seconds: float) -> None:
+    def log_compilation(self, trace: Trace, own: Expressions, seconds: float) -> None:
         """Log a compilation with its reason."""
         if (logger := listening()) is not None:
             reason = "It reads Tensors of a running transform, for this call only." if trace.captured else self.explain()

@@ -22,6 +22,7 @@ from functad.backends.refusals import OtherArgumentsError
 from functad.compilation.collector import collector_paused
 from functad.compilation.guards import Guard, LeaveError, guarded_only, has_values, without_guards
 from functad.compilation.lists import CompiledList
+from functad.compilation.log import now
 from functad.compilation.passes import simplified
 from functad.compilation.programs import Kept, committed
 from functad.compilation.trace import Again, Trace
@@ -283,10 +284,10 @@ class Paths(Kept):
             self._keep(Path(trace, lambda: self._program(trace)))
         return result
 
-    def traced(self, leaves: Sequence[Any], now: int) -> Trace | LeaveError:
+    def traced(self, leaves: Sequence[Any], passed: int) -> Trace | LeaveError:
         """Return a trace with the values of the leaves in a pass, or the signal that ended it."""
         try:
-            with collector_paused(), setting(PASS, now):
+            with collector_paused(), setting(PASS, passed):
                 compiler = self._compiler
                 return self._again.trace(leaves, checks=not compiler.backend.plain, valued=compiler.guards)
         except LeaveError as leave:
@@ -310,13 +311,14 @@ class Paths(Kept):
         Raises:
             LeaveError: the function asks for other values when it is traced again.
         """
-        compiler, guards = self._compiler, trace.guards
+        compiler, guards, start = self._compiler, trace.guards, now()
         with collector_paused():
             if trace.hides and not STRICT.get():
                 with setting(PASS, CAREFUL):
                     trace = self._again.trace(checks=not compiler.backend.plain, known=guards)
             traced = without_guards(trace.expressions)
             own = simplified(traced, compiler.exact, fused=compiler.backend.fuses)
+        compiler.log_compilation(trace, own, now() - start)
         careful = (lambda: self._careful(guards)) if trace.derives and not STRICT.get() else None
         program: CompiledList = compiler.program(trace, own, compiler.backend, careful, traced)
         return program
@@ -362,7 +364,7 @@ class Paths(Kept):
             shown = "; ".join(map(str, guards[:_SHOWN])) + (
                 f"; and {len(guards) - _SHOWN} more" if len(guards) > _SHOWN else ""
             )
-            return f"Its first path of {len(self.paths)} has {len(guards)} guards: {shown}."
+            return f"Its first path of {len(self.paths)} has {len(guards)} guard{'s' * (len(guards) > 1)}: {shown}."
         same = [a == b for a, b in zip(newest.keys, before.keys, strict=False)]
         place = same.index(False) if False in same else min(len(same), len(guards) - 1)
         other = before.trace.guards[place] if place < len(before.keys) else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import pickle
 import threading
 import warnings
@@ -684,3 +685,12 @@ def test_functions_of_dask_chunks() -> None:
     f = functad.jit(lambda x: x * 2 if x.sum() > 0 else x)
     x = da.from_array(np.array([1.0, 1.0, -1.0, -1.0]), chunks=2)
     assert x.map_blocks(f, dtype=float, meta=np.empty(0)).compute().tolist() == [2.0, 2.0, -1.0, -1.0]
+
+
+def test_the_log_names_the_guards_of_a_path(caplog):
+    f = functad.jit(lambda x: x * 2 if x > 0 else x, backend="numpy")
+    with caplog.at_level(logging.INFO, "functad.compile"):
+        assert [f(1.0), f(2.0)] == [2.0, 4.0]
+    message = caplog.records[0].getMessage()
+    assert "jit of" in message
+    assert "Its first path of 1 has 1 guard: " in message
