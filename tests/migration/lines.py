@@ -192,7 +192,7 @@ LIBRARIES = {
         ),
         (
             "Arrays are NumPy arrays: their default dtype is float64, and they are mutable.",
-            "Python's `if` and `while` work in gradients. In `vmap` and `jit` they raise an error, as in JAX.",
+            "Python's `if` and `while` work in gradients and under `jit`. In `vmap` they raise an error, as in JAX.",
             "To call a function of JAX from functad, use a bridge: [Bridges](bridges.md).",
         ),
     ),
