@@ -548,7 +548,7 @@ class TapeEquations(EquationRecorder):
         """Add the equation of a recorded call. `append` cannot add it: the Tensors `made` of its results belong to the tape."""
         primitive, arrays, _, _, params, _ = call
         results = tuple(made) if primitive.multiple else (made,)
-        equation = self.equation(primitive, arrays, params, results)
+        equation = self.equation(primitive, arrays, params, list(map(spec_of, results)))
         self.slots.update(zip([t.slot for t in results], equation.outputs, strict=True))
         self.records += [*[None] * (len(results) - 1), equation]
 

@@ -34,7 +34,9 @@ from functad.primitives.safe import careful_product, over_radius, strict
 
 def _euclidean_norm(x: Any, *, axis: Axes, keepdims: bool) -> Any:
     """Return the square root of the sum of `|x|^2`."""
-    return np.linalg.norm(x) if axis is None and not keepdims else _root_of_sum(x, axis=axis, keepdims=keepdims)
+    if axis is None and not keepdims:
+        return np.linalg.norm(x)
+    return _root_of_sum(x, axis=axis, keepdims=keepdims)
 
 
 def _root_of_sum(x: Any, *, axis: Axes, keepdims: bool) -> Any:
