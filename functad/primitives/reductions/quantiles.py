@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -16,7 +17,7 @@ from functad.primitives.entry import Primitive
 from functad.primitives.indexing.sort import PICKED, POSITIONS
 from functad.primitives.kinds import composite, constant
 from functad.primitives.operands import as_operand, innermost, is_traced, refuse_out
-from functad.primitives.reductions.over_axes import Axes, count, mean, over, reduced_shape
+from functad.primitives.reductions.over_axes import Axes, mean, over, reduced_shape
 from functad.primitives.reductions.statistics import aligned
 
 _NoValue = np._NoValue
@@ -31,9 +32,7 @@ def _rows(a: Any, axis: Axes) -> tuple[Any, tuple[int, ...]]:
         return ravel(a), whole
     if axis != (len(shape) - 1,):
         others = tuple([i for i in range(len(shape)) if i not in axis])
-        a = np.transpose(a, (*others, *axis)).reshape(
-            (*[shape[i] for i in others], -1 if len(axis) == 1 else count(shape, axis))
-        )
+        a = np.transpose(a, (*others, *axis)).reshape((*[shape[i] for i in others], math.prod([shape[i] for i in axis])))
     return a, whole
 
 

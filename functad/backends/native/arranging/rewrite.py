@@ -14,6 +14,7 @@ from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.spec import ArraySpec, spec_of
 from functad.loops.build import KINDS
 from functad.primitives.arranging.join import STACK
+from functad.primitives.batching import along_axes, along_axis
 from functad.primitives.entry import Branches, Primitive
 from functad.primitives.indexing.index_map import IndexMap, is_basic, stacked
 from functad.primitives.indexing.place import PLACE, PLACE_ADD
@@ -40,8 +41,8 @@ class Rewritten:
         self.made = {s: e for e in expressions.equations for s in e.outputs}
 
     def spec(self, source: Source) -> ArraySpec:
-        """Return the shape and dtype of a slot or constant."""
-        return spec_of(source.value) if isinstance(source, Constant) else self.specs[source]
+        """Return the shape and dtype of a slot or constant; for `None`, an omitted number, the spec of an integer."""
+        return spec_of(0 if source.value is None else source.value) if isinstance(source, Constant) else self.specs[source]
 
     def add(self, primitive: Any, inputs: Sequence[Source], like: ArraySpec, shape: tuple[int, ...], /, **params: Any) -> int:
         """Append an equation with a result of shape `shape` and the dtype of `like`; return the slot of the result."""
@@ -89,10 +90,12 @@ def rewritten(expressions: Expressions) -> Expressions:
 
 
 def _decomposed(found: Rewritten, equation: Equation, expressions: Expressions) -> bool:
-    """Write the decomposition in place of an equation, if native code computes the decomposition only."""
+    """Write the decomposition of a function along axes, if native code computes the decomposition only."""
     primitive, specs = equation.primitive, [found.spec(s) for s in equation.inputs]
     function, results = primitive.decomposition, [found.specs[s] for s in equation.outputs]
-    if function is None or isinstance(function, Branches) or primitive.multiple or lowered(equation, expressions) is not None:
+    if function is None or isinstance(function, Branches) or primitive.batch not in (along_axes, along_axis):
+        return False
+    if primitive.multiple or lowered(equation, expressions) is not None:
         return False
     exact = all(spec.dtype.kind in "biu" for spec in results)
     if not specs[0].shape or not (exact or specs[0].dtype.kind == "f"):

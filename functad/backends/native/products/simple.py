@@ -60,8 +60,8 @@ class Rewriting:
         return True
 
     def spec(self, source: int | Constant) -> ArraySpec:
-        """Return the spec of a slot or constant."""
-        return spec_of(source.value) if isinstance(source, Constant) else self.specs[source]
+        """Return the spec of a slot or constant; for `None`, an omitted number, the spec of an integer."""
+        return spec_of(0 if source.value is None else source.value) if isinstance(source, Constant) else self.specs[source]
 
     def add(self, primitive: Primitive, inputs: Sequence[int | Constant], shape: Iterable[int], /, **params: Any) -> int:
         """Append an equation and return the slot of its result, which has the common dtype of the inputs."""
