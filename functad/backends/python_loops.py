@@ -259,7 +259,9 @@ class NumberLoopText:
         ends = [text for parts in results[:carries] for text in parts]
         inner = [*step, *[self._kept(row, parts) for row, parts in zip(self.made[carries:], results[carries:], strict=True)]]
         inner += assigned(own, ends)
-        lines = [*self._before(), f"for {self._header()}:", *[f"    {line}" for line in inner]]
+        lines = self._before()
+        if inner:  # a step may leave all numbers unchanged
+            lines += [f"for {self._header()}:", *[f"    {line}" for line in inner]]
         rows = self.made[carries:]
         lines += [f"{row}.reverse()" for row, parts in zip(rows, results[carries:], strict=True) if self._is_turned(parts)]
         returned = f"return {', '.join(map(self._result, range(len(self.made))))}"

@@ -204,3 +204,8 @@ def test_constant_results_of_steps_have_the_dtypes_of_eager_execution() -> None:
             for a, b in zip(functad.tree_leaves(found), functad.tree_leaves(expected), strict=True):
                 assert (type(a), a.dtype) == (type(b), b.dtype)
                 np.testing.assert_array_equal(a, b)
+
+
+def test_steps_that_change_nothing_need_no_loop() -> None:
+    f = functad.jit(lambda x: functad.fori_loop(0, 17, lambda i, c: c[()], x), backend="numpy")
+    assert f(np.float64(2.5)) == 2.5
