@@ -289,7 +289,7 @@ class Paths(Kept):
         try:
             with collector_paused(), setting(PASS, passed):
                 compiler = self._compiler
-                return self._again.trace(leaves, checks=not compiler.backend.plain, valued=compiler.guards)
+                return self._again.trace(leaves, checks=not compiler.backend.plain, effects=True, valued=compiler.guards)
         except LeaveError as leave:
             return LeaveError(leave.careful)  # without the frames of the function
         except FunctadError:

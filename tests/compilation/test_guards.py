@@ -694,3 +694,23 @@ def test_the_log_names_the_guards_of_a_path(caplog):
     message = caplog.records[0].getMessage()
     assert "jit of" in message
     assert "Its first path of 1 has 1 guard: " in message
+
+
+@pytest.mark.parametrize("backend", INSTALLED)
+def test_prints_happen_once_and_on_the_path_taken_only(backend, capfd):
+    def f(x):
+        y = x * 2
+        if x > 1:
+            functad.debug.print("above {}", y)
+        elif x > 0:
+            functad.debug.print("between {}", y)
+            if y > 1.5:
+                y = y + 1
+        return y
+
+    compiled = functad.jit(f, backend=backend)
+    points = (2.0, 3.0, -1.0, 0.5, 0.9, 2.5, 0.8)
+    expected = [f(x) for x in points]
+    printed = capfd.readouterr().out
+    assert [compiled(x) for x in points] == expected
+    assert capfd.readouterr().out == printed
