@@ -124,6 +124,7 @@ OWN_FLAGS = {
     "primitives/elementwise/conversion.py": 1,  # a copy
     "primitives/reductions/over_axes.py": 1,
     "eager/variable.py": 1,
+    "compilation/guards.py": 1,  # a copy of a guarded value
     "chunks/block_calls.py": 1,  # a new view, for the function of blocks
 }
 """Where flags of arrays are set that functad itself has just made."""
