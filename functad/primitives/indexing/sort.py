@@ -17,7 +17,18 @@ from functad.errors import AbstractValueError
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.places import here
 from functad.primitives.arranging.reshape import Calls, as_shape, ravel, same_spec
-from functad.primitives.batching import Params, Values, Which, along_axis, elementwise, flat, padded, spread_out, stacked
+from functad.primitives.batching import (
+    Params,
+    Values,
+    Which,
+    along_axis,
+    elementwise,
+    flat,
+    one_by_one,
+    padded,
+    spread_out,
+    stacked,
+)
 from functad.primitives.elementwise.conversion import astype
 from functad.primitives.entry import Primitive
 from functad.primitives.kinds import composite, constant, general, shaped_as_argument
@@ -51,6 +62,7 @@ PLACES_OF = constant(
     name="places_of",
     internal=True,
     doc=_DOC,
+    batch=one_by_one,
 )
 """The places of the nonzero elements along an axis, cut or filled with zeros to a number of places that is known."""
 
