@@ -146,7 +146,7 @@ class NumberLoop:
         return len(self.numbers) - 1
 
     def _array(self, parts: Any, slot: int) -> Any:
-        found = np.array(parts if isinstance(parts, np.ndarray) else list(parts), np.int64)
+        found = np.array(parts if issubclass(type(parts), np.ndarray) else list(parts), np.int64)
         return found.reshape(self.body.specs[slot].shape)
 
     def parts_of(self, source: Any) -> Any:

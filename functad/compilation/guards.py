@@ -74,8 +74,12 @@ class Guard(NamedTuple):
         return line_of(self.code, self.instruction)
 
     def __str__(self) -> str:
-        shown = f"an array of {self.value.size:,} elements" if isinstance(self.value, np.ndarray) and self.value.ndim else None
-        value = self.value.item() if isinstance(self.value, (np.generic, np.ndarray)) and not shown else self.value
+        shown = (
+            f"an array of {self.value.size:,} elements"
+            if issubclass(type(self.value), np.ndarray) and self.value.ndim
+            else None
+        )
+        value = self.value.item() if issubclass(type(self.value), (np.generic, np.ndarray)) and not shown else self.value
         return f"{self._text()}{self.line} gave {shown or repr(bool(value) if self.wanted == 'bool' else value)}"
 
     def _text(self) -> str:
@@ -147,7 +151,7 @@ class GuardingRecorder(AbstractRecorder):
         if asked not in self._answers:
             self._answers[asked] = self._guarded(tensor, wanted)
         value = self._answers[asked]
-        if isinstance(value, np.ndarray):  # NumPy's array would share memory with it
+        if issubclass(type(value), np.ndarray):  # NumPy's array would share memory with it
             value = value.copy()
             value.setflags(write=False)
             self._exposed.append(origin_of(tensor)[0])
@@ -172,7 +176,7 @@ class GuardingRecorder(AbstractRecorder):
             self._check_derivatives(inner=bool(DERIVATIVES.get()))
             value = self._plain(tensor)
             key = np.asarray(self._plain(piece)).tobytes()
-            if isinstance(value, np.ndarray):
+            if issubclass(type(value), np.ndarray):
                 value = value.copy()
         guard = Guard(wanted, value, key, *user_place())
         self.guards.append(guard)

@@ -174,8 +174,11 @@ def make_list(
     inputs, keywords = structure.unflatten(tensors)
     if isinstance(recorder, AbstractRecorder):
         recorder.first = tensors[0] if tensors else None
-        with setting(LISTING, recorder):
-            out = traced(recorder, f, inputs, keywords)
+        try:
+            with setting(LISTING, recorder):
+                out = traced(recorder, f, inputs, keywords)
+        finally:
+            recorder.first = None  # the Tensor refers to the recorder
     else:
         out = traced(recorder, f, inputs, keywords)
     results, output_structure = flatten(out)
