@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from functad.expressions.expressions import Constant, Equation, Expressions, inner_lists
-from functad.expressions.spec import ArraySpec, spec_of
+from functad.expressions.expressions import Constant, Equation, Expressions, inner_lists, source_spec
+from functad.expressions.spec import ArraySpec
 from functad.primitives.indexing.read import GATHER
 
 Range: TypeAlias = tuple[int, int]
@@ -88,9 +88,7 @@ def _followed(expressions: Expressions, given: Sequence[Range | None], carries: 
 
     for number, equation in enumerate(expressions.equations):
         operands = [_range_of(s, ranges) for s in equation.inputs]
-        given_specs = [
-            spec_of(0 if s.value is None else s.value) if isinstance(s, Constant) else specs[s] for s in equation.inputs
-        ]
+        given_specs = [source_spec(s, specs) for s in equation.inputs]
         results = [specs[s] for s in equation.outputs]
         if not any(map(is_python_integer, (*given_specs, *results))) and not holds_lists(equation):
             continue

@@ -12,8 +12,8 @@ from functad.compilation.passes import of_program
 from functad.compilation.programs import Entry
 from functad.compilation.trace import Cell, Trace
 from functad.errors import InputError, UnsupportedError
-from functad.expressions.expressions import Constant, Equation, Expressions, inner_lists
-from functad.expressions.spec import ArraySpec, spec_of
+from functad.expressions.expressions import Equation, Expressions, inner_lists, source_spec
+from functad.expressions.spec import ArraySpec
 from functad.places import call_of, name_of
 from functad.primitives.safe import CAREFUL
 from functad.process import write_whole
@@ -215,11 +215,11 @@ def _refuse_dtypes(f: Any, given: Sequence[Pointer], results: Sequence[Pointer])
     """
     from functad.loops.build import KINDS  # noqa: PLC0415 - few programs write headers
 
-    for what, pointers in (("argument", given), ("result", results)):
+    for role, pointers in (("argument", given), ("result", results)):
         for each in pointers:
             if each.spec.dtype not in KINDS:
                 raise UnsupportedError(
-                    f"{call_of('object_file', f)}: the {what} {each.path} is {_shown(each.spec)}. Object files have "
+                    f"{call_of('object_file', f)}: the {role} {each.path} is {_shown(each.spec)}. Object files have "
                     f"{', '.join([dtype.name for dtype in KINDS])}. Convert it, or split complex numbers into two real arrays."
                 )
 
@@ -230,7 +230,7 @@ def _refuse(f: Any, equation: Equation, expressions: Expressions, again: Callabl
     Raises:
         UnsupportedError: always.
     """
-    specs = [spec_of(s.value) if isinstance(s, Constant) else expressions.specs[s] for s in equation.inputs]
+    specs = [source_spec(s, expressions.specs) for s in equation.inputs]
     results = [expressions.specs[s] for s in equation.outputs]
     name = _name_of(equation.primitive)
     with noted_lines():

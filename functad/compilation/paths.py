@@ -1,4 +1,4 @@
-"""Paths: the programs of a function whose list is valid for some values only.
+"""Paths: the programs of a function that branches on values.
 
 A path is a trace with guards and its program, which computes the results and the guarded values at once. A call tries the path
 of the last call first. If guarded values differ from the values of the path, the results are dropped, and the path that has the
@@ -41,7 +41,7 @@ MAX_PATHS = 32
 """The default of `max_paths`."""
 
 MOST_GUARDS = 1000
-"""The number of guards up to which a path is kept: longer ones, such as loops over elements, rarely come a second time."""
+"""A path with more guards is not kept. A loop over elements has such paths, and rarely takes one of them twice."""
 
 _Miss = tuple[int, bytes]
 """The position of the first guard whose value differs, and its value."""

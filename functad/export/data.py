@@ -154,8 +154,8 @@ class Encoder:
             if made or structure.data[1] is None:
                 return {"defaultdict": [made[0] if made else None, pairs]}
         raise StateError(
-            f"a list whose arguments or results are in a {kind.__name__} cannot be saved, at {here()}: reading it would run "
-            f"code of that class. Take and return tuples, lists and dicts."
+            f"a list whose arguments or results are in a {kind.__name__} cannot be saved, at {here()}: to read it, Python "
+            f"would run code of that class. Take and return tuples, lists and dicts."
         )
 
 
@@ -256,10 +256,10 @@ class Decoder:
             return tuple(map(self.value, data))
         if kind is not dict or len(data) != 1:
             _fail("a value is none")
-        [(what, inside)] = data.items()
-        if what not in KINDS:
-            _fail(f"there are no values called {what[:40]!r}")
-        return KINDS[what][2](self, inside)
+        [(kind_name, inside)] = data.items()
+        if kind_name not in KINDS:
+            _fail(f"there are no values called {kind_name[:40]!r}")
+        return KINDS[kind_name][2](self, inside)
 
     def params(self, data: Any) -> dict[str, Any]:
         """Return decoded parameters by their names."""
@@ -267,9 +267,9 @@ class Decoder:
             _fail("the parameters of an equation have no names")
         return {key: self.value(value) for key, value in data.items()}
 
-    def values(self, data: Any, what: str) -> list[Any]:
+    def values(self, data: Any, name: str) -> list[Any]:
         """Return the decoded values of an array of JSON."""
-        return [self.value(part) for part in _many(data, what)]
+        return [self.value(part) for part in _many(data, name)]
 
     def key(self, data: Any) -> Any:
         """Return the decoded key of a dict."""
@@ -317,32 +317,32 @@ class Decoder:
 # Checked parts of data
 
 
-def _fail(what: str, error: type[DamagedError] = DamagedError) -> NoReturn:
-    raise error(what)
+def _fail(reason: str, error: type[DamagedError] = DamagedError) -> NoReturn:
+    raise error(reason)
 
 
-def _object(data: Any, keys: set[str], what: str, optional: Collection[str] = ()) -> Mapping[str, Any]:
+def _object(data: Any, keys: set[str], name: str, optional: Collection[str] = ()) -> Mapping[str, Any]:
     if type(data) is not dict or not keys <= data.keys() <= keys | {*optional}:
-        _fail(f"{what} has not {', '.join(sorted(keys))}")
+        _fail(f"{name} has not {', '.join(sorted(keys))}")
     return data
 
 
-def _many(data: Any, what: str) -> Any:
-    return data if type(data) is list else _fail(f"{what} are no array of JSON")
+def _many(data: Any, name: str) -> Any:
+    return data if type(data) is list else _fail(f"{name} are no array of JSON")
 
 
-def _pair(data: Any, what: str) -> Any:
-    return data if type(data) is list and len(data) == 2 else _fail(f"{what} are not two values")
+def _pair(data: Any, name: str) -> Any:
+    return data if type(data) is list and len(data) == 2 else _fail(f"{name} are not two values")
 
 
-def _text(data: Any, what: str) -> str:
-    return data if type(data) is str else _fail(f"{what} is no text")
+def _text(data: Any, name: str) -> str:
+    return data if type(data) is str else _fail(f"{name} is no text")
 
 
-def _count(data: Any, what: str, below: float = math.inf) -> int:
+def _count(data: Any, name: str, below: float = math.inf) -> int:
     """Return a nonnegative integer below `below`."""
     if type(data) is not int or not 0 <= data < below:
-        _fail(f"{what} is {str(data)[:40]}")
+        _fail(f"{name} is {str(data)[:40]}")
     return data
 
 
@@ -477,11 +477,11 @@ def _refuse_function(equation: Equation) -> NoReturn:
     name = equation.primitive.name
     if function is None:
         owners = [value.name for value in equation.params.values() if isinstance(getattr(value, "name", None), str)]
-        what = " of ".join([f"a list with {name}", *owners])
+        refused = " of ".join([f"a list with {name}", *owners])
     else:
-        what = f"a list with a call of {name}, whose function {name_of(function)} is defined at {_line(function)},"
+        refused = f"a list with a call of {name}, whose function {name_of(function)} is defined at {_line(function)},"
     raise StateError(
-        f"{what} cannot be saved, at {here()}: how it is computed is code, which a file does not hold. Pickle the list where "
+        f"{refused} cannot be saved, at {here()}: a file holds no code. Pickle the list where "
         f"those who read it have the code too, or leave the call out."
     )
 

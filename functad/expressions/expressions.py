@@ -41,6 +41,13 @@ class Constant(Immutable):
         return repr(self.value) if spec is None else f"<{spec}>"
 
 
+def source_spec(source: int | Constant, specs: Sequence[ArraySpec]) -> ArraySpec:
+    """Return the spec of a slot or a constant. `None`, an omitted argument, counts as a Python integer."""
+    if not isinstance(source, Constant):
+        return specs[source]
+    return spec_of(0 if source.value is None else source.value)
+
+
 _NO_PARAMS: Mapping[str, Any] = MappingProxyType({})
 """The empty parameters of most equations."""
 
@@ -147,7 +154,7 @@ class Expressions(Immutable):
     @property
     def results(self) -> list[ArraySpec]:
         """The specs of the leaves of the result."""
-        return [spec_of(s.value) if isinstance(s, Constant) else self.specs[s] for s in self.outputs]
+        return [source_spec(s, self.specs) for s in self.outputs]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Evaluate the list on arguments with the structure, shapes and dtypes that the list was made for.

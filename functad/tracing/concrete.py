@@ -360,5 +360,5 @@ def tensor_of(cls: type[Recorded], value: Any) -> Any:
 
 
 def counts_as_plain(value: Any) -> bool:
-    """Return `True` for a plain value, and for a Tensor whose recorder counts as plain (see `Recorder.counts_as_plain`)."""
+    """Return `True` for a plain value, and for a Tensor of a trace with `Recorder.counts_as_plain`."""
     return not isinstance(value, Recorded) or value.recorder.counts_as_plain

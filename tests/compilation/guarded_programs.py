@@ -1,4 +1,4 @@
-"""Programs whose Python code depends on values: each takes some vector or matrix and returns a number.
+"""Programs that branch on values. Each takes an array and returns a number.
 
 `PROGRAMS` has, for each name, the program and a function that draws its argument.
 """

@@ -11,7 +11,7 @@ import pytest
 import functad
 from tests.compilation.test_backends import BACKENDS as INSTALLED
 
-BACKENDS = [name for name in INSTALLED if name != "xla"]  # whose results are arrays of JAX
+BACKENDS = [name for name in INSTALLED if name != "xla"]  # the backend `xla` returns arrays of JAX
 
 ARGUMENTS: list[Any] = [1.5, np.float64(1.5), np.array(1.5), np.float32(1.5), np.array(1.5, np.float32)]
 

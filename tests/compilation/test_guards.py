@@ -20,7 +20,7 @@ from tests.compilation.branching_programs import BranchingProgram
 from tests.compilation.guarded_programs import PROGRAMS
 from tests.compilation.test_backends import BACKENDS as INSTALLED
 
-BACKENDS = [name for name in INSTALLED if name != "xla"]  # whose results are arrays of JAX
+BACKENDS = [name for name in INSTALLED if name != "xla"]  # the backend `xla` returns arrays of JAX
 
 
 COLUMNS: list[Any] = []

@@ -12,7 +12,7 @@ import pytest
 import functad
 from tests.compilation.test_backends import BACKENDS as INSTALLED
 
-BACKENDS = [name for name in INSTALLED if name != "xla"]  # whose results are arrays of JAX
+BACKENDS = [name for name in INSTALLED if name != "xla"]  # the backend `xla` returns arrays of JAX
 
 SCALE = functad.Variable(1.5, name="scale")
 CONSTANT = functad.constant(1.5)

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from functad.backends.native.arrays import Array
-from functad.expressions.expressions import Constant, Equation, Expressions
-from functad.expressions.spec import ArraySpec, spec_of
+from functad.expressions.expressions import Constant, Equation, Expressions, source_spec
+from functad.expressions.spec import ArraySpec
 from functad.loops.build import KINDS, Code
 from functad.loops.values import Value
 from functad.primitives.entry import Primitive
@@ -137,7 +137,9 @@ def lowered(equation: Equation, expressions: Expressions) -> Lowered | None:
         made = import_module("functad.backends.native.pointwise").ufunc_row
     if made is None:
         return None
-    given = [spec_of(s.value) if isinstance(s, Constant) else expressions.specs[s] for s in equation.inputs]
+    if any(isinstance(s, Constant) and s.value is None for s in equation.inputs):  # an omitted argument
+        return None
+    given = [source_spec(s, expressions.specs) for s in equation.inputs]
     results = [expressions.specs[s] for s in equation.outputs]
     if any(spec.dtype not in KINDS or spec.size == 0 for spec in (*given, *results)):
         return None

@@ -16,8 +16,8 @@ from functad.backends.native.module_text import ModuleText
 from functad.backends.native.plan import Loops, Plan
 from functad.backends.native.writer import Writer
 from functad.backends.refusals import OtherArgumentsError, RefusedError
-from functad.expressions.expressions import Constant
-from functad.expressions.spec import ArraySpec, spec_of
+from functad.expressions.expressions import Constant, source_spec
+from functad.expressions.spec import ArraySpec
 from functad.loops.build import KINDS, Code, Index
 from functad.loops.ir import REALS, Load, Op
 from functad.loops.values import Value
@@ -258,7 +258,7 @@ class Step:
         return Memory(target.shape, target.kind, target.pointer, target.strides, part * size)
 
     def _spec(self, source: int | Constant) -> ArraySpec:
-        return spec_of(source.value) if isinstance(source, Constant) else self.plan.expressions.specs[source]
+        return source_spec(source, self.plan.expressions.specs)
 
     def _outside(self, source: int | Constant) -> Array:
         """Add an input parameter, and return its array."""

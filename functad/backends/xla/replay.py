@@ -20,8 +20,8 @@ import numpy as np
 from functad.backends.xla.engine import cast, jax, jnp, lax
 from functad.backends.xla.host import called
 from functad.errors import AbstractValueError, UnsupportedError
-from functad.expressions.expressions import Constant, Equation, Expressions
-from functad.expressions.spec import ArraySpec, spec_of
+from functad.expressions.expressions import Constant, Equation, Expressions, source_spec
+from functad.expressions.spec import ArraySpec
 from functad.places import here
 from functad.primitives.entry import Branches, Primitive
 from functad.primitives.table import Table
@@ -90,10 +90,8 @@ def replay(expressions: Expressions, leaves: Sequence[Any]) -> list[Any]:
 
 
 def call_of(equation: Equation, expressions: Expressions) -> Call:
-    """Return the `Call` of an equation. The constant `None`, an omitted number, has the spec of a Python integer."""
-    given = [
-        spec_of(0 if s.value is None else s.value) if isinstance(s, Constant) else expressions.specs[s] for s in equation.inputs
-    ]
+    """Return the `Call` of an equation."""
+    given = [source_spec(s, expressions.specs) for s in equation.inputs]
     return Call(equation.primitive, given, [expressions.specs[s] for s in equation.outputs])
 
 

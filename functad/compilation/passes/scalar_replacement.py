@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from functad.compilation.passes.hoist import Step, Writer
-from functad.expressions.expressions import Constant, Equation, Expressions
+from functad.expressions.expressions import Constant, Equation, Expressions, source_spec
 from functad.expressions.records import inputs_of
 from functad.expressions.spec import ArraySpec, spec_of
 from functad.primitives.arranging.join import STACK
@@ -125,7 +125,7 @@ def _without(step: Step, place: int, parts: list[Any], before: Writer, after: Wr
 
 
 def _spec(source: Any, specs: Any) -> ArraySpec:
-    return spec_of(source.value) if isinstance(source, Constant) else specs[source]
+    return source_spec(source, specs)
 
 
 _LONGEST = 4

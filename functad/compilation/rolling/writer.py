@@ -9,8 +9,8 @@ import numpy as np
 
 from functad.compilation.rolling.places import Places, Segment, rows_of, sliced
 from functad.compilation.rolling.wiring import NotRegularError
-from functad.expressions.expressions import Constant, Equation
-from functad.expressions.spec import ArraySpec, spec_of
+from functad.expressions.expressions import Constant, Equation, source_spec
+from functad.expressions.spec import ArraySpec
 from functad.primitives.arranging.join import CONCATENATE, STACK
 from functad.primitives.arranging.reshape import TRANSPOSE
 from functad.primitives.entry import ENTRIES, Primitive
@@ -43,7 +43,7 @@ class Writer:
 
     def spec(self, source: Source) -> ArraySpec:
         """Return the spec of a source of the new list."""
-        return spec_of(source.value) if isinstance(source, Constant) else self.specs[source]
+        return source_spec(source, self.specs)
 
     def emit(self, primitive: Primitive, inputs: Sequence[Source], params: Mapping[str, Any], specs: Any = None) -> list[int]:
         """Write an equation; return the slots of its results."""

@@ -40,7 +40,7 @@ def plain_index(index: Any, array: Any = None) -> Any:
 
     Args:
         index: the index.
-        array: the indexed array. It is needed for a mask without a value whose number of elements a trace knows.
+        array: the indexed array. Only a mask of a trace without values needs it: `jit` guards the number of its elements.
 
     Raises:
         AbstractValueError: a mask is an abstract Tensor, so the shape of the result is unknown.

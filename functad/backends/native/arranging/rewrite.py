@@ -10,8 +10,8 @@ import numpy as np
 from functad.backends.native.lowering import lowered
 from functad.backends.native.plan import FEW, is_native
 from functad.errors import AbstractValueError, UnsupportedError
-from functad.expressions.expressions import Constant, Equation, Expressions
-from functad.expressions.spec import ArraySpec, spec_of
+from functad.expressions.expressions import Constant, Equation, Expressions, source_spec
+from functad.expressions.spec import ArraySpec
 from functad.loops.build import KINDS
 from functad.primitives.arranging.join import STACK
 from functad.primitives.batching import along_axes, along_axis
@@ -41,8 +41,8 @@ class Rewritten:
         self.made = {s: e for e in expressions.equations for s in e.outputs}
 
     def spec(self, source: Source) -> ArraySpec:
-        """Return the shape and dtype of a slot or constant; for `None`, an omitted number, the spec of an integer."""
-        return spec_of(0 if source.value is None else source.value) if isinstance(source, Constant) else self.specs[source]
+        """Return the shape and dtype of a slot or constant."""
+        return source_spec(source, self.specs)
 
     def add(self, primitive: Any, inputs: Sequence[Source], like: ArraySpec, shape: tuple[int, ...], /, **params: Any) -> int:
         """Append an equation with a result of shape `shape` and the dtype of `like`; return the slot of the result."""

@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from functad.backends.native.plan import TINY
-from functad.expressions.expressions import Constant, Equation
-from functad.expressions.spec import ArraySpec, spec_of
+from functad.expressions.expressions import Constant, Equation, source_spec
+from functad.expressions.spec import ArraySpec
 from functad.loops.build import KINDS
 from functad.loops.ir import REALS
 from functad.primitives.arranging.reshape import RESHAPE, TRANSPOSE
@@ -60,8 +60,8 @@ class Rewriting:
         return True
 
     def spec(self, source: int | Constant) -> ArraySpec:
-        """Return the spec of a slot or constant; for `None`, an omitted number, the spec of an integer."""
-        return spec_of(0 if source.value is None else source.value) if isinstance(source, Constant) else self.specs[source]
+        """Return the spec of a slot or constant."""
+        return source_spec(source, self.specs)
 
     def add(self, primitive: Primitive, inputs: Sequence[int | Constant], shape: Iterable[int], /, **params: Any) -> int:
         """Append an equation and return the slot of its result, which has the common dtype of the inputs."""
