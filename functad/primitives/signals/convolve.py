@@ -146,7 +146,7 @@ def _interp_samples(array: Any) -> Calls:
         ((real(3), [-1.0, 0.1, 0.7], array(3)), {}),
         ((real(3), np.array([-1, 0, 0, 2]), [3.0, 1.0, 4.0, 2.0]), {}),
         ((np.array([-2.0, -1.0, 0.0, 0.5, 2.0, 3.0])[:0], knots(2), array(2)), {}),
-        ((real(3), real(1), array(1)), {}),
+        ((real(3), knots(1), array(1)), {}),  # not a plain draw: a random program would use unsorted knots
     ]
 
 
