@@ -176,6 +176,15 @@ def test_square_roots_take_the_place_of_powers_where_numpy_takes_them(backend, e
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("backend", ["numpy", "llvm"])
+def test_the_derivative_of_a_compiled_root_is_the_derivative_of_the_power(backend):
+    x = np.array([-np.inf, -2.5, -0.0, 0.0, 4.0, np.inf])
+    compiled = functad.jit(lambda x: np.power(x, 0.5), backend=backend)
+    expected = functad.grad(lambda x: np.sum(np.power(x, 0.5)))(x)
+    np.testing.assert_array_equal(functad.grad(lambda x: np.sum(compiled(x)))(x), expected)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("backend", ["numpy", "llvm"])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_divisors_whose_reciprocal_is_beyond_the_dtype_divide(backend, dtype):
     x = np.array([1, 100, 6e4, 6e-8, 1e-5, -3.5], dtype)

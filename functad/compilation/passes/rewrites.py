@@ -111,7 +111,6 @@ POWERS = (
     Row(lambda x: x**3, lambda x: x * x * x, changes=_ULP, error=2, more=1, kinds="f"),
     Row(lambda x: x**4, lambda x: (x * x) * (x * x), changes=_ULP, error=3, more=2, kinds="f"),
     Row(lambda x: x**-1, lambda x: 1 / x, changes=_ULP, error=1, kinds="f"),
-    Row(lambda x: x**0.5, lambda x: np.sqrt(x), where=_has_axes, scalars=True, kinds="f"),
 )
 
 SCALES = (
