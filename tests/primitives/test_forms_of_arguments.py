@@ -113,3 +113,11 @@ def test_padding_of_integers_and_booleans(mode, options, dtype):
 def test_derivative_of_padding_with_a_ramp_and_with_means():
     check_grads(lambda x, end: np.pad(x, ((1, 3), (2, 1)), "linear_ramp", end_values=end), (X[:2, :3], 0.5), 2)
     check_grads(lambda x: np.pad(x, ((1, 3), (2, 1)), "mean", stat_length=2), (X[:3, :3],), 2)
+
+
+@pytest.mark.parametrize("mode", ["constant", "edge", "linear_ramp", "maximum", "mean", "reflect", "symmetric", "wrap"])
+def test_padding_of_a_number_gives_an_array(mode):
+    found, pull_back = functad.vjp(lambda x: np.pad(x, (2, 3), mode), 0.8)
+    np.testing.assert_array_equal(found, np.pad(0.8, (2, 3), mode), strict=True)
+    assert type(found) is np.ndarray
+    assert pull_back(np.array(2.0))[0] == 2.0

@@ -85,10 +85,10 @@ def _padded(array: Any, pad_width: Any, mode: str, kwargs: dict[str, Any]) -> An
     widths = _pairs(_from_dict(pad_width, len(shape)), len(shape), operator.index)
     if mode not in ("constant", "empty"):
         _refuse_empty(shape, widths)
+    if not shape or mode == "empty" or (mode == "constant" and _is_zero(kwargs.get("constant_values", 0))):
+        return PAD(array, widths=widths)
     if mode in _GATHERED:
         return _gather(array, widths, mode, kwargs.get("reflect_type", "even"))
-    if mode == "empty" or (mode == "constant" and _is_zero(kwargs.get("constant_values", 0))):
-        return PAD(array, widths=widths)
     chunks = _CHUNKS[mode]
     options = _pairs(next(iter(kwargs.values()), _DEFAULTS[mode]), len(shape), None)
     for axis, (width, option) in enumerate(zip(widths, options, strict=True)):
