@@ -181,7 +181,7 @@ class Writer:
         Such an array is copied into a part of the result by its only reader, or its last reader changes some elements.
         """
         plan, specs = self.plan, self.plan.expressions.specs
-        made, made_whole = set[int](), set[int]()
+        made, made_whole, pieces = set[int](), set[int](), []
         for unit in units:
             if isinstance(unit, Loops):
                 made.update(unit.stored)
@@ -194,11 +194,14 @@ class Writer:
                 self.placed[base] = whole, None
             made_whole.update(unit.outputs)
             for source, part in zip(unit.inputs, way.parts, strict=False):
-                alone = source in made and plan.readers[source].count(plan.maker[whole]) == len(plan.readers[source]) == 1
-                if alone and source not in self.targets and specs[source].dtype == specs[whole].dtype:
-                    self.placed[source] = whole, part
+                if part is None or source not in made or source in self.targets or specs[source].dtype != specs[whole].dtype:
+                    continue
+                alone = plan.readers[source].count(plan.maker[whole]) == len(plan.readers[source]) == 1
+                if source in plan.written_early if way.updates else alone:
+                    pieces.append((source, (whole, part)))
             if way.gaps:
                 made.update(unit.outputs)
+        self.placed.update(pieces)
 
     def _loops(self, unit: Loops) -> None:
         self.hold(self.plan.read_by(unit))

@@ -147,15 +147,27 @@ def _joined(equation: Equation, given: Sequence[ArraySpec], results: Sequence[Ar
         start = end
 
     def write(writer: Any, operands: Sequence[Array], outs: Sequence[Memory]) -> None:
-        pieces = [pair for pair in zip(equation.inputs, parts, strict=True) if not _is_there(writer, *pair)]
+        pieces = [pair for pair in zip(equation.inputs, parts, strict=True) if not is_there(writer, *pair)]
         write_pieces(writer, [(source, outs[0].part(part)) for source, part in pieces])
 
     return Own(write, stored=False, parts=parts, gaps=True)
 
 
-def _is_there(writer: Any, source: Any, part: IndexMap) -> bool:
+def is_there(writer: Any, source: Any, part: IndexMap | None) -> bool:
     """Return `True` if a piece was written into the result when it was computed."""
-    return type(source) is int and writer.placed.get(source, (None, None))[1] is part
+    return type(source) is int and part is not None and writer.placed.get(source, (None, None))[1] is part
+
+
+def around(part: IndexMap) -> list[IndexMap]:
+    """Return maps of all elements of an array outside a part, which consists of neighbouring elements along each axis."""
+    found, inside = [], []
+    for axis, n in zip(part.axes, part.whole, strict=True):
+        first = axis.offset
+        stop = first + math.prod([part.shape[j] for j in axis.steps])
+        slabs = [slice(0, first), slice(stop, n)]
+        found += [IndexMap.of(part.whole, (*inside, slab)) for slab in slabs if slab.start < slab.stop]
+        inside.append(slice(first, stop))
+    return found
 
 
 # Adding pieces to zeros
