@@ -301,8 +301,8 @@ class Plan:
     @cached_property
     def _writes(self) -> list[tuple[int, Equation]]:
         """The numbers of the units that change elements of their first operand, and their equations."""
-        pairs = [(n, unit) for n, unit in enumerate(self.units) if not isinstance(unit, Loops)]
-        return [(n, e) for n, e in pairs if isinstance(way := self.way(e.outputs[0]), Own) and way.updates]
+        found = [(n, unit) for n, unit in enumerate(self.units) if not isinstance(unit, Loops)]
+        return [(n, e) for n, e in found if isinstance(way := self.way(e.outputs[0]), Own) and way.updates]
 
     @cached_property
     def _reads(self) -> list[set[int]]:
@@ -321,37 +321,38 @@ class Plan:
         """Maps arrays to results that may be computed in their memory, because no later unit reads the array."""
         found = {}
         for number, unit in self._writes:
-            source, [result] = unit.inputs[0], unit.outputs
+            source: Any = unit.inputs[0]
+            [result] = unit.outputs
             alone = self._last.get(source) == number and unit.inputs.count(source) == 1
             if alone and self._spec(source).dtype == self._spec(result).dtype:
                 found[source] = result
         return found
 
     @cached_property
-    def written_early(self) -> set[int]:
-        """The values that the loop that computes them may write into the array that a later unit changes."""
-        homes = {slot: n for n, unit in enumerate(self.units) if isinstance(unit, Loops) for slot in unit.stored}
-        origins = {result: source for source, result in self.in_place.items()}
-        changed = {unit.inputs[0]: number for number, unit in self._writes if unit.inputs[0] in self.in_place}
-        found: set[int] = set()
-        for number, unit in self._writes:
-            [result], way = unit.outputs, self.way(unit.outputs[0])
+    def written_early(self) -> dict[int, int]:
+        """Maps values to the array with them that a later unit makes, if the loop that computes them may write them there."""
+        homes: dict[Any, int] = {s: n for n, unit in enumerate(self.units) if isinstance(unit, Loops) for s in unit.stored}
+        changed: dict[Any, int] = {e.inputs[0]: n for n, e in self._writes if e.inputs[0] in self.in_place}
+        memory: dict[int, int] = {}  # arrays that share memory, by the first of them
+        found: dict[int, int] = {}
+        for number, equation in self._writes:
+            [result], way = equation.outputs, self.way(equation.outputs[0])
             assert isinstance(way, Own)
-            memory, slot = {result}, result  # the arrays that share the memory of the result
-            while slot in origins:
-                slot = origins[slot]
-                memory.add(slot)
-            for source, part in zip(unit.inputs, way.parts, strict=False):
-                home = homes.get(source, -1)
-                if part is None or home < 0 or number - home > NEAR or source in found or unit.inputs.count(source) != 1:
+            base: Any = equation.inputs[0]
+            own = memory[result] = memory.get(base, base) if self.in_place.get(base) == result else result
+            for source, part in zip(equation.inputs, way.parts, strict=False):
+                home = homes.get(source)
+                if part is None or home is None or type(source) is not int or source in found:
                     continue
                 spec, target = self._spec(source), Memory(self._spec(result).shape, "", NOWHERE).part(part)
-                alike = spec.shape == target.shape and spec.dtype == self._spec(result).dtype
-                free = all(memory.isdisjoint(self._touched(n)) for n in range(home + 1, number))
-                if alike and free and self._last[source] < changed.get(result, len(self.units)):
-                    read = memory & self._reads[home]
+                alike = (spec.shape, spec.dtype) == (target.shape, self._spec(result).dtype)
+                alike = alike and equation.inputs.count(source) == 1
+                if not alike or number - home > NEAR or self._last[source] >= changed.get(result, len(self.units)):
+                    continue
+                if all(memory.get(slot, slot) != own for n in range(home + 1, number) for slot in self._touched(n)):
+                    read = {slot for slot in self._reads[home] if memory.get(slot, slot) == own}
                     if not read or self._reads_alike(self.units[home], read, target):
-                        found.add(source)
+                        found[source] = result
         return found
 
     def _touched(self, number: int) -> set[int]:

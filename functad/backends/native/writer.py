@@ -197,7 +197,7 @@ class Writer:
                 if part is None or source not in made or source in self.targets or specs[source].dtype != specs[whole].dtype:
                     continue
                 alone = plan.readers[source].count(plan.maker[whole]) == len(plan.readers[source]) == 1
-                if source in plan.written_early if way.updates else alone:
+                if plan.written_early.get(source) == whole if way.updates else alone:
                     pieces.append((source, (whole, part)))
             if way.gaps:
                 made.update(unit.outputs)

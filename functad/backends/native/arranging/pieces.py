@@ -153,14 +153,15 @@ def _joined(equation: Equation, given: Sequence[ArraySpec], results: Sequence[Ar
     return Own(write, stored=False, parts=parts, gaps=True)
 
 
-def is_there(writer: Any, source: Any, part: IndexMap | None) -> bool:
+def is_there(writer: Any, source: Any, part: IndexMap) -> bool:
     """Return `True` if a piece was written into the result when it was computed."""
-    return type(source) is int and part is not None and writer.placed.get(source, (None, None))[1] is part
+    return type(source) is int and writer.placed.get(source, (None, None))[1] is part
 
 
 def around(part: IndexMap) -> list[IndexMap]:
     """Return maps of all elements of an array outside a part, which consists of neighbouring elements along each axis."""
-    found, inside = [], []
+    found: list[IndexMap] = []
+    inside: list[slice] = []
     for axis, n in zip(part.axes, part.whole, strict=True):
         first = axis.offset
         stop = first + math.prod([part.shape[j] for j in axis.steps])

@@ -177,8 +177,9 @@ def _write(equation: Equation, given: Sequence[ArraySpec], results: Sequence[Arr
 
     def write(writer: Any, operands: Sequence[Array], outs: Sequence[Memory]) -> None:
         [out] = outs
-        early = is_there(writer, equation.inputs[1], whole)
+        early = whole is not None and is_there(writer, equation.inputs[1], whole)
         if operands[0] is not out and early:
+            assert whole is not None
             for part in around(whole):
                 writer.copy(operands[0].selected(part), out.part(part))
         elif operands[0] is not out:
