@@ -1,4 +1,4 @@
-"""Carries of a scan: those that a step can compute from the others, and those that hold the last of the stacked results.
+"""Carries of a scan: those that a step can compute from the others, and those that are the last rows of stacked results.
 
 A loop that is rolled from a trace begins at any of its operations. Its carries may then hold values that the loop computes from
 other carries, and results may be read from stacks of the values of all steps.
@@ -19,11 +19,14 @@ from functad.primitives.indexing.read import GETITEM
 from functad.primitives.indexing.write import WRITE
 from functad.transforms.lists import extract
 
-DEEPEST = 4
-"""Maximum depth of the operations that a step repeats in place of a carry."""
+MOST_REPEATED = 4
+"""Maximum number of operations that a step repeats in place of a carry."""
 
 CHEAP = 2.0
 """Maximum cost of each of them, in additions."""
+
+LONGEST = 100
+"""Maximum number of operations that compute a carry."""
 
 
 class Term(NamedTuple):
@@ -44,7 +47,8 @@ class Term(NamedTuple):
 def without_computed(step: Step, source_of: Callable[[Any], Equation | None], after: Writer, moved: dict[int, Any]) -> Step:
     """Return a scan without carries that a step computes from the others.
 
-    Such a carry is, in the beginning and after each step, the same cheap function of the other carries.
+    Such a carry is, in the beginning and after each step, the same function of the other carries. The operations that compute
+    it for the next step move to the next step. A few of them may also be repeated there, because this step needs them too.
 
     Args:
         step: the scan.
@@ -54,9 +58,9 @@ def without_computed(step: Step, source_of: Callable[[Any], Equation | None], af
     """
     for place in reversed(range(len(step.carries))):
         terms = _Terms(step.body, len(step.carries), place)
-        term = terms.of(step.body.outputs[place], DEEPEST)
-        if isinstance(term, Term) and _is_equal(term, step.carries[place], step.carries, source_of):
-            moved[step.results[place]] = _written(term, step.results, after)
+        term = terms.of(step.body.outputs[place])
+        if isinstance(term, Term) and terms.are_moved() and _is_equal(term, step.carries[place], step.carries, source_of, {}):
+            moved[step.results[place]] = _written(term, step.results, after, {})
             step = _without(step, place, term)
     return step
 
@@ -68,63 +72,99 @@ class _Terms:
         self.body = body
         self.makers: dict[Any, Equation] = {slot: e for e in body.equations for slot in e.outputs}
         self.ends: dict[Any, int] = {slot: i for i, slot in enumerate(body.outputs[:carries]) if i != place}
+        self.found: dict[int, Any] = {}
+        self.place = place
         self.written: dict[Any, tuple[int, Any]] = {}  # values that the step writes into the carries
         for slot, i in self.ends.items():
             e = self.makers.get(slot)
             if e is not None and e.primitive is WRITE and not e.params["path"] and is_basic(e.params["index"]):
                 self.written[e.inputs[1]] = i, e.params["index"]
 
-    def of(self, source: Any, depth: int) -> Any:
-        """Return a source as the number of a carry, a constant, or a term of limited depth, else `None`."""
+    def of(self, source: Any) -> Any:
+        """Return a source as the number of a carry, a constant, or a term, else `None`."""
         if type(source) is not int or source in self.ends:
             return source if type(source) is not int else self.ends[source]
-        spec = self.body.specs[source]
-        if source in self.written:
-            i, index = self.written[source]
+        if source not in self.found:
+            self.found[source] = self._new(source)
+        return self.found[source]
+
+    def _new(self, slot: int) -> Term | None:
+        spec = self.body.specs[slot]
+        if slot in self.written:
+            i, index = self.written[slot]
             whole = self.body.specs[i]
             if spec == ArraySpec(np.empty(whole.shape, np.bool_)[index].shape, whole.dtype):
                 return Term(GETITEM, {"index": index}, (i,), spec)
-        e = self.makers.get(source)
-        if e is None or not depth or not _is_cheap(e):
+        e = self.makers.get(slot)
+        if (
+            e is None
+            or len(self.found) > LONGEST
+            or not (_is_view(e) or isinstance(e.primitive.function, np.ufunc))
+            or spec.weak
+        ):
             return None
-        operands = tuple([self.of(s, depth - 1) for s in e.inputs])
+        self.found[slot] = None
+        operands = tuple([self.of(s) for s in e.inputs])
         return None if None in operands else Term(e.primitive, e.params, operands, spec)
 
+    def are_moved(self) -> bool:
+        """Return `True` if the step needs few of the operations for other values too, and these are cheap."""
+        own = {slot for slot in self.found if slot not in self.written}
+        outside = [s for e in self.body.equations if own.isdisjoint(e.outputs) for s in e.inputs]
+        outside += [source for i, source in enumerate(self.body.outputs) if i != self.place]
+        shared = own.intersection(s for s in outside if type(s) is int)
+        pending = list(shared)
+        while pending:
+            more = own.intersection(s for s in self.makers[pending.pop()].inputs if type(s) is int) - shared
+            shared |= more
+            pending += more
+        repeated = [self.makers[slot] for slot in shared if not _is_view(self.makers[slot])]
+        return len(repeated) <= MOST_REPEATED and all(e.primitive.cost <= CHEAP for e in repeated)
 
-def _is_cheap(equation: Equation) -> bool:
-    if equation.primitive is GETITEM:
-        return is_basic(equation.params["index"])
-    return isinstance(equation.primitive.function, np.ufunc) and equation.primitive.cost <= CHEAP and not equation.params
+
+def _is_view(equation: Equation) -> bool:
+    return equation.primitive is GETITEM and is_basic(equation.params["index"])
 
 
-def _is_equal(term: Any, source: Any, carries: Sequence[Any], source_of: Callable[[Any], Equation | None]) -> bool:
+def _is_equal(
+    term: Any, source: Any, carries: Sequence[Any], source_of: Callable[[Any], Equation | None], known: dict[Any, bool]
+) -> bool:
     """Return `True` if a term of the first carries is the value of a source, by the same operations."""
     if type(term) is int:
         return bool(carries[term] == source)
     if isinstance(term, Constant):
         same = isinstance(source, Constant) and spec_of(term.value) == spec_of(source.value)
         return same and np.asarray(term.value).tobytes() == np.asarray(source.value).tobytes()
-    e = source_of(source)
-    if e is None or e.primitive is not term.primitive or dict(e.params) != dict(term.params):
-        return False
-    pairs = zip(term.operands, e.inputs, strict=True)
-    return len(e.inputs) == len(term.operands) and all(_is_equal(own, other, carries, source_of) for own, other in pairs)
+    key = id(term), source
+    if key not in known:
+        e = source_of(source)
+        known[key] = (
+            e is not None
+            and e.primitive is term.primitive
+            and dict(e.params) == dict(term.params)
+            and len(e.inputs) == len(term.operands)
+            and all(
+                _is_equal(own, other, carries, source_of, known) for own, other in zip(term.operands, e.inputs, strict=True)
+            )
+        )
+    return known[key]
 
 
-def _written(term: Any, carries: Sequence[Any], writer: Writer) -> Any:
+def _written(term: Any, carries: Sequence[Any], writer: Writer, known: dict[int, Any]) -> Any:
     """Write the equations of a term, given the sources of the carries, and return its source."""
     if not isinstance(term, Term):
         return carries[term] if type(term) is int else term
-    operands = tuple([_written(operand, carries, writer) for operand in term.operands])
-    slots = writer.new([term.spec])
-    writer.equations.append(Equation(term.primitive, operands, term.params, slots))
-    return slots[0]
+    if id(term) not in known:
+        operands = tuple([_written(operand, carries, writer, known) for operand in term.operands])
+        [known[id(term)]] = slots = writer.new([term.spec])
+        writer.equations.append(Equation(term.primitive, operands, term.params, slots))
+    return known[id(term)]
 
 
 def _without(step: Step, place: int, term: Term) -> Step:
     """Return a scan that computes a carry from the others at the start of a step."""
     body, writer = step.body, Writer(list(step.body.specs))
-    new = _written(term, range(len(step.carries)), writer)
+    new = _written(term, range(len(step.carries)), writer, {})
 
     def placed(sources: Sequence[Any]) -> tuple[Any, ...]:
         return tuple([new if type(s) is int and s == place else s for s in sources])
