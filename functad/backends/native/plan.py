@@ -131,7 +131,7 @@ class Plan:
     def is_split_in_order(self, slot: int) -> bool:
         """Return `True` if the order of a split reduction matters, so that threads cannot share it."""
         way = self.way(slot)
-        return isinstance(way, Reduction) and way.ordered and self.is_split(slot)
+        return isinstance(way, Reduction) and way.is_ordered and self.is_split(slot)
 
     def _is_tiny(self, slot: int) -> bool:
         way = self.way(slot)
@@ -362,8 +362,6 @@ class Plan:
 
     def _reads_alike(self, unit: Loops, arrays: Collection[int], target: Memory) -> bool:
         """Return `True` if an iteration of a loop reads, of some arrays, at most the element that it writes to `target`."""
-        if any(self.way(slot).ordered for slot in unit.reduced):  # type: ignore[union-attr]
-            return False
         views: dict[int, Array] = {slot: Memory(self._spec(slot).shape, "", NOWHERE) for slot in arrays}
         formulas, roots = self._formulas_of(unit)
         computed: set[int] = set()  # formulas of the arrays
@@ -377,7 +375,7 @@ class Plan:
                     views[slot] = way.make(read)
                 continue
             assert isinstance(way, Pointwise)
-            if way.rare or not all(_is_same(array, target) for array in read):
+            if not all(_is_same(array, target) for array in read):
                 return False
             if read or later:
                 computed.add(slot)

@@ -18,6 +18,7 @@ from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.records import inputs_of
 from functad.expressions.spec import spec_of
 from functad.loops.build import KINDS, SIZES, Code, Index
+from functad.loops.reductions import combined
 from functad.loops.values import Value
 
 STACK = 16_384
@@ -152,7 +153,7 @@ class Writer:
         for index in itertools.product(*map(range, array.shape)):
             key = tuple([i for axis, i in enumerate(index) if axis not in way.axes])
             value = code.cast(array.at(code, index), way.kind)
-            sums[key] = way.combine(code, sums[key], value) if key in sums else value
+            sums[key] = combined(way.how, sums[key], value) if key in sums else value
         return list(sums.values())
 
     def small_ones_before(self, slots: Sequence[int]) -> list[int]:

@@ -57,19 +57,9 @@ def write_pieces(writer: Any, pieces: Iterable[Piece]) -> None:
 
 
 def _write_group(writer: Any, domain: tuple[int, ...], out: dict[int, Memory]) -> None:
-    """Write pieces in one loop.
-
-    A loop with fast formulas computes a block with a rare argument twice, so it must not add to elements. It writes its results
-    to a buffer, and a second loop adds them.
-    """
+    """Write pieces in one loop."""
     code = Code(fused=writer.code.fused, outer=writer.code)
     nest = Nest(writer, Loops(0, domain, stored=list(out)), out, code)
-    if nest.rare and any(isinstance(target, Totals) for target in out.values()):
-        buffers = {source: writer.buffer(target.shape, target.kind) for source, target in out.items()}
-        _write_group(writer, domain, buffers)
-        for source, target in out.items():
-            writer.copy(buffers[source], target)
-        return
     nest.write(0, nest.shape[0])
     writer.module.call(writer.code, code)
 
