@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from functad.loops.elementary.table import ELEMENTARY, Definition, called_symbol, definition
-from functad.loops.ir import REALS, Allocate, Barrier, Block, Call, For, Function, If, Leave, Load, Loop, Node, Store
+from functad.loops.ir import REALS, Allocate, Barrier, Block, Call, For, Function, If, Leave, Load, Loop, Node, Reduce, Store
 from functad.loops.values import Body, Value, where
 
 KINDS: dict[np.dtype[Any], str] = {
@@ -47,8 +47,6 @@ class Code(Body):
         captured: the parameters for values of the outer function, by their names there.
         definitions: the inlined elementary functions, by symbol.
         called: the name and type of the called elementary functions, by symbol. They are compiled once for all modules.
-        quick: `True` if elementary functions may use formulas that are invalid for rare arguments.
-        rare: the flag on the stack that records a rare argument.
         refused: the address of the flags for the caller of the outermost function: NumPy must compute the list, or a signal
             handler raised, or memory is exhausted.
         refuses: `True` if code in the outermost function sets the first flag.
@@ -59,7 +57,7 @@ class Code(Body):
 
     __slots__ = (
         "_journal", "_touched", "called", "captured", "changes", "definitions", "entry", "long_functions", "looks", "outer",
-        "quick", "rare", "refused", "refuses", "remembered", "reserved", "result", "vectors",
+        "refused", "refuses", "remembered", "reserved", "result", "vectors",
     )  # fmt: skip
 
     def __init__(self, *, fused: bool, outer: Code | None = None) -> None:
@@ -72,8 +70,6 @@ class Code(Body):
         self.captured: dict[str, Value] = {}
         self.definitions: dict[str, Definition] = {} if outer is None else outer.definitions
         self.called: dict[str, tuple[str, str]] = {} if outer is None else outer.called
-        self.quick = False
-        self.rare: Value | None = None
         self.refused: Value | None = None
         self.refuses = self.looks = False
         self.remembered: dict[Any, Any] = {}
@@ -170,24 +166,10 @@ class Code(Body):
             symbol = called_symbol(name, kind)
             self.called[symbol] = name, kind
             return self.pure_call(symbol, kind, arguments)
-        if row.quick is not None and self.quick:
-            beyond = definition(name, kind, fused=self.fused, form="beyond")
-            self.long_functions += 1
-            self._note_rare(self._defined(beyond, arguments))
-            return self._defined(definition(name, kind, fused=self.fused, form="quick"), arguments)
         self.long_functions += not row.brief
-        return self._defined(definition(name, kind, fused=self.fused), arguments)
-
-    def _defined(self, own: Definition, arguments: Sequence[Value]) -> Value:
-        """Call an elementary function that the module defines."""
-        symbol, [kind, _] = own.function.name, own.function.result  # type: ignore[misc]
-        self.definitions[symbol] = own
-        return self.pure_call(symbol, kind, arguments)
-
-    def _note_rare(self, found: Value) -> None:
-        if self.rare is None:
-            self.rare = self.allocate("i1", 1)
-        self.store(self.rare, 0, self.load(self.rare, 0, "i1") | found)
+        own = definition(name, kind, fused=self.fused)
+        self.definitions[own.function.name] = own
+        return self.pure_call(own.function.name, kind, arguments)
 
     def refuse(self, found: Value) -> None:
         """Set the flag that NumPy must compute the list, or raise the error for its arguments, if `found` is true."""
@@ -234,6 +216,10 @@ class Code(Body):
         """Store an element."""
         self._touch()
         self.nodes.append(Store(value.kind, pointer.name, _text(index), value.name))
+
+    def reduce(self, how: str, pointer: Value, index: Index, value: Value) -> None:
+        """Reduce a value over the iterations with the same element."""
+        self.nodes.append(Reduce(how, value.kind, pointer.name, _text(index), value.name))
 
     def _touch(self) -> None:
         """Count the loads and stores of a block; append a barrier after `MOST_TOUCHED`."""

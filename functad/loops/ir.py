@@ -8,6 +8,7 @@ it, in itself and in the bodies around it.
 |---|---|
 | `Op` | an operation on numbers or addresses |
 | `Load`, `Store` | read or write an element of a buffer |
+| `Reduce` | an element of a buffer that becomes the sum, product, ... of the values of all iterations of the nest |
 | `Allocate` | a buffer on the stack |
 | `Call` | a call of another function |
 | `For` | a loop over an index; `vector` loops have no branches and no order of iterations except for sums |
@@ -45,6 +46,10 @@ CHANGES = ("convert", "bits", "real", "neg", "freeze", "copy")
 """Operations of one operand: to another type, to the bits and back, the negative, and the same value."""
 
 
+REDUCTIONS = ("sum", "prod", "max", "min", "any", "all")
+"""The reductions, by the names of NumPy's functions."""
+
+
 class Op(NamedTuple):
     """An operation.
 
@@ -77,6 +82,26 @@ class Load(NamedTuple):
 class Store(NamedTuple):
     """A write of a value to the position of a buffer."""
 
+    kind: str
+    buffer: str
+    position: str
+    value: str
+
+
+class Reduce(NamedTuple):
+    """A value in a nest of loops, which is reduced over the iterations with the same position in a buffer.
+
+    After the nest, the element of the buffer is the reduction of these values, in any order and with any grouping that keeps
+    the error bounds of NumPy. `functad.loops.reductions` replaces the node by loads, operations and stores.
+
+    Attributes:
+        how: one of `REDUCTIONS`.
+        kind: the type of the value and the element.
+        buffer, position: as in `Store`.
+        value: the value of the iteration.
+    """
+
+    how: str
     kind: str
     buffer: str
     position: str
@@ -166,7 +191,7 @@ class Barrier(NamedTuple):
     """A point that loads and stores are not moved across."""
 
 
-Node: TypeAlias = Op | Load | Store | Allocate | Call | For | If | Block | Loop | Leave | Barrier
+Node: TypeAlias = Op | Load | Store | Reduce | Allocate | Call | For | If | Block | Loop | Leave | Barrier
 
 
 class Table(NamedTuple):
@@ -272,6 +297,9 @@ def _line(node: Node) -> str:
         return f"{node.result[1:]}:{node.kind} = {_shown(node.buffer, 'ptr')}[{_shown(node.position, 'i64')}]"
     if isinstance(node, Store):
         return f"{_shown(node.buffer, 'ptr')}[{_shown(node.position, 'i64')}] = {_shown(node.value, node.kind)}:{node.kind}"
+    if isinstance(node, Reduce):
+        target = f"{_shown(node.buffer, 'ptr')}[{_shown(node.position, 'i64')}]"
+        return f"{target} = {node.how} of {_shown(node.value, node.kind)}:{node.kind}"
     if isinstance(node, Allocate):
         return f"{node.result[1:]}:ptr = {node.length} x {node.kind} on the stack"
     if isinstance(node, Call):
@@ -312,6 +340,8 @@ def check(function: Function) -> None:
                 raise MalformedError(f"{function.name}: no body {node.label} around: {_line(node)}")
             if isinstance(node, Op):
                 _check_count(function, node)
+            if isinstance(node, Reduce) and node.how not in REDUCTIONS:
+                raise MalformedError(f"{function.name}: no reduction {node.how}: {_line(node)}")
             made = result_of(node)
             if made is not None:
                 kind, name = made
@@ -361,7 +391,7 @@ def operands_of(node: Node) -> list[tuple[str, str]]:
         return [(node.of, operand) for operand in node.operands]
     if isinstance(node, Load):
         return [("ptr", node.buffer), ("i64", node.position)]
-    if isinstance(node, Store):
+    if isinstance(node, (Store, Reduce)):
         return [("ptr", node.buffer), ("i64", node.position), (node.kind, node.value)]
     if isinstance(node, Call):
         return list(node.operands)
@@ -370,6 +400,47 @@ def operands_of(node: Node) -> list[tuple[str, str]]:
     if isinstance(node, If) or (isinstance(node, Leave) and node.condition):
         return [("i1", node.condition)]
     return []
+
+
+def renamed(node: Node, names: dict[str, str], suffix: str) -> Node:
+    """Return a node with other names for its operands, and a suffix for the names and labels that it defines.
+
+    Args:
+        node: the node.
+        names: the new names. The names that the node defines are added.
+        suffix: the suffix.
+    """
+
+    def new(name: str) -> str:
+        names[name] = name + suffix
+        return name + suffix
+
+    def of(name: str) -> str:
+        return names.get(name, name)
+
+    if isinstance(node, Op):
+        operands = tuple([names.get(name, name) for name in node.operands])
+        return node._replace(result=new(node.result), operands=operands)
+    if isinstance(node, Load):
+        return node._replace(buffer=of(node.buffer), position=of(node.position), result=new(node.result))
+    if isinstance(node, (Store, Reduce)):
+        return node._replace(buffer=of(node.buffer), position=of(node.position), value=of(node.value))
+    if isinstance(node, Call):
+        operands_ = tuple([(kind, of(name)) for kind, name in node.operands])
+        return node._replace(operands=operands_, result=new(node.result) if node.result else "")
+    if isinstance(node, Allocate):
+        return node._replace(result=new(node.result))
+    if isinstance(node, Leave):
+        return node._replace(label=of(node.label), condition=of(node.condition))
+    if isinstance(node, Barrier):
+        return node
+    if isinstance(node, For):
+        node = node._replace(first=of(node.first), stop=of(node.stop), variable=new(node.variable))
+    elif isinstance(node, If):
+        node = node._replace(condition=of(node.condition))
+    else:
+        node = node._replace(label=new(node.label))
+    return node._replace(body=tuple([renamed(own, names, suffix) for own in node.body]))
 
 
 def affine(position: str, made: dict[str, Op]) -> tuple[dict[str, int], int] | None:

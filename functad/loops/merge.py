@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from functad.loops.ir import Block, Call, For, Function, If, Load, Loop, Node, Op, Store, is_name, walk
+from functad.loops.ir import Block, Call, For, Function, If, Load, Loop, Node, Op, Reduce, Store, is_name, walk
 
 MOST_NODES = 3_000
 """Local functions with more nodes together are merged."""
@@ -99,7 +99,7 @@ def _mapped(body: Sequence[Node], change: Callable[[str], str]) -> tuple[Node, .
             skipped = 1 if node.name == "select" else 0  # its condition
             operands = (*node.operands[:skipped], *map(change, node.operands[skipped:]))
             found.append(node._replace(operands=operands))
-        elif isinstance(node, (Load, Store)):
+        elif isinstance(node, (Load, Store, Reduce)):
             found.append(node._replace(position=change(node.position)))
         elif isinstance(node, Call):
             given = [(kind, change(operand) if kind == "i64" else operand) for kind, operand in node.operands]

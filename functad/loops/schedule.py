@@ -14,7 +14,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from functad.loops.ir import Call, For, Function, If, Leave, Load, Loop, Node, Op, Store, affine, is_name, result_of, walk
+from functad.loops.ir import (
+    Call,
+    For,
+    Function,
+    If,
+    Leave,
+    Load,
+    Loop,
+    Node,
+    Op,
+    Reduce,
+    Store,
+    affine,
+    is_name,
+    result_of,
+    walk,
+)
 
 STRIP = 32
 """The length of a strip: so many cache lines of an array are read in turn.
@@ -116,7 +132,7 @@ def accesses_of(loops: Sequence[For]) -> list[Access] | None:
             made[node.result] = node
             if node.name == "address":
                 return None
-        elif (isinstance(node, Call) and not node.pure) or isinstance(node, (For, Leave, Loop, If)):
+        elif (isinstance(node, Call) and not node.pure) or isinstance(node, (For, Leave, Loop, If, Reduce)):
             return None
         elif isinstance(node, (Load, Store)):
             position = affine(node.position, made)

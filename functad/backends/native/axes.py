@@ -36,7 +36,6 @@ class Axes:
     Attributes:
         shape: the shape of the nest.
         order: the arrays with these axes; operands come before the arrays that read them.
-        rare: `True` if a function has a quick formula that is invalid for rare arguments.
         calls: the number of calls of long functions per element.
     """
 
@@ -44,7 +43,6 @@ class Axes:
         self.writer = writer
         self.domain = loops.domain
         self.order: list[Array] = []
-        self.rare = False
         self.calls = 0
         self._arrays: dict[Any, Array] = {}
         self._read: list[tuple[Shape, Shape | None]] = []
@@ -145,7 +143,6 @@ class Axes:
                 continue
             way = plan.way(source)
             assert isinstance(way, Pointwise)
-            self.rare |= way.rare
             self.calls += way.cost >= LONG
             operands = [arrays[s, frame] if type(s) is int else self._with_axes(self.writer.array(s), frame) for s in inputs]
             shape = self._merged(_fitted(self._spec(source).shape, frame))

@@ -15,7 +15,8 @@ import numpy as np
 from functad.backends.native.arrays import Array
 from functad.expressions.expressions import Constant, Equation, Expressions, source_spec
 from functad.expressions.spec import ArraySpec
-from functad.loops.build import KINDS, Code
+from functad.loops.build import KINDS
+from functad.loops.ir import REALS
 from functad.loops.values import Value
 from functad.primitives.entry import Primitive
 from functad.primitives.table import Table
@@ -29,14 +30,12 @@ class Pointwise(NamedTuple):
         result: the type of the result of `formula`.
         formula: maps the function and the elements of the operands to the element of the result.
         cost: the approximate cost, in additions.
-        rare: `True` if there is a quick formula that is invalid for rare arguments.
     """
 
     kinds: Sequence[str]
     result: str
     formula: Callable[..., Value]
     cost: float = 1.0
-    rare: bool = False
 
 
 class View(NamedTuple):
@@ -59,18 +58,17 @@ class Reduction(NamedTuple):
     Attributes:
         axes: the reduced axes, sorted.
         kind: the type of the result, to which elements are converted.
-        start: the result for no elements.
-        combine: maps the function and two values to one value.
-        exact: `True` if the order of the elements never changes the result.
-        ordered: `True` if intermediate results in another order may overflow or underflow although none does in NumPy's order.
+        how: the name of the reduction in the loop IR.
     """
 
     axes: tuple[int, ...]
     kind: str
-    start: float
-    combine: Callable[[Code, Value, Value], Value]
-    exact: bool = False
-    ordered: bool = False
+    how: str
+
+    @property
+    def is_ordered(self) -> bool:
+        """Return `True` if intermediate results in another order may overflow although none does in NumPy's order."""
+        return self.how == "prod" and self.kind in REALS
 
 
 class Own(NamedTuple):

@@ -18,6 +18,7 @@ from functad.loops.build import KINDS, Code
 from functad.loops.elementary.table import Definition, called
 from functad.loops.ir import Function, Table
 from functad.loops.merge import merged
+from functad.loops.reductions import lowered
 from functad.loops.schedule import scheduled
 from functad.loops.values import Value
 from functad.process import context_variable, setting
@@ -104,7 +105,11 @@ class ModuleText:
             inner: the function to call.
             inline: `True` if a short function may be inlined.
         """
-        function = scheduled(inner.function("", [(v.kind, v.name) for v in inner.captured.values()], local=True))
+        parameters = [(v.kind, v.name) for v in inner.captured.values()]
+        if (after := _AFTER.get()) is not None:
+            after(inner.function("", parameters, local=True))
+        lowered(inner)
+        function = scheduled(inner.function("", parameters, local=True))
         known = self._parts.get(function)
         if known is None:
             name = f"@{self.prefix}part{len(self.functions)}"
@@ -132,7 +137,9 @@ class ModuleText:
             if (after := _AFTER.get()) is not None:
                 for function in functions:
                     after(function)
-        definitions = {**(self._with_called() if self.alone else {}), **self.definitions}
+        needed = {symbol for text in self._texts for symbol in text.needs}
+        own = {symbol: each for symbol, each in self.definitions.items() if symbol in needed}
+        definitions = {**(self._with_called() if self.alone else {}), **own}
         tables = [*self.tables.values(), *[table for own in definitions.values() for table in own.tables]]
         texts = [*map(_emitted, definitions.values()), *self._texts]
         loops = WHOLE_VECTORS if self.machine.masked else "!0 = distinct !{!0}"

@@ -12,14 +12,16 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
-from math import inf
 from typing import Any
 
 from functad.backends.integer_ranges import INT32, holds_lists, is_python_integer, large_equations
+from functad.backends.native.arrays import Array, Memory
 from functad.backends.native.lowering import Lowered, Own, Pointwise, Reduction, View, is_ufunc, lowered
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.records import inputs_of
 from functad.expressions.spec import ArraySpec
+from functad.loops.build import Code
+from functad.loops.values import Value
 
 TINY = 4
 """Arrays of up to this many elements are values of the function, one per element."""
@@ -35,6 +37,12 @@ LONGEST = 1_200
 
 STAGE = 1 << 16
 """Stage numbers are multiples of this; the pieces of a split loop have consecutive numbers from there."""
+
+NEAR = 64
+"""A loop may write a value early into an array that one of so many later units changes."""
+
+NOWHERE = Value(Code(fused=False), "", "ptr")
+"""The address of an array of which only the strides matter."""
 
 Domain = tuple[int, ...]
 
@@ -123,7 +131,7 @@ class Plan:
     def is_split_in_order(self, slot: int) -> bool:
         """Return `True` if the order of a split reduction matters, so that threads cannot share it."""
         way = self.way(slot)
-        return isinstance(way, Reduction) and way.ordered and self.is_split(slot)
+        return isinstance(way, Reduction) and way.is_ordered and self.is_split(slot)
 
     def _is_tiny(self, slot: int) -> bool:
         way = self.way(slot)
@@ -291,25 +299,100 @@ class Plan:
         return sorted(slots, key=lambda slot: (late[slot], place[slot]))
 
     @cached_property
+    def _writes(self) -> list[tuple[int, Equation]]:
+        """The numbers of the units that change elements of their first operand, and their equations."""
+        found = [(n, unit) for n, unit in enumerate(self.units) if not isinstance(unit, Loops)]
+        return [(n, e) for n, e in found if isinstance(way := self.way(e.outputs[0]), Own) and way.updates]
+
+    @cached_property
+    def _reads(self) -> list[set[int]]:
+        """The arrays in memory that each unit reads; the last set is read after all units."""
+        held: set[int] = set()
+        found = [self._read(self.read_by(unit), held) for unit in self.units]
+        return [*found, self._read([s for s in (*self.tiny, *self.expressions.outputs) if type(s) is int], held)]
+
+    @cached_property
+    def _last(self) -> dict[int, int]:
+        """The number of the last unit that reads an array in memory."""
+        return {slot: number for number, read in enumerate(self._reads) for slot in read}
+
+    @cached_property
     def in_place(self) -> dict[int, int]:
         """Maps arrays to results that may be computed in their memory, because no later unit reads the array."""
-        ways = [None if isinstance(unit, Loops) else self.way(unit.outputs[0]) for unit in self.units]
-        if not any(isinstance(way, Own) and way.updates for way in ways):
-            return {}
-        last: dict[int, float] = {}
-        held: set[int] = set()
-        for number, unit in enumerate(self.units):
-            last.update(dict.fromkeys(self._read(self.read_by(unit), held), number))
-        rest = [s for s in (*self.tiny, *self.expressions.outputs) if type(s) is int]
-        last.update(dict.fromkeys(self._read(rest, held), inf))
         found = {}
-        for number, (unit, way) in enumerate(zip(self.units, ways, strict=True)):
-            if isinstance(way, Own) and way.updates:
-                source, [result] = unit.inputs[0], unit.outputs
-                alone = last.get(source) == number and unit.inputs.count(source) == 1
-                if alone and self._spec(source).dtype == self._spec(result).dtype:
-                    found[source] = result
+        for number, unit in self._writes:
+            source: Any = unit.inputs[0]
+            [result] = unit.outputs
+            alone = self._last.get(source) == number and unit.inputs.count(source) == 1
+            if alone and self._spec(source).dtype == self._spec(result).dtype:
+                found[source] = result
         return found
+
+    @cached_property
+    def written_early(self) -> dict[int, int]:
+        """Maps values to the array with them that a later unit makes, if the loop that computes them may write them there."""
+        homes: dict[Any, int] = {s: n for n, unit in enumerate(self.units) if isinstance(unit, Loops) for s in unit.stored}
+        changed: dict[Any, int] = {e.inputs[0]: n for n, e in self._writes if e.inputs[0] in self.in_place}
+        memory: dict[int, int] = {}  # arrays that share memory, by the first of them
+        found: dict[int, int] = {}
+        for number, equation in self._writes:
+            [result], way = equation.outputs, self.way(equation.outputs[0])
+            assert isinstance(way, Own)
+            base: Any = equation.inputs[0]
+            own = memory[result] = memory.get(base, base) if self.in_place.get(base) == result else result
+            for source, part in zip(equation.inputs, way.parts, strict=False):
+                home = homes.get(source)
+                if part is None or home is None or type(source) is not int or source in found:
+                    continue
+                spec, target = self._spec(source), Memory(self._spec(result).shape, "", NOWHERE).part(part)
+                alike = (spec.shape, spec.dtype) == (target.shape, self._spec(result).dtype)
+                alike = alike and equation.inputs.count(source) == 1
+                if not alike or number - home > NEAR or self._last[source] >= changed.get(result, len(self.units)):
+                    continue
+                if all(memory.get(slot, slot) != own for n in range(home + 1, number) for slot in self._touched(n)):
+                    read = {slot for slot in self._reads[home] if memory.get(slot, slot) == own}
+                    if not read or self._reads_alike(self.units[home], read, target):
+                        found[source] = result
+        return found
+
+    def _touched(self, number: int) -> set[int]:
+        """Return the arrays in memory that a unit reads or writes."""
+        unit = self.units[number]
+        return self._reads[number].union((*unit.stored, *unit.reduced) if isinstance(unit, Loops) else unit.outputs)
+
+    def _reads_alike(self, unit: Loops, arrays: Collection[int], target: Memory) -> bool:
+        """Return `True` if an iteration of a loop reads, of some arrays, at most the element that it writes to `target`."""
+        views: dict[int, Array] = {slot: Memory(self._spec(slot).shape, "", NOWHERE) for slot in arrays}
+        formulas, roots = self._formulas_of(unit)
+        computed: set[int] = set()  # formulas of the arrays
+        for slot in formulas:
+            way, sources = self.way(slot), inputs_of(self.equation(slot))
+            read, later = [views[s] for s in sources if s in views], not computed.isdisjoint(sources)
+            if isinstance(way, View):
+                if later or (read and len(read) != len(self.equation(slot).inputs)):
+                    return False
+                if read:
+                    views[slot] = way.make(read)
+                continue
+            assert isinstance(way, Pointwise)
+            if not all(_is_same(array, target) for array in read):
+                return False
+            if read or later:
+                computed.add(slot)
+                if self._spec(slot).shape != target.shape:
+                    return False
+        return all(_is_same(views[root], target) for root in roots if root in views)
+
+    def _formulas_of(self, unit: Loops) -> tuple[list[int], list[Any]]:
+        """Return the formulas that a loop computes, in order, and the sources of its results."""
+        roots = [*unit.stored, *[self.equation(slot).inputs[0] for slot in unit.reduced]]
+        found, pending = set[int](), [s for s in roots if type(s) is int]
+        while pending:
+            slot = pending.pop()
+            if slot not in found and self.is_formula(slot) and (slot in unit.stored or slot not in self.stored):
+                found.add(slot)
+                pending += inputs_of(self.equation(slot))
+        return sorted(found, key=self.maker.__getitem__), roots
 
     def _read(self, slots: Sequence[int], held: set[int]) -> set[int]:
         """Return the arrays in memory from which slots are computed. Small arrays are computed once, and then are `held`."""
@@ -357,6 +440,13 @@ class Plan:
                 (loops[key].reduced if isinstance(way, Reduction) else loops[key].stored).append(slot)
         found.sort(key=lambda each: each[:2])
         return [unit for _, _, unit in found]
+
+
+def _is_same(array: Array, other: Memory) -> bool:
+    """Return `True` if an array has the elements of another at the same indices, both in the same memory."""
+    if not isinstance(array, Memory):
+        return False
+    return (array.shape, array.strides, array.offset) == (other.shape, other.strides, other.offset)
 
 
 def _large_loops(expressions: Expressions) -> set[int]:

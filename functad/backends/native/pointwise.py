@@ -194,8 +194,7 @@ def ufunc_row(equation: Equation, given: Sequence[ArraySpec], results: Sequence[
         return None
     if name in COMPARISONS and kinds[0] == "i1":
         kinds = ["i64"] * 2
-    known = ELEMENTARY.get(NAMES.get(name, name))
-    return Pointwise(kinds, KINDS[dtypes[-1]], formula, equation.primitive.cost, known is not None and known.quick is not None)
+    return Pointwise(kinds, KINDS[dtypes[-1]], formula, equation.primitive.cost)
 
 
 def has_formula(ufunc: np.ufunc) -> bool:
@@ -269,7 +268,7 @@ def _softmax_first(equation: Equation, given: Sequence[ArraySpec], results: Sequ
         difference = where(difference.is_nan() & x.equals(y), 0.0, difference)
         return 1.0 / (code.elementary("exp", difference) + 1.0)
 
-    return Pointwise(_kinds(given, results[0]), kind, formula, equation.primitive.cost, ELEMENTARY["exp"].quick is not None)
+    return Pointwise(_kinds(given, results[0]), kind, formula, equation.primitive.cost)
 
 
 @row(ROOT)

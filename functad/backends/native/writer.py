@@ -18,6 +18,7 @@ from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.records import inputs_of
 from functad.expressions.spec import spec_of
 from functad.loops.build import KINDS, SIZES, Code, Index
+from functad.loops.reductions import combined
 from functad.loops.values import Value
 
 STACK = 16_384
@@ -152,7 +153,7 @@ class Writer:
         for index in itertools.product(*map(range, array.shape)):
             key = tuple([i for axis, i in enumerate(index) if axis not in way.axes])
             value = code.cast(array.at(code, index), way.kind)
-            sums[key] = way.combine(code, sums[key], value) if key in sums else value
+            sums[key] = combined(way.how, sums[key], value) if key in sums else value
         return list(sums.values())
 
     def small_ones_before(self, slots: Sequence[int]) -> list[int]:
@@ -181,7 +182,7 @@ class Writer:
         Such an array is copied into a part of the result by its only reader, or its last reader changes some elements.
         """
         plan, specs = self.plan, self.plan.expressions.specs
-        made, made_whole = set[int](), set[int]()
+        made, made_whole, pieces = set[int](), set[int](), []
         for unit in units:
             if isinstance(unit, Loops):
                 made.update(unit.stored)
@@ -194,11 +195,14 @@ class Writer:
                 self.placed[base] = whole, None
             made_whole.update(unit.outputs)
             for source, part in zip(unit.inputs, way.parts, strict=False):
-                alone = source in made and plan.readers[source].count(plan.maker[whole]) == len(plan.readers[source]) == 1
-                if alone and source not in self.targets and specs[source].dtype == specs[whole].dtype:
-                    self.placed[source] = whole, part
+                if part is None or source not in made or source in self.targets or specs[source].dtype != specs[whole].dtype:
+                    continue
+                alone = plan.readers[source].count(plan.maker[whole]) == len(plan.readers[source]) == 1
+                if plan.written_early.get(source) == whole if way.updates else alone:
+                    pieces.append((source, (whole, part)))
             if way.gaps:
                 made.update(unit.outputs)
+        self.placed.update(pieces)
 
     def _loops(self, unit: Loops) -> None:
         self.hold(self.plan.read_by(unit))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.compilation.passes.carries import last_rows, without_computed
 from functad.compilation.passes.hoist import (
     Step,
     Writer,
@@ -69,10 +70,14 @@ class _Loops:
         self.specs = list(expressions.specs)
         self.moved: dict[int, Any] = {}
         self.read = marks_at(expressions.outputs, len(self.specs))
+        self.makers: dict[int, Equation] = {}
+        self.readers: dict[int, list[Equation]] = {}
         for e in expressions.equations:
+            self.makers.update(dict.fromkeys(e.outputs, e))
             for s in e.inputs:
                 if type(s) is int:
                     self.read[s] = 1
+                    self.readers.setdefault(s, []).append(e)
 
     def run(self) -> Expressions:
         """Return the rewritten expression list."""
@@ -89,6 +94,8 @@ class _Loops:
         inputs = tuple(map(self._source, equation.inputs))
         params = dict(equation.params)
         if not equation.primitive.lists:
+            if equation.outputs[0] in self.moved:  # a row that is a carry
+                return
             yield equation if not self.moved else Equation(equation.primitive, inputs, params, equation.outputs)
             return
         if equation.primitive is SCAN and params["length"]:
@@ -100,9 +107,11 @@ class _Loops:
         """Yield the equations that replace a scan."""
         counts, length = (params["carries"], params["carries"] + params["rows"]), params["length"]
         parts = inputs[: counts[0]], inputs[counts[0] : counts[1]], inputs[counts[1] :]
+        self._find_last_rows(Step(*parts, params["body"], results), length)
         step = live(self._without_copies(Step(*parts, params["body"], results)), self.read)
         before, first, after, last = [Writer(self.specs) for _ in range(4)]
         step = without_fixed(step._replace(body=self.simplify(step.body)), self.specs, self.moved)
+        step = without_computed(step, self._source_of, last, self.moved)
         step = self._hoisted(step, before)
         if not self.exact:
             step = taken_apart(step, before, last, self.moved)
@@ -121,6 +130,20 @@ class _Loops:
             yield Equation(SCAN, (*step.carries, *step.rows, *step.outer), params, tuple(step.results))
         for e in (*first.equations, *after.equations, *last.equations):
             yield Equation(e.primitive, tuple(map(self._source, e.inputs)), e.params, e.outputs)
+
+    def _source_of(self, source: Any) -> Equation | None:
+        """Return the equation that defines a source, with current inputs; `None` for inputs, constants and new equations."""
+        e = self.makers.get(source) if type(source) is int else None
+        return None if e is None else Equation(e.primitive, tuple(map(self._source, e.inputs)), e.params, e.outputs)
+
+    def _find_last_rows(self, step: Step, length: int) -> None:
+        """Read final carries in place of the last rows of stacked results."""
+        given = set(self.expressions.outputs)
+        found = last_rows(step, length, self.specs, lambda slot: [] if slot in given else self.readers.get(slot, []))
+        self.moved |= found
+        for row, carry in found.items():
+            self.read[carry] = 1
+            self.read[self.makers[row].inputs[0]] = 0  # type: ignore[index]
 
     def _read_only(self, step: Step) -> Step:
         """Return a scan without the results that have a replacement."""

@@ -57,19 +57,9 @@ def write_pieces(writer: Any, pieces: Iterable[Piece]) -> None:
 
 
 def _write_group(writer: Any, domain: tuple[int, ...], out: dict[int, Memory]) -> None:
-    """Write pieces in one loop.
-
-    A loop with fast formulas computes a block with a rare argument twice, so it must not add to elements. It writes its results
-    to a buffer, and a second loop adds them.
-    """
+    """Write pieces in one loop."""
     code = Code(fused=writer.code.fused, outer=writer.code)
     nest = Nest(writer, Loops(0, domain, stored=list(out)), out, code)
-    if nest.rare and any(isinstance(target, Totals) for target in out.values()):
-        buffers = {source: writer.buffer(target.shape, target.kind) for source, target in out.items()}
-        _write_group(writer, domain, buffers)
-        for source, target in out.items():
-            writer.copy(buffers[source], target)
-        return
     nest.write(0, nest.shape[0])
     writer.module.call(writer.code, code)
 
@@ -147,15 +137,28 @@ def _joined(equation: Equation, given: Sequence[ArraySpec], results: Sequence[Ar
         start = end
 
     def write(writer: Any, operands: Sequence[Array], outs: Sequence[Memory]) -> None:
-        pieces = [pair for pair in zip(equation.inputs, parts, strict=True) if not _is_there(writer, *pair)]
+        pieces = [pair for pair in zip(equation.inputs, parts, strict=True) if not is_there(writer, *pair)]
         write_pieces(writer, [(source, outs[0].part(part)) for source, part in pieces])
 
     return Own(write, stored=False, parts=parts, gaps=True)
 
 
-def _is_there(writer: Any, source: Any, part: IndexMap) -> bool:
+def is_there(writer: Any, source: Any, part: IndexMap) -> bool:
     """Return `True` if a piece was written into the result when it was computed."""
     return type(source) is int and writer.placed.get(source, (None, None))[1] is part
+
+
+def around(part: IndexMap) -> list[IndexMap]:
+    """Return maps of all elements of an array outside a part, which consists of neighbouring elements along each axis."""
+    found: list[IndexMap] = []
+    inside: list[slice] = []
+    for axis, n in zip(part.axes, part.whole, strict=True):
+        first = axis.offset
+        stop = first + math.prod([part.shape[j] for j in axis.steps])
+        slabs = [slice(0, first), slice(stop, n)]
+        found += [IndexMap.of(part.whole, (*inside, slab)) for slab in slabs if slab.start < slab.stop]
+        inside.append(slice(first, stop))
+    return found
 
 
 # Adding pieces to zeros

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from functad.backends.native.arranging.pieces import clear, few, totals, write_pieces
+from functad.backends.native.arranging.pieces import around, clear, few, is_there, totals, write_pieces
 from functad.backends.native.arranging.scans import loops
-from functad.backends.native.arrays import Array, Memory, Shape, place_of
+from functad.backends.native.arrays import Array, Memory, Shape, c_strides, place_of
 from functad.backends.native.lowering import Lowered, Own, Pointwise, View, row
 from functad.backends.native.plan import FEW, TINY
 from functad.backends.native.views import axes_of
@@ -173,15 +173,37 @@ def _write(equation: Equation, given: Sequence[ArraySpec], results: Sequence[Arr
     if view is None:
         return None
     chosen = IndexMap.of(view.shape, index)
+    whole = None if adds else _box_of(given[0].shape, view, chosen)
 
     def write(writer: Any, operands: Sequence[Array], outs: Sequence[Memory]) -> None:
         [out] = outs
-        if operands[0] is not out:
+        early = whole is not None and is_there(writer, equation.inputs[1], whole)
+        if operands[0] is not out and early:
+            assert whole is not None
+            for part in around(whole):
+                writer.copy(operands[0].selected(part), out.part(part))
+        elif operands[0] is not out:
             write_pieces(writer, [(equation.inputs[0], out)])
-        into = _target(view, totals(out) if adds else out).part(chosen)
-        writer.copy(_trimmed(operands[1], len(chosen.shape)).broadcast(chosen.shape), into)
+        if not early:
+            into = _target(view, totals(out) if adds else out).part(chosen)
+            writer.copy(_trimmed(operands[1], len(chosen.shape)).broadcast(chosen.shape), into)
 
-    return Own(write, stored=[False, given[1].size > TINY], updates=True)
+    return Own(write, stored=[False, given[1].size > TINY], updates=True, parts=(None, whole))
+
+
+def _box_of(shape: Shape, view: IndexMap, chosen: IndexMap) -> IndexMap | None:
+    """Return the map of a part of a view of an array, if the part consists of neighbouring elements along each axis."""
+    offset, strides = chosen.layout(view.layout((1,))[1])
+    axes, rest, start = [], dict(enumerate(strides)), offset + view.axes[0].offset
+    for axis, stride in enumerate(c_strides(shape)):
+        first, start = divmod(start, stride)
+        steps = {j: 1 for j, step in rest.items() if step == stride and chosen.shape[j] != 1}
+        if len(steps) > 1 or any(first + chosen.shape[j] > shape[axis] for j in steps):
+            return None
+        rest = {j: step for j, step in rest.items() if j not in steps}
+        axes.append(AxisMap(first, steps))
+    found = IndexMap(shape, chosen.shape, tuple(axes))
+    return found if all(chosen.shape[j] == 1 for j in rest) and chosen.size else None
 
 
 @row(PLACE, PLACE_ADD)

@@ -1,7 +1,8 @@
 """Lowering of `scan` and `while_loop` to native loops, with the expression lists of the steps inlined.
 
 A carry of a few elements is kept in registers. A larger carry has several buffers: each step reads one and writes another, and
-their roles change after the step. A carry has one buffer if the steps only change some of its elements.
+their roles change after the step. A carry has one buffer if the steps only change some of its elements, or if carries exchange
+their memory.
 """
 
 from __future__ import annotations
@@ -127,25 +128,46 @@ class Buffers:
 
 
 class InPlace:
-    """A larger carry in the memory for its final value, where each step changes some elements.
+    """A larger carry that each step changes in the memory of a carry: in its own, or in that of another one.
+
+    Carries that exchange their memory have one buffer each, and their roles change after each step.
 
     Args:
         writer: the writer of the function with the loop.
         first: the carry before the first step. It is not overwritten.
-        out: memory for the final carry.
+        start: the memory of the carry in the first step.
+        moves: `True` if the carry changes its memory.
     """
 
-    def __init__(self, writer: Writer, first: Array, out: Memory) -> None:
-        self.target = out
-        writer.copy(first, out)
+    def __init__(self, writer: Writer, first: Array, start: Memory, moves: bool) -> None:
+        self.writer, self.start = writer, start
+        self.source, self.memory = self, start  # a step makes this carry in the memory of the source
+        writer.copy(first, start)
+        self.place = writer.code.allocate("ptr", 1) if moves else None
+        self._point(start)
+
+    def _point(self, memory: Memory) -> None:
+        if self.place is not None:
+            code = self.writer.code
+            code.store(self.place, 0, code.place(code.own(memory.pointer), memory.offset, memory.kind))
 
     def now(self) -> Array:
         """Return the carry at the start of a step."""
-        return self.target
+        if self.place is not None:
+            self.memory = Memory(self.start.shape, self.start.kind, self.writer.code.load(self.place, 0, "ptr"))
+        else:
+            self.memory = self.start
+        return self.memory
+
+    @property
+    def target(self) -> Memory:
+        """The memory of the result of a step."""
+        return self.source.memory
 
     def move(self, after: Array) -> None:
-        """Set the carry to the result `after` of a step, which is in its memory."""
+        """Set the carry to the result `after` of a step, which is in the memory of the source."""
         assert after is self.target
+        self._point(self.target)
 
     def finish(self, out: Memory) -> None:
         """Write the final carry to `out`, where it is."""
@@ -178,25 +200,46 @@ def carries_of(
     writer: Writer, body: Expressions, first: Sequence[Array], outs: Sequence[Memory], length: int | None
 ) -> list[Carry]:
     """Return the carries of a loop, from their first values and the memory for their final values."""
+    sources = _sources(writer.module.plan_of(body), len(first), length)
     found: list[Carry] = []
     for number, (array, out) in enumerate(zip(first, outs, strict=True)):
         if body.outputs[number] == number:
             found.append(Kept(writer, held(writer.code, array)))
         elif math.prod(array.shape) <= TINY:
             found.append(Registers(writer, array))
-        elif _is_updated(writer.module.plan_of(body), number):
-            found.append(InPlace(writer, array, out))
+        elif number in sources:
+            found.append(InPlace(writer, array, outs[_last(number, sources, length)], sources[number] != number))
         else:
             found.append(Buffers(writer, _in_memory(writer, array), out, length))
+    for number, source in sources.items():
+        found[number].source = found[source]  # type: ignore[union-attr]
     return found
 
 
-def _is_updated(plan: Plan, number: int) -> bool:
-    """Return `True` if a step makes a carry by writes that can be done in its memory."""
-    slot, result = number, plan.expressions.outputs[number]
-    while slot in plan.in_place and slot != result:
-        slot = plan.in_place[slot]
-    return slot == result and plan.expressions.outputs.count(result) == 1
+def _sources(plan: Plan, count: int, length: int | None) -> dict[int, int]:
+    """Return, for each larger carry that a step makes in the memory of a carry, the number of that carry."""
+    outputs, origins = plan.expressions.outputs, {result: source for source, result in plan.in_place.items()}
+    found: dict[int, int] = {}
+    for number in range(count):
+        slot = outputs[number]
+        while slot in origins:
+            slot = origins[slot]
+        small = plan.expressions.specs[number].size <= TINY
+        if type(slot) is int and slot < count and not small and outputs.count(outputs[number]) == 1 and outputs[slot] != slot:
+            found[number] = slot
+    if length is None:  # the memory after the last step must be known
+        found = {number: source for number, source in found.items() if number == source}
+    while len(kept := {n: s for n, s in found.items() if s in found and n in found.values()}) < len(found):
+        found = kept
+    return found if len({*found.values()}) == len(found) else {}
+
+
+def _last(number: int, sources: dict[int, int], length: int | None) -> int:
+    """Return the number of the carry that is in the memory of the carry `number` after the last step."""
+    ring, next_ = [number], {source: n for n, source in sources.items()}
+    while next_[ring[-1]] != number:
+        ring.append(next_[ring[-1]])
+    return ring[(length or 0) % len(ring)]
 
 
 def _in_memory(writer: Writer, array: Array) -> Memory:
