@@ -39,6 +39,9 @@ _UNGUARDED = ("flags", "array")
 
 _INT64 = np.dtype(np.int64)
 
+_ROUNDING = frozenset({np.floor, np.ceil, np.trunc, np.rint, np.round, np.fix})
+"""Functions with integers as results and zero as derivative."""
+
 
 class LeaveError(BaseException):
     """The signal that ends a trace with values; it passes `except Exception` in the function.
@@ -138,8 +141,16 @@ class GuardingRecorder(AbstractRecorder):
         return super().process(primitive, arrays, params)
 
     def is_constant(self, tensor: Recorded) -> bool:
-        """Return `True` for integers, truth values and quotients of two integers: as plain values they lose no derivative."""
-        return tensor.below.dtype.kind in "biu" or bool(self._integers_of(tensor))
+        """Return `True` for integers, truth values, quotients of two integers, and results of `np.floor` and similar functions.
+
+        They lose no derivative as plain values.
+        """
+        return tensor.below.dtype.kind in "biu" or self._is_rounded(tensor) or bool(self._integers_of(tensor))
+
+    def _is_rounded(self, tensor: Recorded) -> bool:
+        """Return `True` for a number that is the result of `np.floor` or a similar function; `int` gives the number itself."""
+        record, spec = self.records[tensor.slot], tensor.below
+        return record is not None and record.primitive.function in _ROUNDING and spec.dtype.kind == "f" and spec.size == 1
 
     def concrete_value(self, tensor: Recorded, wanted: str) -> Any:
         """Return the value of a Tensor, and guard it.
@@ -151,6 +162,13 @@ class GuardingRecorder(AbstractRecorder):
         spec: ArraySpec = tensor.below
         if wanted == "float()" and (parts := self._integers_of(tensor)):  # `np.arange` computes its length with floats
             return np.true_divide(*[self.concrete_value(p, "int()") if isinstance(p, Recorded) else p for p in parts])
+        if wanted == "int()" and self._is_rounded(tensor):
+            if self._given is self._known is None:
+                return super().concrete_value(tensor, wanted)
+            if not self.concrete_value(np.abs(tensor) < 2.0**63, "bool"):  # type: ignore[call-overload]
+                raise LeaveError(careful=False)  # Python raises for NaN and infinity, and has larger integers
+            tensor = astype(tensor, _INT64)
+            spec = tensor.below
         truth = wanted == "bool"
         if not (truth or (spec.dtype.kind in "biu" and wanted not in _UNGUARDED)) or (self._given is self._known is None):
             return super().concrete_value(tensor, wanted)

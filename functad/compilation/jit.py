@@ -355,7 +355,7 @@ class Compiler(Programs):
         if isinstance(trace, LeaveError) or trace.guards or paths is known:
             return self._guarded(paths, key, own_leaves, trace)
         with collector_paused():
-            if known is not None and not trace.captured and trace.equals(known.trace):
+            if isinstance(known, Entry) and not trace.captured and trace.equals(known.trace):
                 self.hits += 1
                 return known
             if trace.hides and not STRICT.get():  # a NaN may not reach the results
