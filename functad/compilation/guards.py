@@ -18,7 +18,7 @@ import numpy as np
 
 from functad.eager.variable import MAKER
 from functad.expressions.expressions import Constant, Expressions
-from functad.expressions.spec import PLAIN, ArraySpec
+from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, shape_of
 from functad.places import line_of, user_place
 from functad.primitives.arranging.reshape import RESHAPE
 from functad.primitives.elementwise.conversion import astype
@@ -27,9 +27,9 @@ from functad.primitives.entry import Primitive
 from functad.primitives.operands import innermost
 from functad.primitives.safe import PASS, QUICK, STRICT
 from functad.process import setting
-from functad.tracing.equations import DERIVATIVES, AbstractRecorder, has_effects
+from functad.tracing.equations import ASKED_AT, DERIVATIVES, AbstractRecorder, has_effects
 from functad.tracing.float_errors import in_silence
-from functad.tracing.trace import Recorded, new_arrays_recorded_by
+from functad.tracing.trace import Recorded, bare, new_arrays_recorded_by
 from functad.tracing.views import origin_of
 from functad.transforms.lists import extract, positional_structures
 from functad.transforms.reverse import has_nan_below
@@ -38,6 +38,9 @@ _UNGUARDED = ("flags", "array")
 """Questions about a Tensor of a trace without values that have an answer, or no meaning, without its value."""
 
 _INT64 = np.dtype(np.int64)
+
+_ROUNDING = frozenset({np.floor, np.ceil, np.trunc, np.rint, np.round, np.fix})
+"""Functions with integers as results and zero as derivative."""
 
 
 class LeaveError(BaseException):
@@ -97,6 +100,7 @@ class GuardingRecorder(AbstractRecorder):
         transform, function: as for a `Recorder`.
         given: the leaves of the arguments of this call; `None` if there are none, and each question raises.
         known: the guards of an earlier trace of the same path, which answer the questions instead; or `None`.
+        exact: `True` if results must be equal to NumPy's bit for bit.
 
     Attributes:
         guards: the guards, in order.
@@ -105,9 +109,15 @@ class GuardingRecorder(AbstractRecorder):
     """
 
     def __init__(
-        self, transform: str, function: object, given: Sequence[Any] | None = None, known: Sequence[Guard] | None = None
+        self,
+        transform: str,
+        function: object,
+        given: Sequence[Any] | None = None,
+        known: Sequence[Guard] | None = None,
+        exact: bool = False,
     ) -> None:
         super().__init__(transform, function)
+        self.exact = exact
         self.guards: list[Guard] = []
         self.pieces: list[Any] = []
         self.later: dict[int, Any] = {}
@@ -131,8 +141,16 @@ class GuardingRecorder(AbstractRecorder):
         return super().process(primitive, arrays, params)
 
     def is_constant(self, tensor: Recorded) -> bool:
-        """Return `True` for integers and truth values: their conversion to a plain value loses no derivative."""
-        return tensor.below.dtype.kind in "biu"
+        """Return `True` for integers, truth values, quotients of two integers, and results of `np.floor` and similar functions.
+
+        They lose no derivative as plain values.
+        """
+        return tensor.below.dtype.kind in "biu" or self._is_rounded(tensor) or bool(self._integers_of(tensor))
+
+    def _is_rounded(self, tensor: Recorded) -> bool:
+        """Return `True` for a number that is the result of `np.floor` or a similar function; `int` gives the number itself."""
+        record, spec = self.records[tensor.slot], tensor.below
+        return record is not None and record.primitive.function in _ROUNDING and spec.dtype.kind == "f" and spec.size == 1
 
     def concrete_value(self, tensor: Recorded, wanted: str) -> Any:
         """Return the value of a Tensor, and guard it.
@@ -142,6 +160,15 @@ class GuardingRecorder(AbstractRecorder):
                 values for a guard.
         """
         spec: ArraySpec = tensor.below
+        if wanted == "float()" and (parts := self._integers_of(tensor)):  # `np.arange` computes its length with floats
+            return np.true_divide(*[self.concrete_value(p, "int()") if isinstance(p, Recorded) else p for p in parts])
+        if wanted == "int()" and self._is_rounded(tensor):
+            if self._given is self._known is None:
+                return super().concrete_value(tensor, wanted)
+            if not self.concrete_value(np.abs(tensor) < 2.0**63, "bool"):  # type: ignore[call-overload]
+                raise LeaveError(careful=False)  # Python raises for NaN and infinity, and has larger integers
+            tensor = astype(tensor, _INT64)
+            spec = tensor.below
         truth = wanted == "bool"
         if not (truth or (spec.dtype.kind in "biu" and wanted not in _UNGUARDED)) or (self._given is self._known is None):
             return super().concrete_value(tensor, wanted)
@@ -156,6 +183,14 @@ class GuardingRecorder(AbstractRecorder):
             value.setflags(write=False)
             self._exposed.append(origin_of(tensor)[0])
         return value
+
+    def _integers_of(self, tensor: Recorded) -> list[Any]:
+        """Return the operands of a quotient of two integers; empty for any other value."""
+        record = self.records[tensor.slot]
+        if record is None or record.primitive.function is not np.true_divide or self._given is self._known is None:
+            return []
+        given = [s.value if isinstance(s, Constant) else bare(type(tensor), self, self.specs[s], s) for s in record.inputs]
+        return given if all(dtype_of(value).kind in "biu" and not shape_of(value) for value in given) else []
 
     def _guarded(self, tensor: Recorded, wanted: str) -> Any:
         """Return the value of a Tensor, and append its guard. The trace is left after an effect, which happens once."""
@@ -178,7 +213,7 @@ class GuardingRecorder(AbstractRecorder):
             key = np.asarray(self._plain(piece)).tobytes()
             if issubclass(type(value), np.ndarray):
                 value = value.copy()
-        guard = Guard(wanted, value, key, *user_place())
+        guard = Guard(wanted, value, key, *(ASKED_AT.get() or user_place()))
         self.guards.append(guard)
         self.pieces.append(GUARD(piece, value=np.frombuffer(key, _INT64), line=guard.line))
         return value

@@ -43,7 +43,7 @@ from functad.expressions.records import OBSERVERS, Observer, checker
 from functad.expressions.spec import PLAIN, PYTHON_SCALARS, is_array, spec_of, type_of
 from functad.immutable import Exact, exact_key
 from functad.places import call_of, here, name_of, warn
-from functad.primitives.operands import foreign_rules, is_of_jax
+from functad.primitives.operands import foreign_rules, is_of_jax, read
 from functad.primitives.safe import CAREFUL, ELEMENTWISE, PASS, QUICK, STRICT
 from functad.process import setting
 from functad.tracing.trace import LIVE, Recorded, value_of
@@ -258,6 +258,8 @@ class Compiler(Programs):
         """Return the value to pass on for a leaf that is not a NumPy array, and the kind of the leaf."""
         if isinstance(leaf, Static):
             return leaf.value, STATIC
+        if hasattr(type(leaf), "__functad_mask__"):  # a selection, or the number of its elements
+            leaf = read(leaf)
         if hasattr(type(leaf), "__functad_read__"):  # the function reads the Variable and may assign it
             static.append(Same(leaf))
             return leaf, STATIC
@@ -309,7 +311,7 @@ class Compiler(Programs):
         kinds = key[1]
         places = [i for i, kind in enumerate(kinds) if kind is not STATIC]
         tensors = [i for i, place in enumerate(places) if type(kinds[place]) is tuple and kinds[place][-1] is TENSOR]
-        return Again(self.f, structure, leaves, places, input_names(self.f, structure, count), tensors)
+        return Again(self.f, structure, leaves, places, input_names(self.f, structure, count), tensors, self.exact)
 
     def run(self, entry: Kept, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the entry of a key.
@@ -337,8 +339,9 @@ class Compiler(Programs):
         """Trace and compile the function for a kind of arguments.
 
         Returns:
-            An entry; `known`, if it is given and the function reads no Tensor of another trace; or a function that returns the
-            result of this call only, if the function needed values, which the trace has then computed.
+            An entry; `known`, if it is given and the function reads no Tensor of another trace and has the same list; or a
+            function that returns the result of this call only, if the function needed values, which the trace has then
+            computed.
         """
         again, start = self.again(leaves, structure, key, count), now()
         own_leaves = [leaf for leaf, kind in zip(leaves, key[1], strict=True) if kind is not STATIC]
@@ -352,7 +355,7 @@ class Compiler(Programs):
         if isinstance(trace, LeaveError) or trace.guards or paths is known:
             return self._guarded(paths, key, own_leaves, trace)
         with collector_paused():
-            if known is not None and not trace.captured:
+            if isinstance(known, Entry) and not trace.captured and trace.equals(known.trace):
                 self.hits += 1
                 return known
             if trace.hides and not STRICT.get():  # a NaN may not reach the results
@@ -368,7 +371,7 @@ class Compiler(Programs):
         self.misses += 1
         if trace.captured and guarded and not PASS.get():
             entry.careful = lambda: self._entry(found := traced(CAREFUL, effects=False), found.expressions, self.backend)
-        if not trace.captured:  # a list with Tensors of other traces is valid for this call only
+        if known is None and not trace.captured:  # a list that depends on Tensors of other traces is valid for this call only
             self._keep(key, entry)
         self.log_compilation(trace, own, now() - start)
         return entry
@@ -502,9 +505,11 @@ class Jitted(Transformed):
         return Lowered(compiler, key, entry, entry.trace.expressions, entry.program, again)
 
     def cache_info(self) -> CacheInfo:
-        """Return the numbers of calls with and without a compiled program."""
-        compiler = self.compiler
-        return CacheInfo(compiler.hits, compiler.misses, sum([kept.size for kept in list(compiler.entries.values())]))
+        """Return the numbers of calls with and without a compiled program, and the paths."""
+        compiler, entries = self.compiler, list(self.compiler.entries.values())
+        info = CacheInfo(compiler.hits, compiler.misses, sum([kept.size for kept in entries]))
+        info._guards = [guards for kept in entries if isinstance(kept, Paths) for guards in kept.guards]
+        return info
 
     def clear_cache(self) -> None:
         """Drop all compiled programs of this function, and reset the counts of `cache_info` to zero."""

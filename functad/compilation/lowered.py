@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar, overload
 
@@ -222,8 +222,14 @@ class Compiled:
         return self._program.compiled()
 
 
-class CacheInfo(NamedTuple):
-    """Counts of calls and compilations of a compiled function.
+class _Counts(NamedTuple):
+    hits: int
+    misses: int
+    size: int
+
+
+class CacheInfo(_Counts):
+    """Counts of calls and compilations of a compiled function, as a tuple of three numbers.
 
     Attributes:
         hits: the number of calls that found a compiled list.
@@ -231,9 +237,12 @@ class CacheInfo(NamedTuple):
         size: the number of compiled lists that the function keeps.
     """
 
-    hits: int
-    misses: int
-    size: int
+    _guards: Sequence[Sequence[object]] = ()
+
+    @property
+    def paths(self) -> tuple[tuple[str, ...], ...]:
+        """The paths of a function that branches on values: for each path, the lines that asked for values, and the values."""
+        return tuple([tuple(map(str, guards)) for guards in self._guards])
 
 
 class CompiledFunction(Protocol[P, R_co]):

@@ -208,6 +208,11 @@ class Paths(Kept):
         """The number of paths."""
         return len(self.paths)
 
+    @property
+    def guards(self) -> list[list[Guard]]:
+        """The guards of each path."""
+        return [path.trace.guards for path in list(self.paths.values())]
+
     def __call__(self, leaves: Sequence[Any]) -> Any:
         """Return the result of the function for leaves of arguments that a call with a known key passes."""
         path = self.last

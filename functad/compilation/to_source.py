@@ -12,21 +12,23 @@ from typing import Any
 
 from functad.backends.numpy_source import Form, module_text
 from functad.backends.source import Definitions, NoTextError, identifier
+from functad.compilation.guards import GuardingRecorder, LeaveError, has_values
 from functad.compilation.passes import simplified
 from functad.compilation.trace import without_idle
 from functad.control.equation import pure
 from functad.errors import UnsupportedError
 from functad.expressions.expressions import Equation, Expressions
+from functad.expressions.spec import ArraySpec
 from functad.places import here, name_of
 from functad.primitives.elementwise.conversion import COPY
 from functad.primitives.elementwise.elementary import POSITIVE
-from functad.primitives.elementwise.guard import GUARD
+from functad.primitives.elementwise.guard import CHECK, GUARD, as_check
 from functad.primitives.safe import PASS, SINGULAR
 from functad.process import setting
-from functad.transforms.lists import extract, trace
+from functad.transforms.lists import extract, make_list
 from functad.transforms.outside import frozen_in
 from functad.transforms.transform import parameters_of
-from functad.trees import MAPPINGS, Structure, _steps
+from functad.trees import MAPPINGS, Structure, _steps, flatten
 
 
 def to_source(f: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
@@ -48,7 +50,7 @@ def to_source(f: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
 
     Raises:
         UnsupportedError: an operation of `f` cannot be written as NumPy code, or a container is not of the types above.
-        AbstractValueError: `f` needs the value of a Tensor.
+        AbstractValueError: `f` needs the value of a Tensor that is a float, or of an argument given as an `ArraySpec`.
 
     Example:
         >>> import numpy as np, functad
@@ -69,13 +71,13 @@ def to_source(f: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
         <BLANKLINE>
     """
     with frozen_in("to_source", f, [f]), setting(PASS, SINGULAR):
-        traced = pure(trace("to_source", f, args, kwargs))
-    if any(e.primitive is GUARD for e in traced.equations):
-        raise UnsupportedError(
-            f"to_source of {name_of(f)}, at {here()}: the list is valid for some values only, and its guards have no text. "
-            f"Write the source of the function that it was traced from."
-        )
-    expressions = _with_copies(simplified(extract(traced, placed=without_idle)), traced.outputs)
+        traced = pure(_traced(f, args, kwargs))
+    checks = [e.outputs[0] for e in traced.equations if e.primitive is GUARD]
+    equations = [
+        e._replace(primitive=CHECK, params=as_check(e.params)) if e.primitive is GUARD else e for e in traced.equations
+    ]
+    whole = traced.replace(equations=tuple(equations), outputs=(*traced.outputs, *checks))
+    expressions = _with_copies(simplified(extract(whole, placed=without_idle)), whole.outputs)
     name = name_of(f).rpartition(".")[2]
     name = name if name.isidentifier() and not keyword.iskeyword(name) else "function"
     try:
@@ -87,6 +89,26 @@ def to_source(f: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
             f"to_source of {name_of(f)}, at {here()}: {error} has no text that runs without functad. Leave that part out of "
             f"the function, or compile it with functad.jit, which keeps functad's own."
         ) from None
+
+
+def _traced(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Expressions:
+    """Return the list of the function, with guards if it needs values and the arguments have them.
+
+    Raises:
+        AbstractValueError: the function needs a value that no guard can check, or a value of an argument given as a spec.
+    """
+    leaves = flatten((args, kwargs))[0]
+    valued = not any(isinstance(leaf, ArraySpec) for leaf in leaves) and all(map(has_values, leaves))
+    recorder = GuardingRecorder("to_source", f, leaves if valued else None)
+    try:
+        return make_list(recorder, f, args, kwargs)[0]
+    except LeaveError:
+        raise UnsupportedError(
+            f"to_source of {name_of(f)}, at {here()}: the function branches on a value, after or before an operation that "
+            f"raises an error, prints or stores something. Choose between values with np.where."
+        ) from None
+    finally:
+        recorder.let_go()
 
 
 def _with_copies(expressions: Expressions, before: Sequence[Any]) -> Expressions:

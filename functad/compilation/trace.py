@@ -15,6 +15,8 @@ from functad.compilation.guards import Guard, GuardingRecorder
 from functad.compilation.kinds import Weak, without_owner
 from functad.compilation.passes.speculate import hides_nan
 from functad.eager.variable import MAKER, Given, Variable
+from functad.errors import UnsupportedError
+from functad.expressions.digest import digest
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.records import mark_needed, mark_reached, marks_at
 from functad.expressions.spec import ArraySpec, is_inexact, spec_of
@@ -112,6 +114,7 @@ class Trace:
         effects: `True` to keep the results of calls with an effect as outputs.
         valued: `True` if the leaves have values, so that the function may ask for values, which are guarded.
         known: the guards of an earlier trace of the same path, which answer these questions; `None` without such a trace.
+        exact: `True` if results must be equal to NumPy's bit for bit.
 
     Attributes:
         expressions: the list. Its inputs are the leaves of the arguments, the cells and the captured Tensors. Its outputs are
@@ -146,9 +149,10 @@ class Trace:
         *,
         valued: bool = False,
         known: Sequence[Guard] | None = None,
+        exact: bool = False,
     ) -> None:
         valued = valued and not any(isinstance(leaf, ArraySpec) for leaf in leaves)
-        recorder = GuardingRecorder("jit", function, leaves if valued else None, known)
+        recorder = GuardingRecorder("jit", function, leaves if valued else None, known, exact)
         recorder.counts_as_plain = True
         cells = Cells(recorder)
         self.wraps: list[bool] = []
@@ -195,6 +199,14 @@ class Trace:
         self.expressions: Expressions
         self.expressions, self.captured = close(whole)
 
+    def equals(self, other: Trace) -> bool:
+        """Return `True` if another trace of the same function has the same list."""
+        own, others = self.expressions, other.expressions
+        try:
+            return digest(own) == digest(others)
+        except UnsupportedError:  # there are functions or objects of the user
+            return str(own) == str(others)
+
     @staticmethod
     def _watched(recorder: GuardingRecorder, found: Expressions) -> list[int]:
         """Return the slots of derivatives on which guards depend."""
@@ -216,6 +228,7 @@ class Again:
         places: the positions of the leaves that are not static.
         names: the names of all leaves.
         tensors: positions, among the leaves that are not static, of Tensors outside all traces.
+        exact: as for `Trace`.
     """
 
     def __init__(
@@ -226,7 +239,9 @@ class Again:
         places: Sequence[int],
         names: Sequence[str],
         tensors: Sequence[int],
+        exact: bool = False,
     ) -> None:
+        self._exact = exact
         self._f, self._structure, self._places, self._tensors = f, structure, places, tensors
         self._names = [names[i] for i in places]
         self._static = [without_owner(leaf) for leaf in replaced(leaves, places, [None] * len(places))]
@@ -256,8 +271,8 @@ class Again:
             return self._f(*args, **kwargs)
 
         leaves, static = self._like if leaves is None else leaves, [*static, self._structure]
-        names, tensors = self._names, self._tensors
-        return Trace(of_leaves, self._f, leaves, names, tensors, static, checks, effects, valued=valued, known=known)
+        options: dict[str, Any] = {"valued": valued, "known": known, "exact": self._exact}
+        return Trace(of_leaves, self._f, leaves, self._names, self._tensors, static, checks, effects, **options)
 
     def _now(self) -> list[Any]:
         """Return the static leaves, with `None` for the others."""

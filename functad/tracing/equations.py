@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from math import isfinite
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,9 @@ def _is_pythons(value: Any) -> bool:
 
 LISTING: ContextVar[AbstractRecorder | None] = context_variable("listing", default=None)
 """The innermost trace without values that runs now, or `None`."""
+
+ASKED_AT: ContextVar[tuple[CodeType | None, int] | None] = context_variable("asked_at", default=None)
+"""The user's line that asks for a value, if an earlier line than the running one does; otherwise `None`."""
 
 _NO_PARAMS: dict[str, Any] = {}
 
@@ -132,9 +136,11 @@ class AbstractRecorder(EquationRecorder):
         inner: the trace of a body within another trace; its inputs may be infinite or NaN.
         effects: results of the calls with an effect that no later such call has read (see `functad.primitives.effects`).
         first: the first input.
+        exact: results must be equal to NumPy's bit for bit.
     """
 
     has_values = False
+    exact = False
 
     def __init__(self, transform: str, function: object) -> None:
         super().__init__(transform, function)

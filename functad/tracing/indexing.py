@@ -14,6 +14,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from importlib import import_module
 from operator import is_
 from types import CodeType
 from typing import Any
@@ -22,7 +23,7 @@ import numpy as np
 
 from functad.errors import AssignmentError, ConversionError, UnsupportedError
 from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, shape_of, type_of
-from functad.places import here
+from functad.places import here, user_place
 from functad.primitives.arranging.reshape import RESHAPE
 from functad.primitives.elementwise.conversion import COPY, astype, copy_alike
 from functad.primitives.entry import ENTRIES, Primitive
@@ -77,6 +78,8 @@ class Reading:
         if type(index) is not int:
             way = way_of_reading(index)
             if way is OTHER:
+                if isinstance(index, Recorded) and (selection := _selection(self, index)) is not None:
+                    return selection
                 index = plain_index(index, self)
                 if index is None or (way_of_reading(index) is WIDENS and (index or self.shape)):
                     return _widened(self, index)
@@ -112,6 +115,16 @@ class Reading:
         return _elements(self, frame.f_code, frame.f_lasti)
 
 
+def _selection(x: Any, mask: Any) -> Any:
+    """Return the selection `x[mask]` for a mask without a value; `None` for any other index."""
+    shape, ndim = mask.shape, len(mask.shape)
+    if mask.dtype.kind != "b" or not mask.size or x.shape[:ndim] != shape or not isinstance(innermost(mask), ArraySpec):
+        return None
+    if not ndim:
+        return None
+    return import_module("functad.eager.selection").Selection(clone(x), clone(mask), user_place())
+
+
 def _elements(t: Any, code: CodeType, instruction: int) -> Iterator[Any]:
     """Yield `t[0], t[1], ...`, recorded at the given line."""
     for i in range(t.shape[0]):
@@ -130,12 +143,11 @@ def write(tensor: Any, index: Any, v: Any, *, adds: bool = False) -> None:
     """
     tensor.current()
     written = not adds and isinstance(v, Recorded) and _is_part(v, tensor, index)
-    v = v if written else _operand(v)
     if isinstance(index, Recorded):
         index = resolve(index)
-        if isinstance(index, Recorded) and dtype_of(index).kind == "b" and not adds and _fits_each(tensor, index, v):
-            mask = index.reshape(shape_of(index) + (1,) * (len(shape_of(tensor)) - len(shape_of(index))))  # type: ignore[attr-defined]
-            index, v = Ellipsis, np.where(mask, v, tensor)
+        if isinstance(index, Recorded) and dtype_of(index).kind == "b" and not adds:
+            index, v = _at_mask(tensor, index, v)
+    v = v if written else _operand(v)
     index = index if index is Ellipsis else plain_index(index, tensor)
     root, path = origin_of(tensor)
     if root.recorder.closed:
@@ -185,10 +197,20 @@ def put_through(target: Any, path: Path, index: Any, v: Any, adds: bool) -> None
     _write_through(root, (*own, *path), index, v, adds)
 
 
-def _fits_each(tensor: Any, mask: Any, v: Any) -> bool:
-    """Return `True` if `tensor[mask] = v` writes the same `v` at each place, independently of the number of places."""
+def _at_mask(tensor: Any, mask: Any, v: Any) -> tuple[Any, Any]:
+    """Return index and value of the write `tensor[mask] = v`.
+
+    If the number of places does not matter, all elements are written: `v` or the old element. This is so if each place gets the
+    same value, and for a selection by the same mask.
+    """
     shape, ndim = shape_of(tensor), len(shape_of(mask))
-    return shape[:ndim] == shape_of(mask) and len(shape_of(v)) <= len(shape) - ndim
+    whole = getattr(type(v), "__functad_whole__", None)
+    found = None if whole is None else whole(v, mask)
+    v = _operand(v) if found is None else found
+    fits = len(shape_of(v)) <= len(shape) - ndim if found is None else len(shape_of(v)) == len(shape)
+    if shape[:ndim] != shape_of(mask) or not fits:
+        return mask, v
+    return Ellipsis, np.where(mask.reshape(shape_of(mask) + (1,) * (len(shape) - ndim)), v, tensor)
 
 
 def _operand(v: Any) -> Any:

@@ -127,6 +127,8 @@ class Reach:
         kind = type(value)
         if issubclass(kind, Recorded):
             self._ask(lambda: [_is_active(value)])  # a tape may watch it later
+        elif hasattr(kind, "__functad_mask__"):  # a selection
+            self._ask(lambda: [value.__functad_mask__()])
         elif hasattr(kind, "__functad_read__"):  # a Variable is an input of every list that reads it
             pass
         elif issubclass(kind, ModuleType):

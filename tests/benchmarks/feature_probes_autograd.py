@@ -328,6 +328,7 @@ probe.absent(
         "expression_list": ("an example draws the graph; nothing prints it", "jaxpr expression print"),
         "abstract_shapes": ("no such function", "eval_shape abstract"),
         "jit": ("no compilation", "jit compile"),
+        "compiled_branches": ("no compilation", "jit compile"),
         "gpu": ("NumPy", "device gpu cuda"),
         "several_devices": ("NumPy", "device shard mesh"),
         "export": ("no traced program", "export save serial"),

@@ -425,6 +425,14 @@ def jit():
     close(jax.jit(jax.grad(jnp.sin))(0.3), np.cos(0.3))
 
 
+@probe(NO, "`if` and `while` on traced values raise; `lax.cond`, `lax.while_loop`")
+def compiled_branches():
+    with refused():
+        jax.jit(lambda x: x**2 if x > 0 else -x)(0.3)
+    with refused():
+        jax.jit(lambda x: jnp.sum(x[x > 0]))(X)
+
+
 @probe(YES, "by its documentation; not run here")
 def gpu():
     assert jax.device_put(X, jax.devices("cpu")[0]).devices() == {jax.devices("cpu")[0]}

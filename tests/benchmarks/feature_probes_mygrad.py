@@ -234,6 +234,7 @@ probe.absent(
         "expression_list": ("`mygrad.computational_graph.build_graph` draws it, with graphviz", "jaxpr expression"),
         "abstract_shapes": ("no such function", "eval_shape abstract"),
         "jit": ("no compilation", "jit compile"),
+        "compiled_branches": ("no compilation", "jit compile"),
         "gpu": ("NumPy", "device gpu cuda"),
         "several_devices": ("NumPy", "device shard mesh"),
         "export": ("no traced program", "export serial"),

@@ -387,6 +387,19 @@ def jit():
     close(tf.function(lambda x: gradient(tf.sin, x), jit_compile=True)(T), np.cos(0.3))
 
 
+@probe(PARTLY, "AutoGraph rewrites `if` and `while` in the source of the function; both branches have one shape and dtype")
+def compiled_branches():
+    def f(x):
+        if x > 0:
+            y = x**2
+        else:
+            y = -x
+        return y
+
+    close(tf.function(f)(T), 0.09)
+    close(tf.function(f)(-T), 0.3)
+
+
 @probe(YES, "by its documentation; not run here")
 def gpu():
     with tf.device("/CPU:0"):

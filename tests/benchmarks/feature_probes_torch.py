@@ -447,6 +447,16 @@ def jit():
     close(torch.compile(lambda x: torch.sin(x) * 2, backend="aot_eager")(X), 2 * np.sin(X))
 
 
+@probe(PARTLY, "the program breaks into parts at the branch, and Python runs between them")
+def compiled_branches():
+    def f(x):
+        return x**2 if x.sum() > 0 else -x
+
+    close(torch.compile(f, backend="aot_eager")(torch.ones(2)), np.ones(2))
+    with refused():
+        torch.compile(f, backend="aot_eager", fullgraph=True)(torch.ones(2))
+
+
 @probe(YES, "by its documentation; not run here")
 def gpu():
     assert callable(torch.cuda.is_available)

@@ -309,6 +309,12 @@ SECTIONS: dict[str, tuple[Row, ...]] = {
             "backends/test_native.py::test_elements_and_sums_share_one_loop",
         ),
         Row(
+            "compiled_branches",
+            "compiled: `if`, `while`, lengths and masks that depend on values",
+            "compilation/test_guards.py::test_values_and_gradients_equal_eager "
+            "compilation/test_selections.py::test_values_and_gradients_equal_eager",
+        ),
+        Row(
             "gpu",
             "graphics processors",
             "backends/test_xla.py::TestArraysOfJax::test_arguments_of_either_kind_are_compiled_once_for_each_dtype",

@@ -320,10 +320,23 @@ def test_the_guards_of_the_newest_path_are_shown() -> None:
     assert f(-1.0) == 1.0
 
 
+def test_the_cache_shows_all_paths_with_their_lines() -> None:
+    f = functad.jit(sign)
+    assert f.cache_info().paths == ()
+    for x in (1.0, -1.0, 2.0):
+        f(x)
+    line = sign.__code__.co_firstlineno + 2
+    texts = [f"`return x if x > 0 else -x` at {__file__}:{line} gave {answer}" for answer in (True, False)]
+    assert f.cache_info().paths == ((texts[0],), (texts[1],))
+    assert f.cache_info() == (1, 2, 2)
+    assert repr(f.cache_info()) == "CacheInfo(hits=1, misses=2, size=2)"
+    assert functad.jit(lambda x: x * 2).cache_info().paths == ()
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_lists_of_paths_check_their_guards(backend: str, tmp_path: Any) -> None:
     def f(x: Any) -> Any:
-        return np.sum(x[x > 0] ** 2) if x[0] < 5 else x[0]
+        return np.sum(np.sort(x[x > 0]) ** 2) if x[0] < 5 else x[0]
 
     x = np.array([1.0, -1.0, 2.0])
     lowered = functad.jit(f, backend=backend).lower(x)
@@ -337,16 +350,41 @@ def test_lists_of_paths_check_their_guards(backend: str, tmp_path: Any) -> None:
                 with pytest.raises(errors.GuardError, match=r"test_guards\.py:\d+ gave"):
                     g(np.array(other))
     assert "guard" not in lowered.source()
-    with pytest.raises(errors.UnsupportedError, match="guards"):
-        functad.to_source(own, x)
+    for source in (functad.to_source(own, x), functad.to_source(f, x)):
+        space: dict[str, Any] = {}
+        exec(source, space)
+        g = list(space.values())[-1]
+        np.testing.assert_allclose(np.ravel(g(x)), [f(x)])
+        for other in ([1.0, 1.0, 2.0], [6.0, -1.0, 2.0]):
+            with pytest.raises(ValueError, match=r"another path than this code, for which .*test_guards\.py:\d+ gave"):
+                g(np.array(other))
     with pytest.raises(errors.AbstractValueError):
         functad.jit(f, backend=backend).lower(functad.ArraySpec((3,), np.dtype(float)))
 
 
 def test_lists_for_all_values_have_no_guards() -> None:
-    for make in (functad.make_expressions(sign), lambda x: functad.eval_shape(sign, x), lambda x: functad.to_source(sign, x)):
+    spec = functad.ArraySpec((), np.dtype(float))
+    source = lambda x: functad.to_source(sign, spec)  # noqa: E731 - short
+    for make in (functad.make_expressions(sign), lambda x: functad.eval_shape(sign, x), source):
         with pytest.raises(errors.AbstractValueError):
             make(1.0)
+
+
+def test_sources_name_each_line_that_asks_for_a_value() -> None:
+    def f(x: Any, scale: Any) -> Any:
+        if x[0] > 0:
+            return scale * x[: int(np.argmax(x))]
+        return x
+
+    source = functad.to_source(functad.grad(lambda x, scale: np.sum(f(x, scale))), np.array([1.0, 2.0]), 3.0)
+    first = f.__code__.co_firstlineno
+    assert f"{__file__}:{first + 1} gave 1" in source
+    assert f"{__file__}:{first + 2} gave 1" in source
+    space: dict[str, Any] = {}
+    exec(source, space)
+    assert space["function"](np.array([3.0, 4.0]), 5.0).tolist() == [5.0, 0.0]
+    with pytest.raises(errors.UnsupportedError, match="after or before an operation"):
+        functad.to_source(lambda x: functad.debug.print("{}", x) or (x if x > 0 else -x), 1.0)
 
 
 def test_static_arguments_need_no_guards() -> None:
@@ -524,6 +562,103 @@ def test_variables_select_paths_and_are_assigned_only_by_the_path_taken() -> Non
         found[-1] += [(float(g(x)), float(level), int(count)) for x in (0.5, 3.0, 0.2)]
     assert found[0] == found[1]
     assert compiled.cache_info().size == 2
+
+
+class Holder:
+    """An object with a value."""
+
+    value: Any = None
+
+
+def test_branches_on_a_tensor_of_a_running_transform_are_decided_in_each_call() -> None:
+    holder = Holder()
+    inner = functad.jit(lambda y: y if holder.value > 1 else -y)
+    both = functad.jit(lambda y: (y if y > 0 else 2 * y) if holder.value > 1 else -y)
+
+    def f(x: Any) -> Any:
+        holder.value = x * 2
+        return (inner(3.0) + both(2.0)) * x
+
+    for x in (1.0, -1.0, 1.0, 0.4, 2.0):
+        assert float(functad.grad(f)(x)) == (5.0 if 2 * x > 1 else -5.0)
+        assert float(functad.jvp(f, (x,), (1.0,))[1]) == (5.0 if 2 * x > 1 else -5.0)
+        assert float(functad.jit(functad.grad(f))(x)) == (5.0 if 2 * x > 1 else -5.0)
+    compiled = functad.jit(f)
+    for x in (1.0, -1.0, 1.0, 0.4):
+        assert float(compiled(x)) == (5.0 if 2 * x > 1 else -5.0) * x
+
+
+def test_a_tensor_that_is_stored_while_a_path_is_traced_raises_when_it_is_used() -> None:
+    holder = Holder()
+
+    def f(x: Any) -> Any:
+        if x > 0:
+            holder.value = x * 2
+        return x
+
+    functad.jit(f)(1.0)
+    with pytest.raises(errors.EscapedTensorError, match=rf"test_guards\.py:{f.__code__.co_firstlineno + 2}"):
+        holder.value + 1
+
+
+def test_adopted_code_branches_on_values(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = """
+import numpy as np
+
+def reduced(a):
+    a = np.asarray(a, dtype=float)
+    if a[0] < 0:
+        raise ValueError("negative")
+    total = 0.0
+    for v in a:
+        if v > 1:
+            break
+        total = total + v**2
+    return total + np.mean(a[a > 0.5])
+"""
+    (tmp_path / "adopted_branches.py").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with functad.adopt("adopted_branches"):
+        import adopted_branches  # type: ignore[import-not-found]
+
+        f = functad.jit(functad.value_and_grad(adopted_branches.reduced))
+        for x in ([0.5, 0.7, 2.0], [0.1, 2.0, 0.2], [0.7, 0.9, 0.1], [-1.0, 0.1, 0.2], [0.2, 0.3, 3.0]):
+            expected = outcome(functad.value_and_grad(adopted_branches.reduced), np.array(x))
+            assert_same(outcome(f, np.array(x)), expected)
+            assert_same(outcome(f, np.array(x)), expected)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_functions_of_integers(backend: str) -> None:
+    def count(x: Any) -> Any:
+        return np.count_nonzero(x > 0)
+
+    table = {0: 1.5, 1: 2.5, 2: -1.0, 3: 0.5}
+    functions: list[Callable[[Any], Any]] = [
+        lambda x: np.arange(count(x)) * x[0],
+        lambda x: np.arange(1, 1 + count(x), 2) + x[0],
+        lambda x: np.arange(np.argmax(x), 5),
+        lambda x: np.mgrid[0 : count(x)] * x[0],
+        lambda x: np.linspace(0.0, x[0], count(x)),
+        lambda x: table[count(x)] * x,
+        lambda x: len({np.argmax(x), np.argmin(x), 0}) * x,
+        lambda x: np.delete(x, np.argmax(x)),
+        lambda x: np.insert(x, np.argmax(x), x[0]),
+        lambda x: np.repeat(x, x > 0),
+        lambda x: np.repeat(x[0], x[0] > 0),
+        lambda x: np.zeros((count(x), 2)) + x[0],
+        lambda x: float(count(x) / 2) * x,
+        lambda x: np.split(x, [count(x)])[0],
+        lambda x: x[int(np.floor(np.abs(x[0]) / 1.5))],
+        lambda x: sum(x * k for k in range(int(round(x[1])))),
+        lambda x: int(np.ceil(x[0] * 1e30)) * 1.0,
+        lambda x: int(np.trunc(x[0] if x[0] > 0 else x[0] * np.nan)),
+    ]
+    for number, f in enumerate(functions):
+        compiled = functad.jit(f, backend=backend)
+        for x in ([1.0, 2.0, -1.0], [1.0, 2.0, 3.0], [-1.0, -2.0, 0.5], [3.0, 1.0, -1.0]):
+            for _ in range(2):
+                assert_same(outcome(compiled, np.array(x)), outcome(f, np.array(x))), number
 
 
 def test_side_effects_happen_while_a_path_is_traced() -> None:

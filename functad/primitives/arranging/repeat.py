@@ -27,15 +27,19 @@ def _repeat_vjp(g: Any, a_shape: tuple[int, ...], repeats: int, axis: int) -> An
     return g.reshape((*a_shape[: axis + 1], repeats, *a_shape[axis + 1 :])).sum(axis + 1)
 
 
+def _number(repeats: Any) -> int:
+    return int(repeats) if getattr(repeats, "dtype", None) == np.bool_ else operator.index(repeats)
+
+
 def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
     """Return the result of `np.repeat`. One count per element is computed as a gather."""
     if axis is None or not shape_of(a):
         a, axis = ravel(a), 0
     axis = normalize_axis_index(operator.index(axis), len(shape_of(a)))
     if not np.ndim(repeats):
-        return REPEAT(a, repeats=operator.index(repeats), axis=axis)
+        return REPEAT(a, repeats=_number(repeats), axis=axis)
     if len(repeats) == 1:
-        return REPEAT(a, repeats=operator.index(repeats[0]), axis=axis)
+        return REPEAT(a, repeats=_number(repeats[0]), axis=axis)
     index = np.repeat(np.arange(shape_of(a)[axis]), repeats)
     return laid_out(get_item(a, (*(slice(None),) * axis, index)), "C")
 

@@ -53,6 +53,7 @@ _INTP = np.dtype(np.intp)
 )
 def _delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
     arr, axis = scanned_axis(arr, axis)
+    obj = concrete(obj, "np.delete")
     n = shape_of(arr)[axis]
     order = _order_of(arr) if isinstance(obj, slice) or np.size(obj) == 1 else None
     kept = np.zeros(n, np.bool_)  # a mask reads each element at most once, so its VJP is fast
@@ -83,6 +84,7 @@ def _order_of(a: Any) -> str:
 )
 def _insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     arr, axis = scanned_axis(arr, axis)
+    obj = concrete(obj, "np.insert")
     values = strong(as_operand(values))
     shape = shape_of(arr)
     n, ndim = shape[axis], len(shape)

@@ -2,7 +2,7 @@
 
 Values may be of any dtype, infinite or NaN. The lines use Python integers beyond int64, writes to 0-d arrays and views,
 booleans with bytes other than 0 and 1, foreign byte order, loops of zero and one step, unused results, static arguments, and
-values read from globals, attributes, dicts and nested functions.
+values read from globals, attributes, dicts and nested functions. Branches, loops, masks and sizes depend on values.
 """
 
 from __future__ import annotations
@@ -62,6 +62,36 @@ def captured(f, place, value, args):
         return total(f(*args))
 
     return F.value_and_grad(reads)(value)
+
+
+def halved(x, most):
+    '''Halve a value until it is small, in at most nine steps.'''
+    steps = 0
+    while np.sum(np.abs(x)) > most:
+        x, steps = x * 0.5, steps + 1
+        if steps > 8:
+            break
+    return x
+
+
+def first_above(x, level):
+    '''Return the first of six elements above a level, times its position.'''
+    for k, v in enumerate(np.ravel(x)[:6]):
+        if v > level:
+            return v * k
+    return 0.5
+
+
+def alternating(x):
+    '''Return a sum over the positive ones of six elements, with a sign that each zero and each large element changes.'''
+    total, sign = 0.0, 1
+    for v in np.ravel(x)[:6]:
+        if v < 0:
+            continue
+        if v == 0 or abs(v) > 2:
+            sign = -sign
+        total = total + sign * v
+    return total
 
 
 def is_float(x):
@@ -185,6 +215,7 @@ WRITES = listed("""
     np.copyto({a}, {fitting}); {a}[{zeros}] = 5; {a}[{zeros}] += {scalar}; {a}[...] *= 3; np.add({a}, {same}, out={a})
     {a}[0:1] = 0; {a}[{a} > 0] = 0; {a} /= 2; np.negative({a}, out={a}); {a}[()] *= 2; {a}[-1] = {limit}; {a} *= {limit}
     {a}[...] = {limit}; {a}[::2] += 1; np.exp({a}, out={a}); for i in range({steps}): {a} += i; np.add.at({a}, [0, 0], 1)
+    {a}[{a} > 0] *= 2; {a}[{a} > 1] = {a}[{a} > 1] ** 2; {a}[{a} < 0] -= {same}[{a} < 0]; {a}[{a} == 0] = {scalar}
     np.put({a}, [0], 7); {a} **= 2; {a} //= 2; np.sum({same}, out={a})
 """)
 LOOPS = listed("""
@@ -214,6 +245,22 @@ SEVERAL = listed("""
     np.meshgrid(np.ravel({a})[:2], np.ravel({a})[:3]); np.gradient({a}); np.histogram({a}, 3, (0., 1.)); (0 * {a}, 1 / {a})
     np.linalg.eigh(np.outer({a}, {a})); np.unstack({a})
 """)
+VALUES = listed("""
+    ({a} if np.sum({a}) > 0 else -{a}); ({a} * 2 if np.any({a} > 0.5) and {scalar} < 1 else {b}); halved({a}, {number})
+    first_above({a}, {number}); alternating({a}); [{a}, {b}][int(np.sum({a} > 0) % 2)]; np.sum({a}[{a} > 0])
+    np.sum({a}[{a} != 0] * {same}[{a} != 0]); np.max({a}[{a} > 0]); np.{sqrt|sin|log|reciprocal}({a}[{a} > 0]).sum()
+    {a}[{a} < {b}].size; {a}[{a} > 0]; np.sort({a}[{a} > 0]); np.cumsum({a}[{a} < 1]); {a}[np.isfinite({a})].sum()
+    np.sum({a}[({a} > 0) & ({a} < 2)] ** 2); {a}[np.nonzero({a} > 0)]; np.count_nonzero({a}[{a} > 0] > 1); np.argwhere({a} > 1)
+    {a}[{a} > 0][{a}[{a} > 0] < 2].{sum|min|prod}(); np.where({a} > 0)[0]; {a}[np.sum(np.abs({a}), axis=-1) > 1].sum(axis=0)
+    sum([{a} * k for k in range(np.count_nonzero({a} > 0) % 4)], {b}); {a}[:np.count_nonzero({a} > 0.5)]
+    np.ravel({a})[np.argmax({a})]
+    max(np.ravel({a})[:4]); min({a}, {b}); sorted(np.ravel({a})[:4])[0]; np.zeros(np.count_nonzero({a} > 0)); len({a}[{a} > 0])
+    ({a} if {a}[{a} > 0].size else {b}); np.std(np.append({a}[{a} > -1], 1.0)); np.dot({a}[{a} > 0], {a}[{a} > 0])
+    {a}[{a} > 0].astype(float)
+    {a}[{a} > 0] / np.sum({a}[{a} > 0]); np.any({a}[{a} > 0] > 1); np.clip({a}[{a} > -2], 0, 1).sum(); np.repeat({a}, {a} > 0)
+""")
+"""Branches, loops, sizes and masks that depend on values. There is no mean of none: its tangent is NaN in eager code only."""
+
 CAPTURED = listed("""
     {a} * {w}; {a} + np.sum({w}); np.sin({w}) * {a}; np.dot({w}, {w}) * {a}; {w} * 2 + {a}; np.where({a} > 0, {w}, {a})
     F.fori_loop(0, 2, lambda i, c: c * 0.5 + np.sum({w}), {a}); F.scan(lambda c, x: (c * np.sum({w}), c), {a}, None, length=2)
@@ -272,6 +319,8 @@ TABLES = {
     "zero_d": ZERO_D,
     "loops": LOOPS,
     "several": SEVERAL,
+    "values": VALUES,
+    "values too": VALUES,
 }
 
 
