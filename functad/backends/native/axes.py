@@ -19,6 +19,7 @@ class Arrays(Protocol):
     """The interface of the enclosing function that a loop nest uses."""
 
     plan: Plan
+    in_place: bool
 
     def is_ready(self, slot: Any) -> bool:
         """Return `True` if the value of a slot is available."""

@@ -95,7 +95,7 @@ class Nest:
         self.order = axes.order
         self.calls = axes.calls
         self.straight = axes.calls <= MOST_CALLS
-        self.rare = axes.rare and self.straight
+        self.rare = axes.rare and self.straight and not writer.in_place  # a block is not computed again from changed arrays
         self.looped = len(self.shape) - self._unrolled()
         own = [t for t in self.totals if t.first < self.looped]
         self.local = [t for t in self.totals if t.first >= self.looped]

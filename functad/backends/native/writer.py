@@ -41,6 +41,9 @@ class Writer:
         targets: the memory of slots with a fixed target.
         outside: returns an array that this function does not compute.
         given: the slots of these arrays.
+
+    Attributes:
+        in_place: `True` if loops write results into the memory of arrays that they read, at the same index.
     """
 
     def __init__(
@@ -60,6 +63,7 @@ class Writer:
         self.placed: dict[int, tuple[int, Any]] = {}
         self.outside = outside
         self.given = given
+        self.in_place = False
         self.arrays: dict[int, Array] = dict(enumerate(operands))
         self.ready = set(range(len(operands)))
         self.views: dict[int, Array] = {}
