@@ -31,6 +31,11 @@ class Backend(NamedTuple):
     exact: bool = False
 
     @property
+    def donates(self) -> bool:
+        """Whether programs may write results into the memory of donated arguments."""
+        return self.name in ("llvm", "xla")
+
+    @property
     def fuses(self) -> bool:
         """Whether the backend fuses elementwise operations into one pass over memory."""
         return self.name.partition(" ")[0] != "numpy"
@@ -55,10 +60,10 @@ def find(name: str | None, exact: bool = False) -> Backend:
         name = "llvm" if find_spec("llvmlite") is not None else "numpy"
     if name == "llvm":
         from functad.backends.llvm.module import binding  # noqa: PLC0415 - imported at the first compilation
-        from functad.backends.native.program import LlvmProgram  # noqa: PLC0415
+        from functad.backends.native.donation import native_program  # noqa: PLC0415
 
         binding()
-        return Backend("llvm", LlvmProgram)
+        return Backend("llvm", native_program)
     if name == "numpy":
         from functad.backends.numpy_source import NumpyProgram  # noqa: PLC0415
 

@@ -6,6 +6,7 @@ is a multiple of the number of rows: an array of `n` rows and 3 columns, flatten
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,6 +59,23 @@ class Counting(Immutable):
         return (0,)
 
 
+class Window(NamedTuple):
+    """An input that is a part of the columns of an array.
+
+    Attributes:
+        width: the number of columns of the array.
+        columns: the number of the only column, or the first column and the end.
+    """
+
+    width: int
+    columns: int | tuple[int, int]
+
+    @property
+    def selection(self) -> tuple[Any, ...]:
+        """The index that reads the part."""
+        return slice(None), self.columns if isinstance(self.columns, int) else slice(*self.columns)
+
+
 class Template(NamedTuple):
     """An expression list for chunks of any number of rows.
 
@@ -69,13 +87,21 @@ class Template(NamedTuple):
     expressions: Expressions
     alongs: tuple[Along | None, ...]
 
-    def of_rows(self, rows: int) -> Expressions:
-        """Return the list for a chunk of `rows` rows."""
-        own = self.expressions
+    def of_rows(self, rows: int, windows: Mapping[int, Window] | None = None) -> Expressions:
+        """Return the list for a chunk of `rows` rows.
+
+        Args:
+            rows: the number of rows.
+            windows: the inputs that are parts of the columns of other arrays, which the list takes in their place.
+        """
+        own, windows = self.expressions, windows or {}
         specs = [cut_spec(spec, along, rows) for spec, along in zip(own.specs, self.alongs, strict=False)]
+        for i, part in windows.items():
+            specs[i] = ArraySpec((specs[i].shape[0], part.width), specs[i].dtype)
 
         def chunk(*leaves: Any) -> tuple[Any, ...]:
             values: dict[int, Any] = dict(enumerate(leaves))
+            values |= {i: values[i][part.selection] for i, part in windows.items()}
 
             def value_of(source: Any) -> Any:
                 if not isinstance(source, Constant):

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from functad.backends.backend import find
-from functad.chunks.rows import Template
+from functad.chunks.rows import Template, Window
 from functad.compilation.lists import CompiledList
 from functad.compilation.passes import simplified
 from functad.process import renewed
 
-_PROGRAMS: OrderedDict[tuple[str, int], CompiledList] = OrderedDict()
+_PROGRAMS: OrderedDict[Any, CompiledList] = OrderedDict()
 _MOST_KNOWN = 256
 _COMPILING = renewed(threading.RLock())
 
@@ -63,8 +63,11 @@ class ListTask:
             for place in path:
                 leaf = leaf[place]
             leaves.append(leaf)
-        rows = self._rows(leaves)
-        outs = self.program(rows)(leaves)
+        rows, windows = self._rows(leaves), {}
+        for i, leaf in enumerate(leaves if self.backend == "llvm" else ()):
+            if (found := window(leaf)) is not None:
+                leaves[i], windows[i] = found
+        outs = self.program(rows, windows)(leaves)
         return (tuple(outs[: self.totals]), *outs[self.totals :])
 
     def _rows(self, leaves: Sequence[Any]) -> int:
@@ -73,13 +76,13 @@ class ListTask:
                 return int(np.shape(leaf)[along.axis] // along.factor)
         return 0
 
-    def program(self, rows: int) -> CompiledList:
-        """Return the compiled list for a chunk of `rows` rows."""
-        key = f"{self.key} {self.backend} {self.exact}", rows
+    def program(self, rows: int, windows: Mapping[int, Window] | None = None) -> CompiledList:
+        """Return the compiled list for a chunk of `rows` rows; `windows` are the inputs that are parts of other arrays."""
+        key = f"{self.key} {self.backend} {self.exact}", rows, tuple((windows or {}).items())
         with _COMPILING:  # several threads start with the same list
             found = _PROGRAMS.get(key)
             if found is None:
-                traced = self.template.of_rows(rows)
+                traced = self.template.of_rows(rows, windows)
                 backend = find(self.backend, self.exact)
                 own = simplified(traced, self.exact, fused=backend.fuses)
                 found = _PROGRAMS[key] = CompiledList(own, backend, self, self.exact, traced)
@@ -88,6 +91,39 @@ class ListTask:
                     _PROGRAMS.popitem(last=False)
             _PROGRAMS.move_to_end(key)
         return found
+
+
+_SMALLEST = 65_536
+"""Arrays of fewer bytes are copied if they are not contiguous."""
+
+
+def window(a: Any) -> tuple[Any, Window] | None:
+    """Return the contiguous array whose columns an array shows, and the columns; `None` for other arrays.
+
+    Compiled code reads contiguous arrays. A part such as `data[:, :-1]` of the columns of a chunk would be copied in each task,
+    which takes longer than a gradient of a logistic regression.
+    """
+    if (
+        type(a) is not np.ndarray
+        or a.nbytes < _SMALLEST
+        or a.flags.c_contiguous
+        or a.ndim > 2
+        or type(a.base) is not np.ndarray
+    ):
+        return None
+    base, size = a.base, a.itemsize
+    width, rest = divmod(a.strides[0], size)
+    if rest or base.dtype != a.dtype or not base.flags.c_contiguous or not base.flags.aligned or width <= 0:
+        return None
+    if a.ndim == 2 and (a.strides[1] != size or a.shape[1] > width):
+        return None
+    place, rest = divmod(a.ctypes.data - base.ctypes.data, size)
+    first = place % width
+    start, stop = place - first, place - first + len(a) * width
+    if rest or stop > base.size or (a.ndim == 2 and first + a.shape[1] > width):
+        return None
+    columns = first if a.ndim == 1 else (first, first + a.shape[1])
+    return base.reshape(-1)[start:stop].reshape(len(a), width), Window(width, columns)
 
 
 class Combination:

@@ -117,6 +117,7 @@ class Compiler(Programs):
         foreign: array types of other libraries that earlier calls passed as arguments.
         shares: `True` if functions with the same list share programs. Unpickled functions do.
         guards: `True` if the function may need values while it is traced.
+        donated: positions and names of the donated arguments.
         max_paths: the number of paths that are kept for one kind of arguments.
         last_paths: the paths that were traced last, or `None`.
         warned: `True` after the warning about too many paths.
@@ -132,6 +133,7 @@ class Compiler(Programs):
         max_entries: int | None = MAX_ENTRIES,
         guards: bool = True,
         max_paths: int = MAX_PATHS,
+        donated: tuple[frozenset[int], frozenset[str]] = (frozenset(), frozenset()),
     ) -> None:
         super().__init__(max_entries)
         self.f = f
@@ -143,6 +145,7 @@ class Compiler(Programs):
         self.shares = False
         self.guards = guards
         self.max_paths = max_paths
+        self.donated = donated
         self.last_paths: Paths | None = None
         self.warned = False
 
@@ -367,7 +370,8 @@ class Compiler(Programs):
             own = simplified(trace.expressions, self.exact, fused=self.backend.fuses)
         backend = in_chunks(self.backend, own_leaves, own) or self.backend
         guarded = trace.derives and backend is self.backend and not STRICT.get()
-        entry = self._entry(trace, own, backend, again.expressions if guarded and not trace.captured else None)
+        given = () if trace.captured else self._donated(structure, key[1])
+        entry = self._entry(trace, own, backend, again.expressions if guarded and not trace.captured else None, given)
         self.misses += 1
         if trace.captured and guarded and not PASS.get():
             entry.careful = lambda: self._entry(found := traced(CAREFUL, effects=False), found.expressions, self.backend)
@@ -375,6 +379,16 @@ class Compiler(Programs):
             self._keep(key, entry)
         self.log_compilation(trace, own, now() - start)
         return entry
+
+    def _donated(self, structure: Structure, kinds: Sequence[Any]) -> list[int]:
+        """Return the positions of the donated leaves among the leaves that are not static."""
+        argnums, argnames = self.donated
+        if not (argnums or argnames):
+            return []
+        args, kwargs = structure.unflatten(list(range(len(kinds))))
+        chosen = [args[i] for i in argnums if -len(args) <= i < len(args)] + [kwargs[name] for name in argnames & kwargs.keys()]
+        found = set(flatten(chosen)[0])
+        return [i for i, place in enumerate([n for n, kind in enumerate(kinds) if kind is not STATIC]) if place in found]
 
     def log_compilation(self, trace: Trace, own: Expressions, seconds: float) -> None:
         """Log a compilation with its reason."""
@@ -414,16 +428,23 @@ class Compiler(Programs):
         backend: Backend,
         careful: Callable[[], Expressions] | None = None,
         traced: Expressions | None = None,
+        donated: Sequence[int] = (),
     ) -> CompiledList:
         """Return the program of a trace and its simplified list; `traced` is the list of the trace without guards."""
         traced = trace.expressions if traced is None else traced
-        return CompiledList(own, backend, self.f, self.exact, traced, self.shares, careful, trace.checked, trace.checks)
+        options = careful, trace.checked, trace.checks
+        return CompiledList(own, backend, self.f, self.exact, traced, self.shares, *options, donated=donated)
 
     def _entry(
-        self, trace: Trace, own: Expressions, backend: Backend, careful: Callable[[], Expressions] | None = None
+        self,
+        trace: Trace,
+        own: Expressions,
+        backend: Backend,
+        careful: Callable[[], Expressions] | None = None,
+        donated: Sequence[int] = (),
     ) -> Entry:
         """Return an entry with the program of a trace and its simplified list."""
-        return Entry(trace, self.program(trace, own, backend, careful))
+        return Entry(trace, self.program(trace, own, backend, careful, donated=donated))
 
     def _nearest(self, key: Any) -> Any:
         """Return the key of the compiled list with the most similar arguments."""
@@ -537,6 +558,8 @@ def jit(
     max_entries: int | None = MAX_ENTRIES,
     guards: bool = True,
     max_paths: int = MAX_PATHS,
+    donate_argnums: int | Sequence[int] = (),
+    donate_argnames: str | Sequence[str] = (),
 ) -> CompiledFunction[P, R]:
     """Return a compiled version of `f`, with the same results.
 
@@ -579,6 +602,11 @@ def jit(
         guards: `False` to raise `AbstractValueError` where `f` needs a value.
         max_paths: the maximal number of paths for one kind of arguments. Calls that take other paths run `f` itself, with one
             `RecompileWarning`.
+        donate_argnums: positions of arguments that the caller does not read after the call. A result of the same shape and
+            dtype may be written into the memory of such an array, which saves the time to allocate memory. The backend
+            `"llvm"` overwrites large contiguous arrays that own their memory and share it with no other argument. The backend
+            `"xla"` passes the option to `jax.jit`. The backend `"numpy"` ignores it.
+        donate_argnames: names of such arguments. Both options apply to positional and to keyword arguments.
 
     Returns:
         A function with the signature of `f` and with the methods `lower(*args)`, `cache_info()`, `clear_cache()` and
@@ -587,8 +615,8 @@ def jit(
     Raises:
         AbstractValueError: `f` needs the value of a float, of a Tensor in a batch, or in the body of a loop or branch; or it
             needs a value and `guards` is `False`.
-        InputError: a static argument cannot be hashed, an argument is a random generator, the backend does not exist, or
-            `max_entries` or `max_paths` is not a positive integer.
+        InputError: an argument is static and donated, a static argument cannot be hashed, an argument is a random generator,
+            the backend does not exist, or `max_entries` or `max_paths` is not a positive integer.
         MissingPackageError: the backend needs a package that is not installed.
         OutputError: `f` returned a value that is not a pytree of arrays.
 
@@ -619,8 +647,13 @@ def jit(
     if type(max_paths) is not int or max_paths < 1:
         raise InputError(f"jit of {name_of(f)}, at {here()}: max_paths is {max_paths!r}. Pass a positive integer.")
     static = static_places(f, static_argnums, static_argnames)
+    donated = static_places(f, donate_argnums, donate_argnames, "donate")
+    if both := [*sorted(static[1] & donated[1]), *sorted(static[0] & donated[0])]:
+        raise InputError(
+            f"jit of {name_of(f)}, at {here()}: the argument {both[0]} is static and donated. Leave out one of both."
+        )
     found = find("numpy" if exact and backend is None else backend, exact)
-    compiler = Compiler(f, *static, found, exact, max_entries, guards, max_paths)
+    compiler = Compiler(f, *static, found, exact, max_entries, guards, max_paths, donated)
 
     call = compiler.__call__  # binding once saves half of the time of a call
 

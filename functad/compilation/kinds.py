@@ -51,9 +51,9 @@ NUMBERS = frozenset({float, int, bool, complex, np.float64, np.float32})
 
 
 def static_places(
-    f: Callable[..., Any], argnums: int | Sequence[int], argnames: str | Sequence[str]
+    f: Callable[..., Any], argnums: int | Sequence[int], argnames: str | Sequence[str], option: str = "static"
 ) -> tuple[frozenset[int], frozenset[str]]:
-    """Return the positions and the names of static arguments. Each argument may be passed by position or by name.
+    """Return the positions and the names of static or donated arguments. Each argument may be passed by position or by name.
 
     Negative positions count from the last parameter. They stay negative for a function with `*args` or without a known
     signature, and count from the last argument of each call.
@@ -61,7 +61,7 @@ def static_places(
     Raises:
         InputError: a position is not an integer, or the function has no such argument.
     """
-    positions = set(positions_of("jit", f, argnums, "static_argnums"))
+    positions = set(positions_of("jit", f, argnums, f"{option}_argnums"))
     names = {argnames} if isinstance(argnames, str) else set(argnames)
     known = parameters_of(f)
     if known is None:
@@ -70,15 +70,15 @@ def static_places(
     unknown = sorted(names - known.keys())
     if unknown and inspect.Parameter.VAR_KEYWORD not in kinds:
         raise InputError(
-            f"jit of {name_of(f)}, at {here()}: static_argnames has {unknown[0]!r}; its arguments are {', '.join(known)}."
+            f"jit of {name_of(f)}, at {here()}: {option}_argnames has {unknown[0]!r}; its arguments are {', '.join(known)}."
         )
     ordered = [name for name, p in known.items() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     if inspect.Parameter.VAR_POSITIONAL not in kinds:
         beyond = sorted(i for i in positions if not -len(ordered) <= i < len(ordered))
         if beyond:
             raise InputError(
-                f"jit of {name_of(f)}, at {here()}: static_argnums has {beyond[0]}; its positional arguments are "
-                f"{', '.join([f'{i} ({name})' for i, name in enumerate(ordered)]) or 'none'}. Names go into static_argnames."
+                f"jit of {name_of(f)}, at {here()}: {option}_argnums has {beyond[0]}; its positional arguments are "
+                f"{', '.join([f'{i} ({name})' for i, name in enumerate(ordered)]) or 'none'}. Names go into {option}_argnames."
             )
         positions = {i % len(ordered) for i in positions}
     by_name = {name for i, name in enumerate(ordered) if i in positions}

@@ -60,6 +60,7 @@ class CompiledList:
         checked: positions of the results that depend on derivatives.
         checks: the number of results at the end that are computed only because their equations may raise errors.
         inner: inner lists that contain derivatives, each with the slots of the derivatives.
+        donated: positions of the inputs whose memory may receive results.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class CompiledList:
         checked: Sequence[int] = (),
         checks: int = 0,
         inner: Sequence[tuple[Expressions, list[int]]] = (),
+        donated: Sequence[int] = (),
     ) -> None:
         self.expressions = expressions
         self.forms = Forms(expressions if traced is None else traced)
@@ -83,6 +85,7 @@ class CompiledList:
         self.shares = shares
         self._careful = careful
         self.checked = checked if careful is not None else ()
+        self.donated = tuple(donated) if backend.donates else ()
         self._checks = checks
         self._inner = inner
         self._program: Callable[[Sequence[Any]], Sequence[Any]] | None = None
@@ -96,7 +99,9 @@ class CompiledList:
             own = self.expressions
             if self.shares:
                 careful = self.in_pass(CAREFUL).expressions if self.checked else None
-                self._program = shared_program(own, self.backend, (self.exact, *self.checked), self._compile, careful)
+                self._program = shared_program(
+                    own, self.backend, (self.exact, tuple(self.checked), self.donated), self._compile, careful
+                )
             else:
                 self._program = self._compile()
         return self._program
@@ -110,6 +115,8 @@ class CompiledList:
             watch = {"again": Again(self._careful_program), "checked": self.checked}
             if self.backend.plain is not None:
                 watch["within"] = Again(lambda: self._careful_program(ELEMENTWISE))
+        if self.donated:
+            watch["donated"] = self.donated
         program = self._of_program(own)
         if plain is None:
             return self._built(program, watch)

@@ -209,10 +209,33 @@ def lacking(what: Callable[[BaseException], str], kind: type) -> Iterator[None]:
     except (AttributeError, FutureWarning, NotImplementedError, TypeError) as error:
         if isinstance(error, UnsupportedError) or (type(error) is TypeError and not any(text in str(error) for text in _LACKS)):
             raise
-        reason = " ".join(str(error).split(". ")[0].split()).rstrip(".")
-        cure = _OF_DASK if kind.__module__.startswith("dask") else _OF_OTHERS
-        whole = f"{what(error)} of {kind.__module__}.{kind.__qualname__}, at {here()}"
-        raise UnsupportedError(f"{whole}: that library lacks what it needs ({reason}). {cure}") from error
+        raise lacked(what(error), kind, error) from error
+    except ValueError as error:
+        if not _is_of_dask(kind) or "chunk" not in str(error):
+            raise
+        raise lacked(what(error), kind, error) from error
+
+
+def lacked(what: str, kind: type, error: BaseException) -> UnsupportedError:
+    """Return the error for an operation that a library lacks.
+
+    Args:
+        what: the description of the operation.
+        kind: the array type of the library.
+        error: the error that the library raised.
+    """
+    reason = " ".join(str(error).split(". ")[0].split()).rstrip(".")
+    whole = f"{what} of {kind.__module__}.{kind.__qualname__}, at {here()}"
+    return UnsupportedError(f"{whole}: that library lacks what it needs ({reason}). {fix_for(kind)}")
+
+
+def fix_for(kind: type) -> str:
+    """Return the fix for an operation that the library of an array type lacks."""
+    return _OF_DASK if _is_of_dask(kind) else _OF_OTHERS
+
+
+def _is_of_dask(kind: type) -> bool:
+    return kind.__module__.startswith("dask")
 
 
 _OF_OTHERS = "Write it with functions that the library has, or convert the array."

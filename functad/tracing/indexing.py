@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from functad.errors import AssignmentError, ConversionError, UnsupportedError
-from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, shape_of, type_of
+from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, is_array, shape_of, type_of
 from functad.places import here, user_place
 from functad.primitives.arranging.reshape import RESHAPE
 from functad.primitives.elementwise.conversion import COPY, astype, copy_alike
@@ -42,7 +42,7 @@ from functad.primitives.indexing.write import ADD_TO, WRITE, Path, part
 from functad.primitives.operands import as_operand, innermost, is_number, numpy_values, read
 from functad.primitives.ufunc_methods import METHODS
 from functad.tracing.conversions import asker
-from functad.tracing.foreign import check_shape
+from functad.tracing.foreign import check_shape, fix_for, lacked
 from functad.tracing.ownership import hold, map_arrays
 from functad.tracing.trace import Recorded, Recorder, dispatch, escaped, record_in_graph, resolve
 from functad.tracing.views import (
@@ -94,7 +94,10 @@ class Reading:
         if not recorder.fast:
             return GETITEM(self, index=index)
         value = self.below
-        out = value[index]
+        try:
+            out = value[index]
+        except NotImplementedError as error:
+            raise lacked("an index of a Tensor", type(value), error) from error
         frame = _getframe(1)
         is_view = type(out) is not _float64 and shares(out, value)
         kept = index
@@ -257,7 +260,8 @@ def _check(tensor: Any, root: Any, v: Any) -> None:
             raise TypeError(f"'{type_of(inner).__name__}' object does not support item assignment")
         take_over(root, clone(root)[None].reshape(()))  # a writeable array of shape ()
     elif not issubclass(type(inner), (_ndarray, ArraySpec)):
-        raise TypeError(f"'{type(inner).__name__}' object does not support item assignment")
+        fix = f", at {here()}. {fix_for(type(inner))}" if is_array(inner) else ""
+        raise TypeError(f"'{type(inner).__name__}' object does not support item assignment{fix}")
     if not _keeps_derivative(v, root):
         raise ConversionError(
             f"assignment of a {dtype_of(v)} Tensor into one of {dtype_of(root)}, at {here()}, would lose its derivative. "

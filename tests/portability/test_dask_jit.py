@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import functad
+from functad.backends.native import step
 from functad.chunks import partition
-from functad.chunks.tasks import Combination, ListTask
+from functad.chunks.tasks import Combination, ListTask, window
 from functad.errors import AbstractValueError, UnsupportedError
 from functad.testing import calls, every_entry
 from tests.differences import random_like
@@ -409,3 +410,64 @@ def test_a_lazy_number_is_an_argument_in_chunks():
     found = functad.jit(lambda s: s * 2.0)(total)
     assert hasattr(found, "dask")
     assert float(found.compute()) == 12.0
+
+
+def test_columns_of_chunks_are_read_in_place(monkeypatch):
+    data = np.asfortranarray(RNG.normal(size=(60_000, 4))).copy()
+    copies = []
+    fitted = step.fitted
+    monkeypatch.setattr(step, "fitted", lambda a, *own: copies.append(a) or fitted(a, *own))
+    for columns, labels in [(slice(None, -1), -1), (slice(1, None), 0), (slice(1, 3), 3)]:
+        with dask.config.set({"array.slicing.split-large-chunks": False}):
+            table = da.from_array(data, chunks=(20_000, 4))
+
+        def loss(w, x, y):
+            return np.mean((np.tanh(x @ w) - y) ** 2)
+
+        w = RNG.normal(size=data[:, columns].shape[1])
+        gradient = functad.jit(functad.value_and_grad(loss), backend="llvm")
+        expected = functad.value_and_grad(loss)(w, data[:, columns], data[:, labels])
+        same(gradient(w, table[:, columns], table[:, labels]), expected, rtol=1e-9)
+    assert not [a.shape for a in copies if a.nbytes > 1000]
+
+
+def test_windows_lie_in_the_memory_of_their_arrays():
+    data = RNG.normal(size=(30_000, 5))
+    for part, columns in [
+        (data[:, 1:4], (1, 4)),
+        (data[100:, :3], (0, 3)),
+        (data[:, 2], 2),
+        (data[7:20_000, 4:], (4, 5)),
+    ]:
+        whole, found = window(part)
+        assert found.columns == columns
+        assert np.shares_memory(whole, data)
+        np.testing.assert_array_equal(whole[found.selection], part)
+    steps = [data[::2, :4], data[:, ::2]]
+    for part in steps:
+        assert window(part) is None or np.array_equal(window(part)[0][window(part)[1].selection], part)
+    for part in (
+        data,
+        data[:, :2].copy(),
+        data.T,
+        data[::-1, :2],
+        np.broadcast_to(data[0], (9_000, 5)),
+        data[:90, :2],
+        data[:, :0],
+    ):
+        assert window(part) is None
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.sum(np.abs(np.fft.fft(x, axis=0))),
+        lambda x: np.sum(x[np.arange(N), LABELS % 3] ** 2),
+        lambda x: (x := x * 1.0).__setitem__((slice(None), 0), 1.0) or np.sum(x * x),
+        lambda x: np.sum(np.interp(x, np.array([0.0, 1.0]), np.array([1.0, 3.0]))),
+    ],
+)
+def test_errors_of_eager_operations_name_jit(f):
+    with pytest.raises((UnsupportedError, TypeError), match=r"functad\.jit"):
+        functad.grad(f)(chunked(X))
+    same(functad.jit(functad.grad(f))(chunked(X)), functad.grad(f)(X))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,18 +26,26 @@ class Divided:
         module: the module of the native functions.
         steps: the steps of all lists of the program. New steps are appended.
         checked: the slots of results that native functions check for NaN.
+        overwritten: maps slots of results to the inputs in whose memory they are written.
 
     Attributes:
         order: the native functions and the equations for NumPy, in the order in which they run.
     """
 
-    def __init__(self, expressions: Expressions, module: ModuleText, steps: list[Step], checked: Collection[int] = ()) -> None:
+    def __init__(
+        self,
+        expressions: Expressions,
+        module: ModuleText,
+        steps: list[Step],
+        checked: Collection[int] = (),
+        overwritten: Mapping[int, int] | None = None,
+    ) -> None:
         self.plan = Plan(expressions, outermost=True)
         self.module = module
         self.steps = steps
         self.order: list[Step | Equation] = []
         self._divide()
-        self._write(checked)
+        self._write(checked, overwritten or {})
         self._lists = {n: self._lists_of(item) for n, item in enumerate(self.order) if isinstance(item, Equation)}
 
     def _lists_of(self, equation: Equation) -> dict[str, Any]:
@@ -109,7 +117,7 @@ class Divided:
         cost = 1.0 + len(unit.stored) + len(unit.reduced)
         return float(np.prod(unit.domain, dtype=float)) * cost >= SHARED
 
-    def _write(self, checked: Collection[int]) -> None:
+    def _write(self, checked: Collection[int], overwritten: Mapping[int, int]) -> None:
         """Write all steps, last one first, because the slots that a step must return depend on the later steps."""
         plan = self.plan
         wanted = {s for s in plan.expressions.outputs if type(s) is int}
@@ -122,7 +130,7 @@ class Divided:
         for item, own in zip(reversed(self.order), reversed(fresh), strict=True):
             given.difference_update(own)
             if isinstance(item, Step):
-                item.write(given, wanted, checked)
+                item.write(given, wanted, checked, overwritten)
                 wanted.update(p.source for p in item.inputs if type(p.source) is int)
             else:
                 wanted.update(inputs_of(item))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from functad.backends.careful import Again
@@ -33,6 +33,7 @@ class LlvmProgram:
         machine: the target of the compilation. Default: this processor.
         again: recomputes the results if one of the checked results contains NaN.
         checked: the positions of the results to check.
+        overwritten: maps positions of results to positions of the arguments in whose memory they are written.
 
     Attributes:
         source: the Python code that calls the native functions, with a comment that describes each of them.
@@ -48,6 +49,7 @@ class LlvmProgram:
         machine: Machine | None = None,
         again: Again | None = None,
         checked: Sequence[int] = (),
+        overwritten: Mapping[int, int] | None = None,
     ) -> None:
         self._expressions = expressions
         self._fallback: NumpyProgram | None = None
@@ -56,7 +58,9 @@ class LlvmProgram:
         self._steps: list[Step] = []
         self._again, self._checked = again, checked
         own = expanded(expressions)
-        divided = Divided(own, self._module, self._steps, {s for s in map(own.outputs.__getitem__, checked) if type(s) is int})
+        found = {s for s in map(own.outputs.__getitem__, checked) if type(s) is int}
+        places: Any = {own.outputs[i]: slot for i, slot in (overwritten or {}).items()}
+        divided = Divided(own, self._module, self._steps, found, places)
         self.text = self._module.text()
         for stage, text in self.stages.items() if DUMP in os.environ else ():
             if os.environ[DUMP] == stage:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -118,25 +118,37 @@ class Step:
             found += [*unit.stored, *unit.reduced] if isinstance(unit, Loops) else unit.outputs
         return found
 
-    def write(self, given: Collection[int], wanted: Collection[int], checked: Collection[int] = ()) -> None:
+    def write(
+        self,
+        given: Collection[int],
+        wanted: Collection[int],
+        checked: Collection[int] = (),
+        overwritten: Mapping[int, int] | None = None,
+    ) -> None:
         """Write the function.
 
         Args:
             given: the slots that are available before the step.
             wanted: the slots that are needed after the step.
             checked: the slots of results to check for NaN. The native function returns whether it found one.
+            overwritten: maps slots of results to the inputs in whose memory they are written.
         """
         code = Code(fused=self.module.machine.fused)
         self.code = code
         made = [s for s in self.makes() if s in wanted]
         self.results = made
         self.numbers = [s for s in made if self._spec(s).shape == () and not self.parallel]
-        arrays = [s for s in made if s not in self.numbers]
+        self.overwritten = {s: source for s, source in (overwritten or {}).items() if s in made}
+        arrays = [s for s in made if s not in self.numbers and s not in self.overwritten]
         self.outputs = [Parameter(s, self._spec(s), f"%o{i}", by_value=False) for i, s in enumerate(arrays)]
         targets = {p.source: self._opened(p) for p in self.outputs}
         for dtype in dict.fromkeys(self._spec(s).dtype for s in self.numbers):
             targets |= self._together(dtype)  # type: ignore[arg-type]
+        given_arrays: dict[int, Any] = {source: self._outside(source) for source in self.overwritten.values()}
+        targets |= {s: given_arrays[source] for s, source in self.overwritten.items()}
         writer = Writer(self.plan, code, self.module, (), targets, self._outside, given)  # type: ignore[arg-type]
+        writer.arrays |= given_arrays
+        writer.ready |= given_arrays.keys()
         self.module.workspace = self._workspace
         if self.parallel:
             self._write_shared(writer, targets)  # type: ignore[arg-type]
@@ -341,6 +353,8 @@ class Step:
             ]
         lines += self._calls(given, space)
         arrays = {p.source: f"o{i}{_as_number(p.spec)}" for i, p in enumerate(self.outputs)}
+        places = {p.source: f"a{i}" for i, p in enumerate(self.inputs)}
+        arrays |= {s: places[source] for s, source in self.overwritten.items()}
         values = [self._number(s) if s in self.places else arrays[s] for s in results or self.results]
         result = f"({', '.join(values)}{',' if len(values) == 1 else ''})"
         if again is not None and self.result is not None:

@@ -35,6 +35,7 @@ class XlaProgram:
             for it.
         checked: positions of the results that depend on derivatives.
         within: computes the results inside another JAX program in one pass, because truth values are abstract there.
+        donated: positions of the inputs whose memory XLA may use for results. A program with `again` keeps them.
 
     Attributes:
         expressions: the list.
@@ -48,6 +49,7 @@ class XlaProgram:
         again: Again | None = None,
         checked: Sequence[int] = (),
         within: Again | None = None,
+        donated: Sequence[int] = (),
     ) -> None:
         for spec in expressions.specs[: len(expressions.inputs)]:
             refuse_dtype(spec, "an argument")
@@ -62,7 +64,7 @@ class XlaProgram:
                 outs = tuple(replay(expressions, leaves))
                 return outs, functools.reduce(operator.or_, [jax.numpy.isnan(outs[i]).any() for i in checked], False)
 
-        jitted = jax.jit(run)
+        jitted = jax.jit(run, donate_argnums=() if again is not None else _usable(expressions, donated))
 
         integers = Integers(expressions)
 
@@ -139,6 +141,18 @@ class XlaProgram:
     def _inputs(self) -> list[Any]:
         """Return the abstract values of the inputs."""
         return [jax.ShapeDtypeStruct(spec.shape, spec.dtype) for spec in self.expressions.specs[: len(self.expressions.inputs)]]
+
+
+def _usable(expressions: Expressions, donated: Sequence[int]) -> tuple[int, ...]:
+    """Return the donated inputs for which there is a result of the same shape and dtype; JAX warns about other ones."""
+    free = [(spec.shape, spec.dtype) for spec in expressions.results]
+    found = []
+    for i in donated:
+        own = expressions.specs[i].shape, expressions.specs[i].dtype
+        if own in free:
+            free.remove(own)
+            found.append(i)
+    return tuple(found)
 
 
 def is_traced(leaves: Sequence[Any]) -> bool:
