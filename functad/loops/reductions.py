@@ -2,8 +2,9 @@
 
 `Reduce` says which elements a nest reduces, without an order. `lowered` replaces it by loads, operations and stores:
 
-- If the innermost loops reduce, and no loop around them does, an accumulator in a register receives the values. A long sum
-  consists of sums of blocks, added with error compensation; it is at least as accurate as NumPy's sum.
+- If the innermost loops reduce, an accumulator in a register receives the values. A long sum consists of sums of blocks, added
+  with error compensation; it is at least as accurate as NumPy's sum. If loops around them reduce too, the sums are added to the
+  element in memory.
 - If the reduction is complete in one iteration, the value is stored.
 - Otherwise the element in memory receives the values one after the other.
 
@@ -27,7 +28,7 @@ from typing import NamedTuple
 from functad.loops.build import Code, Index
 from functad.loops.elementary.table import ELEMENTARY, called_symbol, definition
 from functad.loops.ir import REALS, Call, For, Load, Node, Op, Reduce, Store, affine, is_name, renamed
-from functad.loops.schedule import length_of
+from functad.loops.schedule import chain, length_of
 from functad.loops.values import Value, where
 
 BLOCK = 256
@@ -66,21 +67,12 @@ def lowered(code: Code) -> None:
     """Replace the reductions of the nests of a function, and use quick formulas in them."""
     nodes, code.nodes = code.nodes, []
     for node in nodes:
-        loops = _chain(node) if isinstance(node, For) else []
+        loops = chain(node) if isinstance(node, For) else []
         nest = _Nest(code, loops) if loops else None
         if nest is not None and nest.is_changed:
             nest.write()
         else:
             code.nodes.append(node)
-
-
-def _chain(node: For) -> list[For]:
-    """Return the loops of a nest, outermost first."""
-    found = [node]
-    while len(node.body) == 1 and isinstance(node.body[0], For):
-        node = node.body[0]
-        found.append(node)
-    return found
 
 
 class Element(NamedTuple):
@@ -92,6 +84,7 @@ class Element(NamedTuple):
         steps: the coefficients of loop indices in the position.
         first: the constant term of the position.
         reduced: the numbers of the loops that reduce.
+        start: the first of the innermost loops that all reduce.
     """
 
     how: str
@@ -100,6 +93,7 @@ class Element(NamedTuple):
     steps: dict[str, int]
     first: int
     reduced: tuple[int, ...]
+    start: int
 
     @property
     def is_rounded(self) -> bool:
@@ -136,9 +130,9 @@ class _Nest:
         self.elements: dict[int, Element] = {}
         if reduces:
             self._find_elements()
-        every = list({id(e): e for e in self.elements.values()}.values())
-        own = [e for e in every if e.reduced]
-        self.numbers = [e for e in own if e.reduced == tuple(range(e.reduced[0], len(loops)))]
+        self.every = list({id(e): e for e in self.elements.values()}.values())
+        own = [e for e in self.every if e.reduced]
+        self.numbers = [e for e in own if e.start == e.reduced[0] or (e.start < len(loops) and not e.is_ordered)]
         self.spread = [e for e in own if e not in self.numbers]
         self.quick = quick and not self.spread
         ordered = any(e.is_ordered for e in self.numbers)
@@ -165,7 +159,10 @@ class _Nest:
             key = node.buffer, (tuple(sorted(steps.items())), first)
             if key not in known:
                 reduced = tuple([i for i, loop in enumerate(self.loops) if loop.variable not in steps])
-                known[key] = Element(node.how, node.kind, node.buffer, steps, first, reduced)
+                start = len(self.loops)
+                while start - 1 in reduced:
+                    start -= 1
+                known[key] = Element(node.how, node.kind, node.buffer, steps, first, reduced, start)
             self.elements[number] = known[key]
 
     def write(self) -> None:
@@ -177,11 +174,9 @@ class _Nest:
         """Write a loop, and the loops inside it."""
         code, loop = self.code, self.loops[axis]
         for element in self.numbers:
-            if element.reduced[0] == axis:
+            if element.start == axis:
                 self._clear(element, self.scalars[id(element)], element.is_rounded)
-        spread = [e for e in self.spread if e.reduced[0] == axis]
-        if spread:
-            self._clear_arrays(spread, axis)
+        self._clear_arrays([e for e in self.every if e.reduced and e.reduced[0] == axis != e.start], axis)
         if axis == len(self.loops) - 1:
             self._innermost()
         else:
@@ -189,7 +184,7 @@ class _Nest:
                 self._level(axis + 1)
             code.nodes.append(loop._replace(body=tuple(nodes)))
         for element in self.numbers:
-            if element.reduced[0] == axis:
+            if element.start == axis:
                 self._finish(element)
 
     def _clear(self, element: Element, place: Value, compensated: bool = False) -> None:
@@ -228,7 +223,10 @@ class _Nest:
         value = code.load(place, 0, element.kind)
         if element.is_rounded:
             value = where(abs(value) < math.inf, value + code.load(place, 1, element.kind), value)
-        code.store(Value(code, element.buffer, "ptr"), self._position(element, {}), value)
+        buffer, position = Value(code, element.buffer, "ptr"), self._position(element, {})
+        if element.start != element.reduced[0]:
+            value = combined(element.how, code.load(buffer, position, element.kind), value)
+        code.store(buffer, position, value)
 
     # The innermost loop
 
@@ -237,7 +235,7 @@ class _Nest:
         code, loop = self.code, self.loops[-1]
         first, stop = _index(code, loop.first), _index(code, loop.stop)
         counts = Counter(map(id, self.elements.values()))
-        sizes = [counts[id(e)] * math.prod([self._length(i) for i in e.reduced]) for e in self.numbers]
+        sizes = [counts[id(e)] * math.prod([self._length(i) for i in range(e.start, len(self.loops))]) for e in self.numbers]
         if not (self.quick or self.any_order or (self.numbers and (self.long or max(sizes) > BLOCK))):
             self._run(first, stop, straight=self.straight)
             return

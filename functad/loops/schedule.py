@@ -1,7 +1,10 @@
-"""The schedule of loop nests: the order of the loops, and strips that stay in the cache.
+"""The schedule of loop nests: merged and unrolled loops, the order of the loops, and strips that stay in the cache.
 
 A nest is a chain of `For` loops in which each body consists of the next loop only. The position of each load and store is a sum
-of loop indices with coefficients. `scheduled` moves the loop with the shortest steps through memory to the innermost place. If
+of loop indices with coefficients. `flattened` merges neighbouring loops that all arrays traverse alike, and unrolls short
+innermost loops.
+
+`scheduled` moves the loop with the shortest steps through memory to the innermost place. If
 arrays disagree about that loop, as in `x.T + y`, it divides the innermost loop into strips and moves the loop over the strips
 outwards. The cache lines of a strip then serve several iterations of the loop around it.
 
@@ -11,10 +14,16 @@ of a sum still receives its terms in the same order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+import itertools
+import math
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
+from functad.loops.build import Code
 from functad.loops.ir import (
+    Allocate,
+    Block,
     Call,
     For,
     Function,
@@ -28,6 +37,8 @@ from functad.loops.ir import (
     Store,
     affine,
     is_name,
+    operands_of,
+    renamed,
     result_of,
     walk,
 )
@@ -46,6 +57,10 @@ LINE = 8
 """The steps of a loop that cost as much as a cache line, in elements."""
 
 
+UNROLLED = 8
+"""Innermost loops of up to this many iterations together are unrolled."""
+
+
 class Access(NamedTuple):
     """A load or store in a nest.
 
@@ -60,6 +75,177 @@ class Access(NamedTuple):
     writes: bool
     steps: dict[str, int]
     first: int
+
+
+# Merged and unrolled loops
+
+
+def flattened(code: Code) -> None:
+    """Merge the loops of the nests of a function that all arrays traverse alike, and unroll short innermost loops."""
+    code.nodes = [_flat(code, node) if isinstance(node, For) else node for node in code.nodes]
+
+
+def _flat(code: Code, node: For) -> For:
+    """Return a nest with merged and unrolled loops."""
+    loops = chain(node)
+    if any(isinstance(own, (For, If, Block, Loop)) for own in loops[-1].body) or any(length_of(loop) is None for loop in loops):
+        return node
+    body = _Body(code, loops)
+    groups = [[loops[0]]]
+    for loop in loops[1:]:
+        if body.joins(groups[-1][-1], loop):
+            groups[-1].append(loop)
+        else:
+            groups.append([loop])
+    sizes = [math.prod([length_of(loop) or 0 for loop in group]) for group in groups]
+    count, size = 0, 1
+    for n in reversed(sizes):
+        size *= n
+        if size > UNROLLED or math.prod(sizes) // size < UNROLLED:
+            break
+        count += 1
+    if len(groups) == len(loops) and not count:
+        return node
+    kept = len(groups) - count
+    for values in itertools.product(*map(range, sizes[kept:])):
+        body.add({group[-1].variable: value for group, value in zip(groups[kept:], values, strict=True)})
+    nodes = tuple(body.nodes)
+    for i in reversed(range(kept)):
+        last = loops[-1] if i == kept - 1 else groups[i][-1]._replace(vector=False, masked=False)
+        nodes = (last._replace(variable=groups[i][-1].variable, first="0", stop=str(sizes[i]), body=nodes),)
+    [found] = nodes
+    assert isinstance(found, For)
+    return found
+
+
+class _Body:
+    """The body of a nest, which is written again for other loops. Equal operations are written once.
+
+    Args:
+        code: the function.
+        loops: the loops of the nest.
+
+    Attributes:
+        nodes: the new nodes.
+    """
+
+    def __init__(self, code: Code, loops: Sequence[For]) -> None:
+        self.code, self.body = code, loops[-1].body
+        self.nodes: list[Node] = []
+        self.depth = {loop.variable: i for i, loop in enumerate(loops)}
+        self.merged: set[str] = set()
+        self.places: dict[int, tuple[dict[str, int], int]] = {}  # positions, by the number of the load or store
+        self.values: set[str] = set()  # names that are read other than in positions
+        self.stored = {node.buffer for node in self.body if isinstance(node, (Store, Reduce))}
+        self._copies = 0
+        self._known: dict[Any, str] = {}
+        made = {node.result: node for node in self.body if isinstance(node, Op)}
+        for number, node in reversed(list(enumerate(self.body))):
+            if isinstance(node, (Load, Store, Reduce)):
+                place = affine(node.position, made)
+                if place is None:
+                    self.values.add(node.position)
+                else:
+                    self.places[number] = place
+                if not isinstance(node, Load):
+                    self.values.add(node.value)
+            elif not _is_position(node) or node.result in self.values:  # type: ignore[union-attr]
+                self.values.update([operand for _, operand in operands_of(node)])
+
+    def joins(self, outer: For, inner: For) -> bool:
+        """Merge two neighbouring loops if each position depends only on the number of an iteration of both."""
+        length = length_of(inner)
+        assert length is not None
+        if {outer.variable, inner.variable} & self.values or (inner.first, inner.step, outer.first, outer.step) != (
+            "0",
+            1,
+            "0",
+            1,
+        ):
+            return False
+        steps = [steps for steps, _ in self.places.values()]
+        if any(own.get(outer.variable, 0) != own.get(inner.variable, 0) * length for own in steps):
+            return False
+        self.merged.add(outer.variable)
+        return True
+
+    def add(self, values: dict[str, int]) -> None:
+        """Add the nodes of an iteration; `values` has the known indices."""
+        names = {name: str(value) for name, value in values.items()}
+        suffix, self._copies = f".unrolled{self._copies}" if self._copies else "", self._copies + 1
+        for number, node in enumerate(self.body):
+            if number not in self.places and _is_position(node) and node.result not in self.values:  # type: ignore[union-attr]
+                continue
+            own, position = result_of(node), self._position(*self.places[number], names) if number in self.places else ""
+            node = renamed(node, names, suffix)
+            if position:
+                node = node._replace(position=position)  # type: ignore[call-arg]
+            if own is None or isinstance(node, Allocate):
+                self.nodes.append(node)
+                continue
+            known = self._value(node)
+            if known is None:
+                self.nodes.append(node)
+            else:
+                names[own[1]] = known
+
+    def _value(self, node: Node) -> str | None:
+        """Return the known name or literal of the result of a node, else `None`."""
+        if isinstance(node, Op) and node.of == "i64" and node.name in _FOLDED and not any(map(is_name, node.operands)):
+            return str(int(_FOLDED[node.name](*map(int, node.operands))))
+        if isinstance(node, Op) and node.name == "select" and not is_name(node.operands[0]):
+            return node.operands[1 if int(node.operands[0]) else 2]
+        if (isinstance(node, Load) and node.buffer in self.stored) or (isinstance(node, Call) and not node.pure):
+            return None
+        key = node._replace(result="")  # type: ignore[call-arg]
+        known = self._known.get(key)
+        if known is None:
+            self._known[key] = node.result  # type: ignore[union-attr]
+        return known
+
+    def _position(self, steps: dict[str, int], first: int, names: dict[str, str]) -> str:
+        """Write the operations that compute a position, and return its name or literal."""
+        total = ""
+        for name in sorted(steps, key=lambda name: self.depth.get(name, -1)):
+            own = names.get(name, name)
+            if not is_name(own):
+                first += steps[name] * int(own)
+            elif name not in self.merged:
+                term = own if steps[name] == 1 else self._operation("mul", own, str(steps[name]))
+                total = self._operation("add", total, term) if total else term
+        return total if total and not first else self._operation("add", total, str(first)) if total else str(first)
+
+    def _operation(self, name: str, *operands: str) -> str:
+        node = Op("", name, "i64", "i64", operands)
+        known = self._known.get(node)
+        if known is None:
+            known = self._known[node] = self.code.fresh("i64").name
+            self.nodes.append(node._replace(result=known))
+        return known
+
+
+_FOLDED: dict[str, Callable[[int, int], int]] = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "udiv": operator.floordiv, "urem": operator.mod,
+    "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
+}  # fmt: skip
+"""The operations on known indices."""
+
+
+def _is_position(node: Node) -> bool:
+    """Return `True` for an operation that may be a term of a position."""
+    return isinstance(node, Op) and node.kind == "i64" and node.name in ("add", "sub", "mul")
+
+
+def chain(node: For) -> list[For]:
+    """Return the loops of a nest, outermost first."""
+    found = [node]
+    while len(node.body) == 1 and isinstance(node.body[0], For):
+        node = node.body[0]
+        found.append(node)
+    return found
+
+
+# The order of the loops
 
 
 def scheduled(function: Function) -> Function:

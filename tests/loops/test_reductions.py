@@ -123,3 +123,11 @@ def test_starts_are_neutral(kind):
         value = combined(how, code.constant(start_of(how, kind), kind), code.constant(1, kind))
         assert value.kind == kind
     assert np.isfinite(start_of("max", "i64"))
+
+
+def test_sums_over_separate_axes_are_as_accurate_as_sums_over_one():
+    code = nest((2, 3, 20_000), "sum", "double", (0, 2))
+    lowered(code)
+    text = str(function(code))
+    assert "step 256" in text
+    assert text.count("out[") == 3  # cleared, and added to after the innermost loop

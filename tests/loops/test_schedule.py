@@ -9,7 +9,7 @@ import pytest
 from functad.loops import schedule
 from functad.loops.build import Code
 from functad.loops.ir import For, Function, Load, Store, check, walk
-from functad.loops.schedule import accesses_of, may_exchange, nest_of, scheduled
+from functad.loops.schedule import accesses_of, flattened, may_exchange, nest_of, scheduled
 from functad.loops.values import Value
 from tests.loops.evaluate import Address, Buffer, Evaluator
 
@@ -114,6 +114,50 @@ def test_machine_code_of_random_nests_computes_the_same(seed):
     for own in (function, scheduled(function)):
         for found, value in zip(run(own), expected, strict=True):
             np.testing.assert_allclose(found, value, rtol=1e-12)
+
+
+def flat(function):
+    """Return a function with merged and unrolled loops."""
+    code = Code(fused=True)
+    for _ in range(100):  # the names of the function
+        code.fresh("i64")
+    code.nodes = list(function.body)
+    flattened(code)
+    return function._replace(body=tuple(code.nodes))
+
+
+def test_merged_and_unrolled_random_nests_compute_the_same(monkeypatch):
+    changed = 0
+    for seed in range(160):
+        monkeypatch.setattr(schedule, "UNROLLED", seed % 5)
+        function = drawn(seed)
+        after = flat(function)
+        check(after)
+        changed += after != function
+        for found, expected in zip(evaluated(after), evaluated(function), strict=True):
+            np.testing.assert_array_equal(found, expected, err_msg=f"seed {seed}\n{function}\n{after}")
+    assert changed >= 30
+
+
+def test_loops_that_all_arrays_traverse_alike_are_merged():
+    function = nest([4, 5, 9], [("a", [45, 9, 1], 7), ("b", [9, 0, 1], 0)], ("c", [45, 9, 1], 0), adds=False)
+    assert len(order(flat(function))) == 3
+    function = nest([4, 5, 9], [("a", [45, 9, 1], 7)], ("c", [45, 9, 1], 0), adds=False)
+    [loop] = flat(function).body
+    assert (loop.first, loop.stop) == ("0", "180")
+    function = nest([4, 5, 9], [("a", [45, 9, 1], 7), ("b", [9, 0, 0], 0)], ("c", [45, 9, 1], 0), adds=False)
+    [outer] = flat(function).body
+    [inner] = outer.body
+    assert (outer.stop, inner.stop) == ("4", "45")
+
+
+def test_short_innermost_loops_are_unrolled_and_share_operations():
+    function = nest([50, 3], [("a", [1, 0], 0), ("b", [3, 1], 0)], ("c", [1, 50], 0), adds=False)
+    [loop] = flat(function).body
+    nodes = list(walk(loop.body))
+    assert not any(isinstance(node, For) for node in nodes)
+    loads = [node for node in nodes if isinstance(node, Load)]
+    assert sorted(node.buffer for node in loads) == ["%a", "%b", "%b", "%b"]
 
 
 def order(function):

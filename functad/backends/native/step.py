@@ -255,9 +255,8 @@ class Step:
         part = Value(code, "%part", "i64")
         memory = {s: self._own_part(writer, s, targets.get(s), part) for s in (*unit.stored, *unit.reduced)}
         nest = Nest(writer, unit, memory, inner)
-        self.extent = nest.shape[0]
         self.apart = [p.source for p in self.outputs if type(p.source) is int and self.plan.is_split(p.source)]
-        nest.write(inner.own(Value(code, "%first", "i64")), inner.own(Value(code, "%stop", "i64")))
+        self.extent = nest.write((inner.own(Value(code, "%first", "i64")), inner.own(Value(code, "%stop", "i64"))))
         self.module.call(code, inner)
 
     def _own_part(self, writer: Writer, slot: int, target: Memory | None, part: Value) -> Memory:

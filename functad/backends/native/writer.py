@@ -209,7 +209,7 @@ class Writer:
         out = {slot: self.memory(slot) for slot in (*unit.stored, *unit.reduced)}
         code = Code(fused=self.code.fused, outer=self.code)
         nest = Nest(self, unit, out, code)
-        nest.write(0, nest.shape[0])
+        nest.write()
         self.module.call(self.code, code)
         self._done(out)
 

@@ -60,7 +60,7 @@ def _write_group(writer: Any, domain: tuple[int, ...], out: dict[int, Memory]) -
     """Write pieces in one loop."""
     code = Code(fused=writer.code.fused, outer=writer.code)
     nest = Nest(writer, Loops(0, domain, stored=list(out)), out, code)
-    nest.write(0, nest.shape[0])
+    nest.write()
     writer.module.call(writer.code, code)
 
 
