@@ -300,3 +300,17 @@ def test_rare_arguments_are_added_once(size):
     x = np.linspace(0.1, 2.0, size)
     x[[1, size // 2]] = 1e12, -3e11
     check(value_and_grad(f), x)
+
+
+@pytest.mark.parametrize("function", [np.argmax, np.argmin])
+@pytest.mark.parametrize("shape", [(1,), (5,), (3, 4), (200,)])
+def test_positions_of_truth_values(function, shape):
+    x = np.random.default_rng(0).normal(size=shape)
+    any_bytes = np.resize(np.array([0, 2, 255, 1, 0], np.uint8), shape).view(bool)
+    for axis in (None, 0, -1):
+        f = functad.jit(lambda x, t, axis=axis: function(x > t, axis=axis), backend="llvm")
+        assert "np.arg" not in f.lower(x, 0.0).source()
+        for t in (0.0, 9.0, -9.0, 1.0):
+            assert np.array_equal(f(x, t), function(x > t, axis=axis))
+        g = functad.jit(lambda m, axis=axis: function(m, axis=axis), backend="llvm")
+        assert np.array_equal(g(any_bytes), function(any_bytes, axis=axis))

@@ -114,13 +114,15 @@ _STEPS: dict[Any, tuple[Start, Next]] = {
 @row(ARGMAX, ARGMIN)
 def _position(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
     axis, shape, kind = equation.params["axis"], given[0].shape, KINDS[given[0].dtype]
-    if not shape or kind == "i1":
+    if not shape:
         return None
     flat = axis is None
     whole, axis = ((given[0].size,), 0) if flat else (shape, axis[0])
     rest = (*whole[:axis], *whole[axis + 1 :])
 
     def better(x: Value, best: Value) -> Value:
+        if kind == "i1":
+            return x & ~best if equation.primitive is ARGMAX else best & ~x
         found = x > best if equation.primitive is ARGMAX else x < best
         return found | (x.is_nan() & ~best.is_nan()) if x.is_real else found
 
