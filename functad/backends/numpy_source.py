@@ -86,9 +86,16 @@ class NumpyProgram:
         self.gives_numbers = all(makes_numbers(own) for own in (expressions, careful) if own is not None)
         space: dict[str, Any] = dict(self.objects)
         exec(compile(self.source, f"<functad.jit {name}>", "exec"), space)  # noqa: S102 - the text was made above
+        space["__functad_text__"] = self.source, name
         self._run: Callable[..., tuple[Any, ...]] = space[name]
         self.function = self._run if self._owned else None
-        self._foreign = set() if self._owned else roots_of(_constants(expressions))
+        self._constants = [] if self._owned else _constants(expressions)
+        self._foreign = roots_of(self._constants)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Set the attributes of an unpickled program."""
+        self.__dict__.update(state)
+        self._foreign = roots_of(self._constants)
 
     def __call__(self, leaves: Sequence[Any]) -> Sequence[Any]:
         """Return the output leaves for the input leaves. Arrays in the result never share memory with other arrays."""

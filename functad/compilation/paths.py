@@ -23,7 +23,6 @@ from functad.compilation.collector import collector_paused
 from functad.compilation.guards import Guard, LeaveError, guarded_only, has_values, without_guards
 from functad.compilation.lists import CompiledList
 from functad.compilation.log import now
-from functad.compilation.passes import simplified
 from functad.compilation.programs import Kept, committed
 from functad.compilation.trace import Again, Trace
 from functad.errors import AbstractValueError, FunctadError, RecompileWarning, UnsupportedError
@@ -317,10 +316,9 @@ class Paths(Kept):
                 with setting(PASS, CAREFUL):
                     trace = self._again.trace(checks=not compiler.backend.plain, known=guards)
             traced = without_guards(trace.expressions)
-            own = simplified(traced, compiler.exact, fused=compiler.backend.fuses)
-        compiler.log_compilation(trace, own, now() - start)
         careful = (lambda: self._careful(guards)) if trace.derives and not STRICT.get() else None
-        program: CompiledList = compiler.program(trace, own, compiler.backend, careful, traced)
+        program: CompiledList = compiler.program(trace, compiler.backend, careful, traced)
+        compiler.log_compilation(trace, program, now() - start)
         return program
 
     def _careful(self, guards: Sequence[Guard]) -> Expressions:
