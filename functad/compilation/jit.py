@@ -33,7 +33,6 @@ from functad.compilation.kinds import (
 from functad.compilation.lists import CompiledList
 from functad.compilation.log import listening, now
 from functad.compilation.lowered import CacheInfo, CompiledFunction, Compiles, Lowered
-from functad.compilation.passes import simplified
 from functad.compilation.paths import MAX_PATHS, Paths, owned
 from functad.compilation.programs import MAX_ENTRIES, Entry, Kept, Programs, let_go_later
 from functad.compilation.trace import Again, Trace
@@ -367,17 +366,16 @@ class Compiler(Programs):
                 trace = traced(ELEMENTWISE)
             elif trace.derives and trace.captured and PASS.get():
                 trace = traced(PASS.get())
-            own = simplified(trace.expressions, self.exact, fused=self.backend.fuses)
-        backend = in_chunks(self.backend, own_leaves, own) or self.backend
+        backend = in_chunks(self.backend, own_leaves, trace.expressions) or self.backend
         guarded = trace.derives and backend is self.backend and not STRICT.get()
         given = () if trace.captured else self._donated(structure, key[1])
-        entry = self._entry(trace, own, backend, again.expressions if guarded and not trace.captured else None, given)
+        entry = self._entry(trace, backend, again.expressions if guarded and not trace.captured else None, given)
         self.misses += 1
         if trace.captured and guarded and not PASS.get():
-            entry.careful = lambda: self._entry(found := traced(CAREFUL, effects=False), found.expressions, self.backend)
+            entry.careful = lambda: self._entry(traced(CAREFUL, effects=False), self.backend)
         if known is None and not trace.captured:  # a list that depends on Tensors of other traces is valid for this call only
             self._keep(key, entry)
-        self.log_compilation(trace, own, now() - start)
+        self.log_compilation(trace, entry.program, now() - start)
         return entry
 
     def _donated(self, structure: Structure, kinds: Sequence[Any]) -> list[int]:
@@ -390,11 +388,11 @@ class Compiler(Programs):
         found = set(flatten(chosen)[0])
         return [i for i, place in enumerate([n for n, kind in enumerate(kinds) if kind is not STATIC]) if place in found]
 
-    def log_compilation(self, trace: Trace, own: Expressions, seconds: float) -> None:
+    def log_compilation(self, trace: Trace, program: CompiledList, seconds: float) -> None:
         """Log a compilation with its reason."""
         if (logger := listening()) is not None:
             reason = "It reads Tensors of a running transform, for this call only." if trace.captured else self.explain()
-            counts = len(trace.expressions.equations), seconds, len(own.equations)
+            counts = len(trace.expressions.equations), seconds, len(program.expressions.equations)
             parts = call_of("jit", self.f), *counts, reason
             logger.info("%s: traced %d operations in %.3f s, %d after simplification. %s", *parts)
 
@@ -424,27 +422,25 @@ class Compiler(Programs):
     def program(
         self,
         trace: Trace,
-        own: Expressions,
         backend: Backend,
         careful: Callable[[], Expressions] | None = None,
         traced: Expressions | None = None,
         donated: Sequence[int] = (),
     ) -> CompiledList:
-        """Return the program of a trace and its simplified list; `traced` is the list of the trace without guards."""
+        """Return the program of a trace; `traced` is the list of the trace without guards."""
         traced = trace.expressions if traced is None else traced
         options = careful, trace.checked, trace.checks
-        return CompiledList(own, backend, self.f, self.exact, traced, self.shares, *options, donated=donated)
+        return CompiledList(None, backend, self.f, self.exact, traced, self.shares, *options, donated=donated)
 
     def _entry(
         self,
         trace: Trace,
-        own: Expressions,
         backend: Backend,
         careful: Callable[[], Expressions] | None = None,
         donated: Sequence[int] = (),
     ) -> Entry:
-        """Return an entry with the program of a trace and its simplified list."""
-        return Entry(trace, self.program(trace, own, backend, careful, donated=donated))
+        """Return an entry with the program of a trace."""
+        return Entry(trace, self.program(trace, backend, careful, donated=donated))
 
     def _nearest(self, key: Any) -> Any:
         """Return the key of the compiled list with the most similar arguments."""

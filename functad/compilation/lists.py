@@ -25,7 +25,7 @@ from functad.compilation.log import listening, now
 from functad.compilation.passes import of_program, simplified
 from functad.compilation.passes.rematerialise import worth_keeping
 from functad.compilation.passes.speculate import unguarded
-from functad.compilation.shared import shared_program
+from functad.compilation.shared import key_of_list, shared_program
 from functad.errors import EscapedTensorError
 from functad.expressions.expressions import Constant, Expressions, evaluate, inner_lists
 from functad.expressions.records import mark_reached, marks_at
@@ -42,6 +42,9 @@ from functad.transforms.lists import extract, trace
 from functad.transforms.reverse import has_nan_below
 from functad.trees import LEAF, Structure
 
+LARGEST_STORED = 1_000_000
+"""Maximal bytes of the constants of a list whose program is stored on disk."""
+
 Split = tuple["CompiledList", "CompiledList", tuple[int, ...], list[int]]
 
 
@@ -49,7 +52,7 @@ class CompiledList:
     """An expression list and its compiled program.
 
     Args:
-        expressions: the list. It returns a tuple of leaves.
+        expressions: the list. It returns a tuple of leaves. `None`: the simplified form of `traced`, made when it is needed.
         backend: the backend that compiles the list.
         function: the user's function, for messages.
         exact: `True` if the simplification of derived lists may not change any bit of a result.
@@ -65,7 +68,7 @@ class CompiledList:
 
     def __init__(
         self,
-        expressions: Expressions,
+        expressions: Expressions | None,
         backend: Backend,
         function: Any,
         exact: bool = False,
@@ -77,8 +80,8 @@ class CompiledList:
         inner: Sequence[tuple[Expressions, list[int]]] = (),
         donated: Sequence[int] = (),
     ) -> None:
-        self.expressions = expressions
-        self.forms = Forms(expressions if traced is None else traced)
+        self._simple = expressions
+        self.forms = Forms(expressions if traced is None else traced)  # type: ignore[arg-type]
         self.backend = backend
         self.function = function
         self.exact = exact
@@ -93,23 +96,62 @@ class CompiledList:
         self._splits: dict[tuple[tuple[int, ...], int], Split] = {}
         self._others: dict[Any, CompiledList] = {}
 
+    @property
+    def expressions(self) -> Expressions:
+        """The list. It returns a tuple of leaves."""
+        if self._simple is None:
+            with collector_paused():
+                self._simple = self._simplified(self.forms.expressions)
+        return self._simple
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the constants, machine code and texts of the list and of its derivatives."""
+        from functad.backends.numpy_source import constant_arrays  # noqa: PLC0415 - only `set_program_limit` asks
+
+        lists = [self.forms.expressions, *([] if self._simple is None else [self._simple])]
+        constants: dict[int, int] = {id(a): a.nbytes for each in lists for a in constant_arrays(each)}
+        others = [*self._others.values(), *[part for split in list(self._splits.values()) for part in split[:2]]]
+        own: int = getattr(self._program, "nbytes", 0)
+        return own + sum([*constants.values(), *[other.nbytes for other in others if other is not self]])
+
     def compiled(self) -> Any:
         """Return the compiled program."""
         if self._program is None:
-            own = self.expressions
             if self.shares:
                 careful = self.in_pass(CAREFUL).expressions if self.checked else None
                 self._program = shared_program(
-                    own, self.backend, (self.exact, tuple(self.checked), self.donated), self._compile, careful
+                    self.expressions, self.backend, (self.exact, tuple(self.checked), self.donated), self._compile, careful
                 )
             else:
                 self._program = self._compile()
         return self._program
 
     def _compile(self) -> Any:
-        own = self.expressions
-        guarded = self.backend.name == "numpy" and not self.exact and not has_effects({"": own})
-        plain = unguarded(own) if guarded else None
+        """Return the program from the disk cache, or compile it."""
+        if self.backend.name == "llvm" and not self.donated and _has_directory():
+            options = self.exact, tuple(self.checked)
+            key = key_of_list(self.forms.expressions, self.backend, options, LARGEST_STORED)
+            if key is not None:
+                return self._stored(key)
+        return self._compiled_now(self._watch())
+
+    def _stored(self, key: Any) -> Any:
+        """Return the program in the disk cache, or compile and store it."""
+        from functad.backends.native import stored  # noqa: PLC0415 - few processes have a cache directory
+
+        start, name, watch = now(), stored.file_of(key), self._watch()
+        again, checked = watch.get("again"), watch.get("checked", ())
+        found = stored.read(name, lambda: self._of_program(self.expressions), again, checked)
+        if found is None:
+            found = self._compiled_now(watch)
+            stored.write(name, found, again)
+        elif (logger := listening()) is not None:
+            logger.info("%s: loaded from disk in %.3f s.", call_of("jit", self.function), now() - start)
+        return found
+
+    def _watch(self) -> dict[str, Any]:
+        """Return the options of the backend for the check of results for NaN, and for donated arguments."""
         watch: dict[str, Any] = {}
         if self.checked:
             watch = {"again": Again(self._careful_program), "checked": self.checked}
@@ -117,6 +159,13 @@ class CompiledList:
                 watch["within"] = Again(lambda: self._careful_program(ELEMENTWISE))
         if self.donated:
             watch["donated"] = self.donated
+        return watch
+
+    def _compiled_now(self, watch: dict[str, Any]) -> Any:
+        """Compile the list with the backend."""
+        own = self.expressions
+        guarded = self.backend.name == "numpy" and not self.exact and not has_effects({"": own})
+        plain = unguarded(own) if guarded else None
         program = self._of_program(own)
         if plain is None:
             return self._built(program, watch)
@@ -464,6 +513,13 @@ class CompiledList:
             careful = None if self._careful is None else lambda: every()[0]
             self._others[key] = self._list(found, None, inner, careful=careful, checked=self.checked, checks=self._checks)
         return tuple(self.backend.handed_on(self._others[key](values)))
+
+
+def _has_directory() -> bool:
+    """Return `True` if there is a cache directory for programs of the backend `llvm`."""
+    from functad.backends.native import disk  # noqa: PLC0415 - the backend has imported it
+
+    return disk.is_on()
 
 
 def by_slot(expressions: Expressions) -> list[Any]:

@@ -23,8 +23,7 @@ from functad.compilation.collector import collector_paused
 from functad.compilation.guards import Guard, LeaveError, guarded_only, has_values, without_guards
 from functad.compilation.lists import CompiledList
 from functad.compilation.log import now
-from functad.compilation.passes import simplified
-from functad.compilation.programs import Kept, committed
+from functad.compilation.programs import LIMIT, Kept, committed
 from functad.compilation.trace import Again, Trace
 from functad.errors import AbstractValueError, FunctadError, RecompileWarning, UnsupportedError
 from functad.expressions.expressions import Constant, Expressions
@@ -213,6 +212,11 @@ class Paths(Kept):
         """The guards of each path."""
         return [path.trace.guards for path in list(self.paths.values())]
 
+    @property
+    def nbytes(self) -> int:
+        """The bytes of constants, machine code and texts of the compiled paths."""
+        return sum([path.program.nbytes for path in list(self.paths.values()) if path.is_compiled])
+
     def __call__(self, leaves: Sequence[Any]) -> Any:
         """Return the result of the function for leaves of arguments that a call with a known key passes."""
         path = self.last
@@ -308,6 +312,7 @@ class Paths(Kept):
         """Keep a path, unless there is one for the same values: compiled code may round in another way than NumPy."""
         before = self.last
         path = self.paths.setdefault(path.keys, path)
+        LIMIT.keep(self)
         self.newest, self.last = (path, before), path
 
     def _program(self, trace: Trace) -> CompiledList:
@@ -322,10 +327,9 @@ class Paths(Kept):
                 with setting(PASS, CAREFUL):
                     trace = self._again.trace(checks=not compiler.backend.plain, known=guards)
             traced = without_guards(trace.expressions)
-            own = simplified(traced, compiler.exact, fused=compiler.backend.fuses)
-        compiler.log_compilation(trace, own, now() - start)
         careful = (lambda: self._careful(guards)) if trace.derives and not STRICT.get() else None
-        program: CompiledList = compiler.program(trace, own, compiler.backend, careful, traced)
+        program: CompiledList = compiler.program(trace, compiler.backend, careful, traced)
+        compiler.log_compilation(trace, program, now() - start)
         return program
 
     def _careful(self, guards: Sequence[Guard]) -> Expressions:

@@ -55,9 +55,9 @@ def shared_program(
         careful: the list that the program runs if a result has a NaN, or `None`. Functions with equal quick lists may have
             different careful lists.
     """
-    key = _key(expressions, backend, options)
+    key = key_of_list(expressions, backend, options)
     if careful is not None and key is not None:
-        inner = _key(careful, backend, ())
+        inner = key_of_list(careful, backend, ())
         key = inner and (key, inner)
     if key is None:
         return compiled()
@@ -81,12 +81,19 @@ def drop_shared_programs() -> None:
         _PROGRAMS.clear()
 
 
-def _key(expressions: Expressions, backend: Backend, options: tuple[Any, ...]) -> Any:
-    """Return the key of a list, or `None` if the list must not be shared."""
+def key_of_list(expressions: Expressions, backend: Backend, options: tuple[Any, ...], largest: int = LARGEST_CONSTANTS) -> Any:
+    """Return the key of a list, or `None` if the list must not be shared.
+
+    Args:
+        expressions: the list.
+        backend: the backend that compiles it.
+        options: the options that change the program of a list.
+        largest: the maximal bytes of its constants.
+    """
     if backend.name not in _BACKENDS:
         return None
     constants: list[np.ndarray[Any, Any]] = []
-    if not _is_plain_list(expressions, constants) or sum([a.nbytes for a in constants]) > LARGEST_CONSTANTS:
+    if not _is_plain_list(expressions, constants) or sum([a.nbytes for a in constants]) > largest:
         return None
     try:
         text = digest(expressions)

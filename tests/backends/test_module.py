@@ -80,4 +80,4 @@ class TestCompiled:
         plain, text = module.Machine(level=0), TEXT.format(name="answer", number=7.0)
         library = plain.loaded(plain.compiled(text), ["answer"])
         assert self.call(library.function("answer", ctypes.c_void_p)) == 7.0
-        assert disk._key(plain, text) != disk._key(module.host(), text)
+        assert disk.key_of(plain, text) != disk.key_of(module.host(), text)

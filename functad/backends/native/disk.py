@@ -1,11 +1,13 @@
-"""The compilation caches: loaded machine code in this process, and machine code in a directory that processes share.
+"""The compilation caches: loaded machine code in this process, and a directory of machine code that processes share.
 
 The key is a digest of the module text, the processor and the versions of functad and LLVM. Functions of the loop IR number
 their names, so equal functions have equal texts, and LLVM compiles them once. The key names a file in the directory. The file
 begins with a digest of its name and contents; a damaged file is replaced. A file is written under a temporary name and then
 renamed, so no process reads a partial file.
 
-The cache contains machine code that will run. A directory that other users own or may write to is therefore not used:
+The directory also has the programs of `functad.backends.native.stored`, which refer to machine code by its key.
+
+The cache contains code that will run. A directory that other users own or may write to is therefore not used:
 `compilation_cache` raises an error, and the environment variable gives a warning. Permissions are checked at each use. The
 system administrator (user 0) may own the directory.
 """
@@ -17,7 +19,7 @@ import os
 import stat
 import sys
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -47,10 +49,14 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def compilation_cache(directory: str | os.PathLike[str] | None) -> None:
-    """Cache machine code in a directory, so that other processes need not compile the same expression lists again.
+    """Cache programs in a directory, so that other processes need not compile the same expression lists again.
+
+    A function is traced in each process. The digest of its expression list is the key of its program. A process that finds the
+    program needs neither simplify nor compile the list. Lists with functions of the user (`custom_vjp`, `primitive`) or with
+    more than 1 MB of constants are simplified in each process, and only their machine code is cached.
 
     By default the environment variable `FUNCTAD_COMPILATION_CACHE` names the directory. Without the variable there is no cache.
-    The code of one expression list takes some kilobytes. functad never deletes files; you may delete any of them at any time.
+    The files of one expression list take some kilobytes. functad never deletes files; you may delete any of them at any time.
 
     A relative path is resolved once, against the current directory at that time.
 
@@ -127,11 +133,25 @@ def loaded(machine: Machine, text: str, names: list[str], imported: Mapping[str,
         names: the functions that will be called.
         imported: the addresses of external functions that the module calls. They are never cached.
     """
-    key = _key(machine, text)
+    key = key_of(machine, text)
+    return _loaded(machine, key, names, imported, lambda: _code(machine, text, key))  # type: ignore[return-value]
+
+
+def loaded_from_file(machine: Machine, key: str, names: list[str], imported: Mapping[str, int]) -> Library | None:
+    """Return the loaded functions of the module with a key; `None` if its machine code is not in the directory."""
+    return _loaded(machine, key, names, imported, lambda: read_file(f"{key}.bin"))
+
+
+def _loaded(
+    machine: Machine, key: str, names: list[str], imported: Mapping[str, int], code: Callable[[], bytes | None]
+) -> Library | None:
     own = key, tuple(names), tuple(sorted(imported.items()))
     library = _LIBRARIES.get(own)
     if library is None:
-        library = _LIBRARIES[own] = machine.loaded(_code(machine, text, key), names, imported)
+        found = code()
+        if found is None:
+            return None
+        library = _LIBRARIES[own] = machine.loaded(found, names, imported)
         _RECENT.append(library)
     return library
 
@@ -143,18 +163,33 @@ def forget_libraries() -> None:
 
 def _code(machine: Machine, text: str, key: str) -> bytes:
     """Return the machine code of a module, from the directory or compiled now."""
-    directory = _directory()
-    if directory is None:
-        return machine.compiled(text)
-    path = directory / f"{key}.bin"
-    code = _read(path)
+    code = read_file(f"{key}.bin")
     if code is None:
         code = machine.compiled(text)
-        _write(path, code)
+        write_file(f"{key}.bin", code)
     return code
 
 
-def _key(machine: Machine, text: str) -> str:
+def is_on() -> bool:
+    """Return `True` if there is a cache directory."""
+    return _directory() is not None
+
+
+def read_file(name: str) -> bytes | None:
+    """Return the content of a file of the directory; `None` if there is no such file or no directory."""
+    directory = _directory()
+    return None if directory is None else _read(directory / name)
+
+
+def write_file(name: str, content: bytes) -> None:
+    """Write a file of the directory, if there is one."""
+    directory = _directory()
+    if directory is not None:
+        _write(directory / name, content)
+
+
+def key_of(machine: Machine, text: str) -> str:
+    """Return the key of a module."""
     own = sys.modules["functad"].__version__  # a version may optimise the same text differently
     versions: tuple[Any, ...] = (own, machine.triple, machine.cpu, machine.features, machine.level, binding().llvm_version_info)
     return hashlib.sha256("\n".join([*map(str, versions), text]).encode()).hexdigest()

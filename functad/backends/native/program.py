@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from functad.backends.careful import Again
 from functad.backends.llvm.module import Machine, host
 from functad.backends.native.called import addresses_of_called
 from functad.backends.native.control.interrupts import python_functions
-from functad.backends.native.disk import loaded
+from functad.backends.native.disk import key_of, loaded
 from functad.backends.native.divide import Divided
 from functad.backends.native.expand import expanded
 from functad.backends.native.module_text import ModuleText
@@ -22,7 +22,27 @@ from functad.backends.numpy_source import NumpyProgram
 from functad.backends.refusals import RefusedError
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.primitives.entry import Primitive
-from functad.process import DUMP
+from functad.process import DUMP, cached_property
+
+
+class State(NamedTuple):
+    """The parts of a program that run, which can be stored on disk.
+
+    Attributes:
+        source: the Python code that calls the native functions, with comments.
+        program: this code as a program.
+        alone: `True` if one native function is the whole program.
+        function: the program as a function of the leaves, or `None`.
+        strict: the same for arguments of exactly the compiled types.
+        refuses: `True` if a call may raise `RefusedError`.
+    """
+
+    source: str
+    program: NumpyProgram
+    alone: bool
+    function: Callable[..., Any] | None
+    strict: Callable[..., Any] | None
+    refuses: bool
 
 
 class LlvmProgram:
@@ -41,6 +61,13 @@ class LlvmProgram:
         function: the program as a function of the leaves.
         gives_numbers: `True` if results of shape `()` are never arrays.
         strict: `function` for arguments of exactly the compiled types; others raise `OtherArgumentsError`.
+        state: the parts of the program that run.
+        natives: the native functions, by name.
+        signatures: the types of their arguments and results.
+        code_key: the key of the machine code in the compilation cache.
+        imported: the names of functions of other libraries that the machine code calls.
+        called: the elementary functions that it calls, by symbol.
+        nbytes: the bytes of the machine code and its text.
     """
 
     def __init__(
@@ -51,10 +78,10 @@ class LlvmProgram:
         checked: Sequence[int] = (),
         overwritten: Mapping[int, int] | None = None,
     ) -> None:
-        self._expressions = expressions
+        self._list: Callable[[], Expressions] = lambda: expressions
         self._fallback: NumpyProgram | None = None
         self._machine = host() if machine is None else machine
-        self._module = ModuleText(machine)
+        self._module: Any = ModuleText(machine)
         self._steps: list[Step] = []
         self._again, self._checked = again, checked
         own = expanded(expressions)
@@ -67,20 +94,39 @@ class LlvmProgram:
                 sys.stderr.write(f"-- {stage}\n{text}\n")
         functions = self._compiled()
         listed = divided.listed(lambda step: _call(step, functions[step.name]))
-        self._program = NumpyProgram(listed, again=again, checked=checked)
-        alone = len(listed.equations) == 1 and divided.order == self._steps
-        self.gives_numbers = alone and self._is_one_call(listed)
-        self.function, self.strict = self._program.function, None
-        if self.gives_numbers:
-            self.function, self.strict = self._alone(listed.outputs)
-        if self.function is not None and (divided.plan.large or any(step.refuses for step in self._steps)):
+        program = NumpyProgram(listed, again=again, checked=checked)
+        alone = len(listed.equations) == 1 and divided.order == self._steps and self._is_one_call(listed)
+        function, strict = self._alone(listed.outputs) if alone else (program.function, None)
+        refuses = bool(divided.plan.large or any(step.refuses for step in self._steps))
+        source = "\n".join([*map(described, self._steps), "", program.source])
+        self._set(State(source, program, alone, function, strict, refuses))
+
+    def _set(self, state: State) -> None:
+        self.state = state
+        self._program, self.source, self.gives_numbers = state.program, state.source, state.alone
+        self.function, self.strict = state.function, state.strict
+        if self.function is not None and state.refuses:
             self.function = self._guarded(self.function)
             self.strict = self._guarded(self.strict) if self.strict is not None else None
-        self.source = "\n".join([*map(described, self._steps), "", self._program.source])
 
-    @property
+    def restore(
+        self,
+        state: State,
+        expressions: Callable[[], Expressions],
+        again: Again | None,
+        checked: Sequence[int],
+        nbytes: int,
+    ) -> None:
+        """Set the attributes of a program from its state. `expressions` returns the list, for calls that NumPy computes."""
+        self._list, self._fallback, self._module, self.nbytes = expressions, None, None, nbytes
+        self._again, self._checked = again, checked
+        self._set(state)
+
+    @cached_property
     def stages(self) -> dict[str, str]:
         """The text of the functions of the loop IR, and of the LLVM module."""
+        if self._module is None:  # a program from disk
+            return LlvmProgram(self._list(), again=self._again, checked=self._checked).stages
         return {"loops": "\n\n".join(map(str, self._module.functions)), "llvm": self.text}
 
     def __call__(self, leaves: Sequence[Any]) -> Sequence[Any]:
@@ -93,7 +139,7 @@ class LlvmProgram:
     def _by_numpy(self, leaves: Sequence[Any]) -> Sequence[Any]:
         """Compute the list with NumPy, which can raise the errors that native code cannot."""
         if self._fallback is None:
-            self._fallback = NumpyProgram(self._expressions, again=self._again, checked=self._checked)
+            self._fallback = NumpyProgram(self._list(), again=self._again, checked=self._checked)
         return self._fallback(leaves)
 
     def _guarded(self, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -116,21 +162,29 @@ class LlvmProgram:
     def _alone(self, results: Any) -> tuple[Any, Any]:
         """Return the only native function and its strict form, which is `None` if an argument is an integer."""
         [step] = self._steps
-        native = self._native[step.name]
+        native = self.natives[step.name]
         integers = any(parameter.by_value and parameter.number is None for parameter in step.inputs)
         quick = step.caller(native, results, again=self._again)
         return quick, None if integers else step.caller(native, results, strict=True, again=self._again)
 
     def _compiled(self) -> dict[str, Any]:
         """Compile the module, and return its functions as functions of NumPy arrays."""
+        self.natives: dict[str, Any] = {}
+        self.nbytes = len(self.text)
+        self.signatures: dict[str, tuple[list[Any], Any]] = {}
+        self.code_key, self.imported, self.called = "", self._module.imported, self._module.called
         if not self._steps:
             return {}
         names = [step.name for step in self._steps]
         own, machine = self._module.imported, self._machine
         imported = {**addresses_of(own), **python_functions(own), **addresses_of_called(machine, self._module.called)}
-        library = loaded(machine, self.text, names, imported)
-        self._native = {step.name: library.function(step.name, *step.types(), result=step.result) for step in self._steps}
-        return {step.name: step.caller(self._native[step.name]) for step in self._steps}
+        library, self.code_key = loaded(machine, self.text, names, imported), key_of(machine, self.text)
+        self.nbytes += library.nbytes
+        self.signatures = {step.name: (step.types(), step.result) for step in self._steps}
+        self.natives = {
+            name: library.function(name, *types, result=result) for name, (types, result) in self.signatures.items()
+        }
+        return {step.name: step.caller(self.natives[step.name]) for step in self._steps}
 
 
 class NativeCall(Primitive):

@@ -363,6 +363,7 @@ class Step:
         lines.append(f"return {result}")
         text = f"def {self.name}({', '.join(given)}):\n" + "\n".join(f"    {line}" for line in lines)
         exec(compile(text, f"<functad.jit {self.name}>", "exec"), space)  # noqa: S102 - the text was made above
+        space["__functad_text__"] = text, self.name
         found: Callable[..., Any] = space[self.name]
         return found
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from functad.errors import InputError
@@ -87,11 +86,13 @@ def shared(call: Callable[..., None], ranges: Sequence[tuple[int, int, int]], ar
             future.result()
 
 
-def _pool() -> ThreadPoolExecutor:
+def _pool() -> Any:
     """Return the thread pool of this process; a forked child does not inherit threads."""
     with _LOCK:
         if _STATE["pool"] is None or _STATE["process"] != os.getpid() or _STATE["size"] < get_num_threads():
+            from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - the import takes 10 ms
+
             _STATE["size"] = max(get_num_threads(), available())
             _STATE["pool"] = ThreadPoolExecutor(_STATE["size"], "functad")
             _STATE["process"] = os.getpid()
-        return _STATE["pool"]  # type: ignore[no-any-return]
+        return _STATE["pool"]
