@@ -55,7 +55,7 @@ class LlvmProgram:
         self._module = ModuleText(machine)
         self._steps: list[Step] = []
         self._again, self._checked = again, checked
-        own = expanded(expressions)
+        own = expanded(expressions, lapack=True)
         divided = Divided(own, self._module, self._steps, {s for s in map(own.outputs.__getitem__, checked) if type(s) is int})
         self.text = self._module.text()
         for stage, text in self.stages.items() if DUMP in os.environ else ():
