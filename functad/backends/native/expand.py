@@ -42,8 +42,8 @@ def expanded(expressions: Expressions, *, lapack: bool = False) -> Expressions:
         expressions: the list.
         lapack: native code may call LAPACK.
     """
-    found = routines() if lapack else None
-    expressions = expressions if found is None else with_factors(expressions, is_factorised, found.integer, refuses=True)
+    if lapack and (library := routines()) is not None:
+        expressions = with_factors(expressions, is_factorised, library.integer, refuses=True)
     expand = partial(expanded, lapack=lapack)
     specs = list(expressions.specs)
     equations: list[Equation] = []

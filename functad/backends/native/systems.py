@@ -273,7 +273,7 @@ def _factor_by_loops(writer: Any, out: Memory) -> None:
     """Write loops that replace lower triangles by Cholesky factors."""
     code = Code(fused=writer.code.fused, outer=writer.code)
 
-    def subtract(index: Sequence[Index], i: Value, j: Value) -> None:
+    def subtract(index: Sequence[Index], i: Index, j: Index) -> None:
         with code.loop(0, j) as k:
             x, y, z = [
                 code.load(code.own(out.pointer), out.place(code, [*index, *at]), out.kind) for at in ((i, j), (i, k), (j, k))

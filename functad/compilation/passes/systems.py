@@ -28,7 +28,7 @@ _TRIL, _TRIU = ENTRIES[np.tril], ENTRIES[np.triu]
 def with_substitution(expressions: Expressions) -> Expressions:
     """Return a list in which systems with a triangular matrix are solved by `TRIANGULAR_SOLVE`."""
     specs = expressions.specs
-    makers = {slot: e for e in expressions.equations for slot in e.outputs}
+    makers: dict[Any, Equation] = {slot: e for e in expressions.equations for slot in e.outputs}
     equations = []
     for e in expressions.equations:
         if e.primitive is SOLVE and specs[e.outputs[0]].dtype.char in "fdFD":

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -135,12 +135,16 @@ def _call(module: ModuleText, code: Code, kind: str, name: str, *arguments: str 
     found = routines()
     assert found is not None
     own = f"{PREFIX}{_LETTERS[kind]}{name}"
-    scalars = {
-        str: ("i32", np.array([_word(x) for x in arguments if type(x) is str], np.int32)),
-        int: (found.length, np.array([x for x in arguments if type(x) is int], found.integer)),
-        float: (kind, np.array([x for x in arguments if type(x) is float], _DTYPES[kind])),
+    values: dict[type, list[Any]] = {str: [], int: [], float: []}
+    for x in arguments:
+        if type(x) in values:
+            values[type(x)].append(_word(x) if isinstance(x, str) else x)
+    scalars: dict[type, tuple[str, Any]] = {
+        str: ("i32", np.array(values[str], np.int32)),
+        int: (found.length, np.array(values[int], found.integer)),
+        float: (kind, np.array(values[float], _DTYPES[kind])),
     }
-    tables = {of: module.table(code, values) for of, (_, values) in scalars.items() if values.size}
+    tables = {of: module.table(code, numbers) for of, (_, numbers) in scalars.items() if numbers.size}
     used = dict.fromkeys(tables, 0)
     status = None
     given = []
