@@ -12,6 +12,7 @@ import builtins
 import itertools
 import keyword
 from collections.abc import Callable, Collection, Mapping, Sequence
+from types import FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,6 +37,7 @@ def module_text(expressions: Expressions, name: str, form: Form) -> str:
         NoTextError: a value or function in the list has no text.
     """
     writer = _Writer(expressions, name, parameters=form.parameters)
+    writer.definitions.alone = True
     writer.text(form)
     for key, value in writer.definitions.objects.items():
         if type(value) is not np.ndarray:
@@ -412,6 +414,9 @@ class _Writer:
             if primitive.python in OPERATORS and (ufunc is not np.power or is_power(ufunc, equation, self.expressions)):
                 return self.definitions.call(primitive.python, given, {})
         function = primitive if primitive.inner is not None else primitive.compute if ufunc is None else ufunc
+        parts = primitive.decomposition
+        if self.definitions.alone and isinstance(parts, FunctionType) and not self.definitions.has_text(function):
+            function = parts
         return self.definitions.call(function, given, equation.params)
 
     def _dead_buffer(self, number: int, equation: Equation) -> str | None:

@@ -61,6 +61,7 @@ class Definitions:
         constants: maps a name to the text of a container or dtype that functions look up.
         functions: maps a name to the text of a function.
         objects: maps a name to an object without text, which is passed to the code as it is.
+        alone: `True` if the code runs without functad, so that a decomposition replaces a function without text.
     """
 
     def __init__(self, reserved: Collection[str] = ()) -> None:
@@ -69,6 +70,7 @@ class Definitions:
         self.constants: dict[str, str] = {}
         self.functions: dict[str, str] = {}
         self.objects: dict[str, Any] = {}
+        self.alone = False
         self._names: dict[int, tuple[str, Any]] = {}
         self._locals: dict[str, str] = {}
         self._suffixes: dict[str, int] = {}
@@ -200,6 +202,14 @@ class Definitions:
         self._suffixes[base] = number
         return name
 
+    def has_text(self, function: Any) -> bool:
+        """Return `True` if a function has text that runs without functad."""
+        try:
+            self.literal(function)
+        except NoTextError:
+            return False
+        return True
+
     def function(self, function: types.FunctionType) -> str:
         """Define a Python function by its source, and return its name.
 
@@ -320,6 +330,10 @@ class _Names(ast.NodeTransformer):
         if node.value is None:
             return None
         return self.visit(ast.Assign([node.target], node.value, lineno=node.lineno))  # type: ignore[no-any-return]
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.ImportFrom:
+        """Refuse an import from functad."""
+        return _refused(node.module) if (node.module or "").startswith("functad") else node
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
         """Remove the docstring and the decorators."""

@@ -9,6 +9,7 @@ from functad.chunks.rules import Along, Call, Found, follow, rule, the_place
 from functad.primitives.linalg.contractions import contraction_of
 from functad.primitives.linalg.einsum import SPREAD
 from functad.primitives.linalg.products import DOT, MATMUL, OUTER, SUM_OF_PRODUCTS
+from functad.primitives.linalg.solve import SOLVE, TRIANGULAR_SOLVE
 
 
 @rule(MATMUL, DOT, OUTER, SUM_OF_PRODUCTS, np.einsum)
@@ -43,7 +44,7 @@ def _spread(call: Call) -> Found | None:
     return Found((place,), params={"shape": with_rows(call.params["shape"], place)})
 
 
-@rule(np.linalg.solve)
+@rule(SOLVE, TRIANGULAR_SOLVE)
 def _solve(call: Call) -> Found | None:
     """Apply the rule for many systems, or one system with many right-hand sides."""
     core = (2, 1 if len(call.shapes[1]) == 1 else 2)

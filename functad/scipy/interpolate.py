@@ -22,6 +22,7 @@ from functad.errors import UnsupportedError
 from functad.expressions.spec import shape_of
 from functad.places import here
 from functad.primitives.indexing.read import get_item
+from functad.primitives.linalg.solve import solve_by_substitution
 from functad.primitives.operands import is_traced
 from functad.scipy.matrices.equations import solve_banded
 from functad.scipy.splines import fitpack, interpolators, older, triangulated  # noqa: F401 - registers rules
@@ -240,7 +241,7 @@ def _lsq_solve_qr(x: Any, y: Any, t: Any, k: int, w: Any, periodic: bool = False
         _basis(t, k, x, left)[:, :, None] * get_item(np.eye(len(t) - k - 1), left[:, None] + np.arange(-k, 1)), axis=1
     )
     q, r = np.linalg.qr(w[:, None] * design)
-    return None, None, np.linalg.solve(r, q.T @ (w[:, None] * y)), None, None
+    return None, None, solve_by_substitution(r, q.T @ (w[:, None] * y), lower=False), None, None
 
 
 @of_tensors("scipy.interpolate._fitpack_impl")

@@ -6,19 +6,23 @@ constants as text.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from functad.backends.factors import with_factors
 from functad.backends.native.arranging.rewrite import rewritten
 from functad.backends.native.lowering import lowered
 from functad.backends.native.products.simple import Rewriting
+from functad.backends.native.systems import is_factorised
 from functad.control.branches import COND, SWITCH
 from functad.control.loops import WHILE
 from functad.control.scan import SCAN
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.spec import ArraySpec
+from functad.primitives.linalg.lapack import routines
 from functad.transforms.lists import close
 
 LARGE = 1_024
@@ -31,8 +35,16 @@ BACKWARD = "while_loop_vjp"
 """The primitive of the backward pass of a `while` loop. Its list is not known before the values are."""
 
 
-def expanded(expressions: Expressions) -> Expressions:
-    """Return an equivalent list of equations that native code supports: products decomposed, calls inlined."""
+def expanded(expressions: Expressions, *, lapack: bool = False) -> Expressions:
+    """Return an equivalent list of equations that native code supports: products decomposed, calls inlined.
+
+    Args:
+        expressions: the list.
+        lapack: native code may call LAPACK.
+    """
+    if lapack and (library := routines()) is not None:
+        expressions = with_factors(expressions, is_factorised, library.integer, refuses=True)
+    expand = partial(expanded, lapack=lapack)
     specs = list(expressions.specs)
     equations: list[Equation] = []
     moved: dict[int, Any] = {}
@@ -41,26 +53,26 @@ def expanded(expressions: Expressions) -> Expressions:
         inputs = tuple([moved.get(s, s) if type(s) is int else s for s in equation.inputs])
         equation = Equation(equation.primitive, inputs, equation.params, equation.outputs)
         if equation.primitive in HOLDERS:
-            equations.append(_with_bodies(equation))
+            equations.append(_with_bodies(equation, expand))
         elif equation.primitive.inner is not None:
-            found = _inlined(expanded(equation.primitive.inner), inputs, specs, equations)
+            found = _inlined(expand(equation.primitive.inner), inputs, specs, equations)
             moved |= dict(zip(equation.outputs, found, strict=False))
         elif equation.primitive.name == BACKWARD:
-            equations.append(_backward(equation, specs))
+            equations.append(_backward(equation, specs, expand))
         elif not products.rewrite(equation):
             equations.append(equation)
     outputs = tuple([moved.get(s, s) if type(s) is int else s for s in expressions.outputs])
     return rewritten(expressions.replace(equations=tuple(equations), specs=tuple(specs), outputs=outputs))
 
 
-def _backward(equation: Equation, specs: Sequence[ArraySpec]) -> Equation:
+def _backward(equation: Equation, specs: Sequence[ArraySpec], expand: Callable[[Expressions], Expressions]) -> Equation:
     """Return the backward pass of a loop with its inner lists if they are native, else `equation`."""
     from functad.backends.native.control.loop_derivative import native_backward  # noqa: PLC0415 - few programs need it
 
     found = native_backward(equation)
     if found is None:
         return equation
-    params = {name: expanded(value) if isinstance(value, Expressions) else value for name, value in found.params.items()}
+    params = {name: expand(value) if isinstance(value, Expressions) else value for name, value in found.params.items()}
     found = Equation(found.primitive, found.inputs, params, found.outputs)
     return equation if lowered(found, Expressions((), (), (), tuple(specs), None, None)) is None else found  # type: ignore[arg-type]
 
@@ -82,11 +94,11 @@ def _inlined(inner: Expressions, inputs: Sequence[Any], specs: list[ArraySpec], 
     return list(map(placed, inner.outputs))
 
 
-def _with_bodies(equation: Equation) -> Equation:
+def _with_bodies(equation: Equation, expand: Callable[[Expressions], Expressions]) -> Equation:
     """Return the equation with expanded inner lists, and with their large constants as operands."""
     params: dict[str, Any] = dict(equation.params)
     lists = params.get("branches") or tuple([params[key] for key in ("body", "cond") if key in params])
-    *lists, large = close(*map(expanded, lists), captured=_is_large, name="constant")
+    *lists, large = close(*map(expand, lists), captured=_is_large, name="constant")
     if "branches" in params:
         params["branches"] = tuple(lists)
     else:

@@ -84,7 +84,7 @@ class LlvmProgram:
         self._module: Any = ModuleText(machine)
         self._steps: list[Step] = []
         self._again, self._checked = again, checked
-        own = expanded(expressions)
+        own = expanded(expressions, lapack=True)
         found = {s for s in map(own.outputs.__getitem__, checked) if type(s) is int}
         places: Any = {own.outputs[i]: slot for i, slot in (overwritten or {}).items()}
         divided = Divided(own, self._module, self._steps, found, places)

@@ -1,20 +1,23 @@
-"""Small matrices and stacks of them: unrolled solvers, inverses, determinants and Cholesky factors.
+"""Linear systems, inverses, determinants and Cholesky factors, of matrices and of stacks of matrices.
 
-NumPy calls LAPACK for each matrix of a stack, which takes a microsecond for three rows. Unrolled code takes some tens of
-nanoseconds. Elimination uses partial pivoting, like LAPACK. If a pivot is negligible or NaN, NumPy computes the list, and
-raises the error if the matrix is singular.
+Small matrices are unrolled: NumPy calls LAPACK for each matrix of a stack, which takes a microsecond for three rows. Unrolled
+code takes some tens of nanoseconds. Elimination uses partial pivoting, like LAPACK. For larger matrices, native code calls
+LAPACK. If a pivot is zero, negligible or NaN, NumPy computes the list, and raises the error if the matrix is singular.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from functad.backends.native.arrays import Array, Memory, aligned
-from functad.backends.native.lowering import Lowered, Own, row
+from functad.backends.factors import LU_FACTOR, LU_SOLVE, NONZERO
+from functad.backends.native.arrays import Array, Formula, Memory, aligned
+from functad.backends.native.lowering import Lowered, Own, Pointwise, row
+from functad.backends.native.products.blas import eliminate, factorise, solve
 from functad.expressions.expressions import Equation
 from functad.expressions.spec import ArraySpec
 from functad.loops.build import KINDS, Code, Index
@@ -22,6 +25,7 @@ from functad.loops.ir import REALS
 from functad.loops.values import Value, where
 from functad.primitives.linalg.decompositions import CHOLESKY
 from functad.primitives.linalg.determinants import DET, SLOGDET, cofactors, inverse
+from functad.primitives.linalg.lapack import routines
 from functad.primitives.linalg.solve import INV, SOLVE
 
 LARGEST = 8
@@ -194,6 +198,152 @@ def _read(code: Code, array: Array, index: Sequence[Index], kind: str) -> Rows:
     return [[code.cast(array.at(code, [*own, i, j]), kind) for j in range(columns)] for i in range(rows)]
 
 
+# Calls of LAPACK
+
+
+def chosen(array: Array, choose: Callable[[Code, Value, Index], Value]) -> Array:
+    """Return `choose`, applied to each element of a matrix and its distance from the diagonal."""
+
+    def element(code: Code, index: Sequence[Index]) -> Value:
+        return choose(code, array.at(code, index), code.linear(index[-2:], [-1, 1]))
+
+    return Formula(array.shape, array.kind, element)
+
+
+def _lower(code: Code, x: Value, distance: Index) -> Value:
+    """Return an element of the lower triangle."""
+    zero = code.constant(0.0, x.kind)
+    return where(distance <= 0, x, zero) if isinstance(distance, Value) else x if distance <= 0 else zero
+
+
+def refuse_zeros(code: Code, a: Memory) -> None:
+    """Write loops that refuse matrices with a zero on the diagonal."""
+    with _over(code, a.shape[:-1]) as index:
+        code.refuse(a.at(code, [*index, index[-1]]).equals(0.0))
+
+
+@contextmanager
+def _over(code: Code, shape: Sequence[int]) -> Iterator[list[Index]]:
+    """Write nested loops, and yield their indices."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(code.loop(0, n)) for n in shape]
+
+
+def _part(code: Code, array: Array, index: Sequence[Index], axes: int) -> Value:
+    """Return the address of the last `axes` axes of an array in memory at `index` of a stack."""
+    assert isinstance(array, Memory)
+    own = [*aligned(index, array.shape[: len(array.shape) - axes]), *[0] * axes]
+    place = array.place(code, own)
+    return code.place(code.own(array.pointer), code.own(place) if isinstance(place, Value) else place, array.kind)
+
+
+def _turned(array: Array) -> Array:
+    """Return the transposed matrices."""
+    shape = (*array.shape[:-2], array.shape[-1], array.shape[-2])
+    if isinstance(array, Memory):
+        return array.view(shape, (*array.strides[:-2], array.strides[-1], array.strides[-2]))
+    return Formula(shape, array.kind, lambda code, index: array.at(code, [*index[:-2], index[-1], index[-2]]))
+
+
+def _spread(array: Array, batch: Sequence[int]) -> Array:
+    """Return matrices, broadcast to a stack."""
+    shape = (*batch, *array.shape[-2:])
+    if array.shape == shape:
+        return array
+    return Formula(shape, array.kind, lambda code, index: array.at(code, aligned(index, array.shape)))
+
+
+def _write_cholesky(writer: Any, operands: Sequence[Array], outs: Sequence[Memory]) -> None:
+    """Write the Cholesky factors of matrices."""
+    [a], [out], code = operands, outs, writer.code
+    n, negligible = out.shape[-1], NOTHING * float(np.finfo(np.float64 if out.kind == "double" else np.float32).eps)
+    writer.copy(chosen(a, _lower), out)
+    by_lapack = not writer.module.alone and routines() is not None
+    if not by_lapack:
+        _factor_by_loops(writer, out)
+    with _over(code, out.shape[:-2]) as index:
+        if by_lapack:
+            code.refuse(~factorise(writer.module, code, out.kind, n, _part(code, out, index, 2)).equals(0))
+        with code.loop(0, n) as i:
+            pivot, whole = out.at(code, [*index, i, i]), code.cast(a.at(code, [*index, i, i]), out.kind)
+            code.refuse(~(pivot * pivot > whole * negligible))
+
+
+def _factor_by_loops(writer: Any, out: Memory) -> None:
+    """Write loops that replace lower triangles by Cholesky factors."""
+    code = Code(fused=writer.code.fused, outer=writer.code)
+
+    def subtract(index: Sequence[Index], i: Index, j: Index) -> None:
+        with code.loop(0, j) as k:
+            x, y, z = [
+                code.load(code.own(out.pointer), out.place(code, [*index, *at]), out.kind) for at in ((i, j), (i, k), (j, k))
+            ]
+            out.put(code, [*index, i, j], x - y * z)
+
+    with _over(code, out.shape[:-1]) as [*index, i]:
+        row = i
+        with code.loop(0, row) as j:
+            subtract(index, row, j)
+            x, y = [code.load(code.own(out.pointer), out.place(code, [*index, at, j]), out.kind) for at in (row, j)]
+            out.put(code, [*index, row, j], x / y)
+        subtract(index, row, row)
+        pivot = code.load(code.own(out.pointer), out.place(code, [*index, row, row]), out.kind)
+        out.put(code, [*index, row, row], code.elementary("sqrt", pivot))
+    writer.module.call(writer.code, code)
+
+
+def _write_factors(writer: Any, operands: Sequence[Array], outs: Sequence[Memory]) -> None:
+    """Write the LU factors of matrices."""
+    [a], [out, exchanges], code = operands, outs, writer.code
+    writer.copy(_turned(a), out)  # LAPACK's columns are the rows of `out`
+    with _over(code, out.shape[:-2]) as index:
+        eliminate(writer.module, code, out.kind, out.shape[-1], _part(code, out, index, 2), _part(code, exchanges, index, 1))
+
+
+def _write_solutions(writer: Any, operands: Sequence[Array], outs: Sequence[Memory], turned: bool) -> None:
+    """Write the solutions of systems, given the LU factors."""
+    [lu, exchanges, b], [out], code = operands, outs, writer.code
+    *batch, n, columns = out.shape
+    b = _spread(b, batch)
+    refuse_zeros(code, lu)  # type: ignore[arg-type]
+    found = (
+        out.view((*batch, columns, n), (*out.strides[:-2], n, 1))
+        if columns == 1
+        else writer.buffer((*batch, columns, n), out.kind)
+    )
+    writer.copy(_turned(b), found)
+    with _over(code, batch) as index:
+        factors = _part(code, lu, index, 2), _part(code, exchanges, index, 1)
+        solve(writer.module, code, out.kind, (n, columns), factors, _part(code, found, index, 2), turned=turned)
+    if columns != 1:
+        writer.copy(_turned(found), out)
+
+
+def is_factorised(matrix: ArraySpec, columns: int, uses: int) -> bool:
+    """Return `True` if native code solves a system by LU factors: the matrix is too large for unrolled code."""
+    return KINDS.get(matrix.dtype) in REALS and not is_small(matrix.shape[-1], columns)
+
+
+@row(LU_FACTOR)
+def _factors(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
+    return Own(_write_factors, stored=True, views=True)
+
+
+@row(LU_SOLVE)
+def _solutions(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
+    return Own(partial(_write_solutions, turned=equation.params["turned"]), stored=True, views=True)
+
+
+@row(NONZERO)
+def _nonzero(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
+    def formula(code: Code, x: Value) -> Value:
+        code.refuse(x.equals(0.0))
+        return x
+
+    kind = KINDS[given[0].dtype]
+    return Pointwise((kind,), kind, formula)
+
+
 def _is_real(results: Sequence[ArraySpec]) -> bool:
     return all(KINDS.get(spec.dtype) in REALS for spec in results)
 
@@ -208,8 +358,10 @@ def _solve(equation: Equation, given: Sequence[ArraySpec], results: Sequence[Arr
 @row(INV, inverse, cofactors, CHOLESKY)
 def _square(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
     n, primitive = results[0].shape[-1], equation.primitive
-    if not _is_real(results) or not is_small(n, 0 if primitive is CHOLESKY else n):
+    if not _is_real(results):
         return None
+    if not is_small(n, 0 if primitive is CHOLESKY else n):
+        return Own(_write_cholesky, stored=True, views=True) if primitive is CHOLESKY else None
 
     def compute(small: Small, arrays: Sequence[Rows]) -> Sequence[Rows]:
         [a] = arrays

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -11,15 +11,15 @@ import numpy as np
 from functad.backends.native.arrays import Array, Formula, Memory, aligned
 from functad.backends.native.lowering import Lowered, Own, View, row
 from functad.backends.native.products.blas import Matrix, substitute
-from functad.backends.native.systems import is_small, written_out
-from functad.backends.routines import TRIANGULAR_SOLVE
+from functad.backends.native.systems import Rows, Small, chosen, is_small, refuse_zeros, written_out
 from functad.expressions.expressions import Equation
 from functad.expressions.spec import ArraySpec
 from functad.loops.build import KINDS, Code, Index
 from functad.loops.ir import REALS
 from functad.loops.values import Value, where
 from functad.primitives.entry import ENTRIES
-from functad.primitives.linalg.solve import lower_half
+from functad.primitives.linalg.lapack import routines
+from functad.primitives.linalg.solve import TRIANGULAR_SOLVE, lower_half
 
 _TRIL, _TRIU = ENTRIES[np.tril], ENTRIES[np.triu]
 
@@ -27,8 +27,17 @@ _TRIL, _TRIU = ENTRIES[np.tril], ENTRIES[np.triu]
 @row(TRIANGULAR_SOLVE)
 def _solved(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
     lower = equation.params["lower"]
+    if KINDS[results[0].dtype] not in REALS:
+        return None
     if is_small(*results[0].shape[-2:]):
-        return written_out(lambda small, arrays: [small.substituted(arrays[0], arrays[1], lower=lower)], [2])
+
+        def compute(small: Small, arrays: Sequence[Rows]) -> Sequence[Rows]:
+            a, b = arrays
+            for i in range(len(a)):
+                small.unless(~a[i][i].equals(0.0))
+            return [small.substituted(a, b, lower=lower)]
+
+        return written_out(compute, [2])
 
     def write(writer: Any, operands: Sequence[Array], outs: Sequence[Memory]) -> None:
         a, b = operands
@@ -38,10 +47,11 @@ def _solved(equation: Equation, given: Sequence[ArraySpec], results: Sequence[Ar
             copied = writer.buffer(a.shape, out.kind)
             writer.copy(a, copied)
             a = copied
+        refuse_zeros(code, a)
         batch = out.shape[:-2]
         spread = Formula(out.shape, b.kind, lambda code, index: b.at(code, aligned(index, b.shape)))
         writer.copy(b if b.shape == out.shape else spread, out)
-        if writer.module.alone:
+        if writer.module.alone or routines() is None:
             _substitute(writer, a, out, lower=lower)
             return
         with ExitStack() as stack:
@@ -54,8 +64,7 @@ def _solved(equation: Equation, given: Sequence[ArraySpec], results: Sequence[Ar
             rows, columns = a.strides[-2:]
             matrix = Matrix(pointers[0], rows) if columns == 1 else Matrix(pointers[0], columns, turned=True)
             sizes = out.shape[-2], out.shape[-1]
-            name = substitute(code, out.kind, sizes, matrix, Matrix(pointers[1], out.strides[-2]), lower=lower)
-        writer.module.imported.add(name)
+            substitute(writer.module, code, out.kind, sizes, matrix, Matrix(pointers[1], out.strides[-2]), lower=lower)
 
     return Own(write, stored=True, views=True)
 
@@ -88,15 +97,6 @@ def _is_readable(a: Memory) -> bool:
     return (columns == 1 and rows >= n) or (rows == 1 and columns >= n)
 
 
-def _chosen(array: Array, choose: Callable[[Code, Value, Index], Value]) -> Array:
-    """Return `choose`, applied to each element of a matrix and its distance from the diagonal."""
-
-    def element(code: Code, index: Sequence[Index]) -> Value:
-        return choose(code, array.at(code, index), code.linear(index[-2:], [-1, 1]))
-
-    return Formula(array.shape, array.kind, element)
-
-
 @row(_TRIL, _TRIU)
 def _triangle(equation: Equation, given: Sequence[ArraySpec], results: Sequence[ArraySpec]) -> Lowered | None:
     k, lower = int(equation.params["k"]), equation.primitive is _TRIL
@@ -107,7 +107,7 @@ def _triangle(equation: Equation, given: Sequence[ArraySpec], results: Sequence[
             return where(distance <= k if lower else distance >= k, x, zero)
         return x if (distance <= k if lower else distance >= k) else zero
 
-    return View(lambda arrays: _chosen(arrays[0], choose))
+    return View(lambda arrays: chosen(arrays[0], choose))
 
 
 @row(lower_half)
@@ -118,4 +118,4 @@ def _lower_half(equation: Equation, given: Sequence[ArraySpec], results: Sequenc
             return where(distance < 0, x, where(distance.equals(0), x * 0.5, zero))
         return x if distance < 0 else zero if distance else x * 0.5
 
-    return View(lambda arrays: _chosen(arrays[0], choose)) if KINDS[given[0].dtype] in REALS else None
+    return View(lambda arrays: chosen(arrays[0], choose)) if KINDS[given[0].dtype] in REALS else None

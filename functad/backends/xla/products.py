@@ -6,15 +6,18 @@ matrices, and half precision, which LAPACK lacks. Errors of NumPy become NaN or 
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
 
-from functad.backends.routines import GRAM, TRIANGULAR_SOLVE
+from functad.backends.factors import LU_FACTOR, LU_SOLVE
+from functad.backends.routines import GRAM
 from functad.backends.xla import complex_numbers
 from functad.backends.xla.engine import cast, jax, jnp, lax
 from functad.backends.xla.replay import Call, Row, converted, row
 from functad.primitives.linalg.products import SUM_OF_PRODUCTS
+from functad.primitives.linalg.solve import TRIANGULAR_SOLVE
 from functad.primitives.linalg.sparse_products import SPARSE_MATMUL, ConstantMatrix
 
 
@@ -123,8 +126,30 @@ def _gram(call: Call, x: Any, w: Any) -> Any:
 
 @row(TRIANGULAR_SOLVE)
 def _triangular_solve(call: Call, a: Any, b: Any, *, lower: bool) -> Any:
+    if _is_numpys(call):
+        return NotImplemented
     a, b = (jnp.broadcast_to(x, (*call.shape[:-2], *x.shape[-2:])) for x in call.cast(a, b))
     return lax.linalg.triangular_solve(a, b, left_side=True, lower=lower)
+
+
+@row(LU_FACTOR)
+def _lu_factor(call: Call, a: Any, *, integer: Any) -> Any:
+    lu, exchanges, _ = lax.linalg.lu(cast(a, call.dtype))
+    return lu.mT, exchanges + 1
+
+
+@row(LU_SOLVE)
+def _lu_solve(call: Call, lu: Any, exchanges: Any, b: Any, *, turned: bool) -> Any:
+    """Solve by two substitutions. `lu` is transposed."""
+    lu, b = (jnp.broadcast_to(x, (*call.shape[:-2], *x.shape[-2:])) for x in (lu, cast(b, call.dtype)))
+    order = lax.linalg.lu_pivots_to_permutation(exchanges - 1, lu.shape[-1])
+    order = jnp.broadcast_to(order, lu.shape[:-1])[..., None]
+    substitute = functools.partial(lax.linalg.triangular_solve, left_side=True)
+    if turned:
+        x = substitute(lu, b, lower=True)
+        return jnp.take_along_axis(substitute(lu, x, unit_diagonal=True), jnp.argsort(order, -2), -2)
+    x = substitute(lu, jnp.take_along_axis(b, order, -2), transpose_a=True, unit_diagonal=True)
+    return substitute(lu, x, lower=True, transpose_a=True)
 
 
 @row(np.linalg.pinv)

@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import NamedTuple
 
+from functad.backends.factors import FACTORISING, with_factors
 from functad.compilation.passes.cholesky import with_factor_products
 from functad.compilation.passes.layout import with_layouts
 from functad.compilation.passes.loops import with_lists, with_shorter_loops
@@ -21,8 +22,11 @@ from functad.compilation.passes.peephole import Rewriter, match
 from functad.compilation.passes.rewrites import index, routines_index
 from functad.compilation.passes.scalar_replacement import with_numbers
 from functad.compilation.passes.schedule import in_order
+from functad.compilation.passes.systems import with_substitution
 from functad.compilation.rolling.rolled import rolled
 from functad.expressions.expressions import Expressions
+from functad.expressions.spec import ArraySpec
+from functad.primitives.linalg.lapack import routines
 from functad.process import DUMP, context_variable, setting
 from functad.transforms.lists import extract
 
@@ -96,8 +100,31 @@ def _with_routines(own: Expressions, options: Options) -> Expressions:
     return extract(rewriter.run()) if found else own
 
 
+def _with_substitution(own: Expressions, options: Options) -> Expressions:
+    found = with_substitution(own)
+    return own if found is own else extract(found)
+
+
+_LEAST_SHARED = 24
+"""Matrices with fewer rows are factorised by NumPy for each system, in less time than the calls of LAPACK from Python take."""
+
+
+def _is_shared(matrix: ArraySpec, columns: int, uses: int) -> bool:
+    """Return `True` if several equations use the LU factors of a matrix."""
+    return uses > 1 and matrix.ndim == 2 and matrix.shape[0] >= _LEAST_SHARED and (columns > 0 or matrix.dtype.kind == "f")
+
+
+def _with_factors(own: Expressions, options: Options) -> Expressions:
+    """Return the list for NumPy with shared LU factors. Other backends share factors themselves."""
+    if options.fused or not any(e.primitive in FACTORISING for e in own.equations) or (found := routines()) is None:
+        return own
+    return with_factors(own, _is_shared, found.integer)
+
+
 PROGRAM_PASSES = (
-    Pass("routines: triangular systems, Gram matrices, ties", _with_routines, _may_round),
+    Pass("routines: Gram matrices, ties", _with_routines, _may_round),
+    Pass("systems: solve by substitution where the matrix is triangular", _with_substitution, _may_round),
+    Pass("factors: factorise a matrix once", _with_factors, _may_round),
     Pass(
         "layout: store arrays with short rows column by column",
         lambda own, options: with_layouts(own),

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from functad.backends.blocks import LARGE
-from functad.backends.routines import GRAM, HALVED, TRIANGULAR_SOLVE, has_substitution
+from functad.backends.routines import GRAM, HALVED
 from functad.compilation.passes.peephole import Index, Row
 from functad.expressions.spec import ArraySpec
 from functad.primitives.arranging.reshape import BROADCAST_TO, RESHAPE, TRANSPOSE
@@ -21,7 +21,6 @@ from functad.primitives.elementwise.conversion import ASTYPE, COPY
 from functad.primitives.linalg.contractions import letters_before
 from functad.primitives.linalg.decompositions import CHOLESKY
 from functad.primitives.linalg.einsum import terms_of
-from functad.primitives.linalg.solve import SOLVE
 from functad.primitives.safe import MENDED, PRODUCT, QUOTIENT
 
 _ZERO = "the sign of a zero"
@@ -343,24 +342,6 @@ BROADCASTS = tuple([spread(f) for f in _BINARY for spread in (_spread_first, _sp
 TABLE = (*SIGNS, *NEUTRAL, *GUARDS, *POWERS, *SCALES, *SUMS, *CONTRACTIONS, *ARRANGEMENTS, *BROADCASTS)
 
 
-def _solves(axes: tuple[int, ...] | None) -> Row:
-    """Return the row for systems with a Cholesky factor as matrix, or its transpose with some axes."""
-
-    def factor(x: Any) -> Any:
-        return CHOLESKY(x) if axes is None else TRANSPOSE(CHOLESKY(x), axes=axes)
-
-    return Row(
-        lambda x, b: SOLVE(factor(x), b),
-        lambda x, b: TRIANGULAR_SOLVE(factor(x), b, lower=axes is None),
-        changes=_ULP,
-        error=None,
-        where=lambda x, b, out: has_substitution(out),
-        kinds="f",
-        more=2,
-        shapes={"x": (4, 2, 2)[-len(axes or "ab") :], "b": (4, 2, 3)[-len(axes or "ab") :]},
-    )
-
-
 def _is_gram(x: ArraySpec, w: ArraySpec, **others: Any) -> bool:
     """Return `True` for a weighted Gram matrix that is large enough for a test of the signs of the weights."""
     return x.ndim == 2 and w.shape == x.shape[:1] and w.dtype == x.dtype and x.size * x.shape[1] >= 1_000_000
@@ -372,7 +353,6 @@ def _may_have_ties(g: ArraySpec, ties: ArraySpec, out: ArraySpec) -> bool:
 
 
 ROUTINES = (
-    *map(_solves, (None, (1, 0), (0, 2, 1))),
     Row(lambda x: np.tril(CHOLESKY(x)), lambda x: CHOLESKY(x), more=1, kinds="f", shapes={"x": (2, 2)}),
     Row(
         lambda x: np.triu(TRANSPOSE(CHOLESKY(x), axes=(1, 0))),

@@ -21,7 +21,7 @@ from functad.primitives.elementwise.conversion import laid_out
 from functad.primitives.entry import Branches
 from functad.primitives.kinds import general
 from functad.primitives.linalg.solve import (
-    SOLVE,
+    TRIANGULAR_SOLVE,
     Calls,
     adjoint,
     completed,
@@ -39,14 +39,15 @@ from functad.primitives.linalg.solve import (
 
 def _cholesky_vjp(g: Any, out: Any) -> Any:
     """`P(w + w^H)` with `w = l^-T P(l^T g) conj(l)^-1`; `P` is the lower triangle with half the diagonal."""
-    x = SOLVE(turned(out), lower_half(turned(out) @ g))
-    w = turned(SOLVE(adjoint(out), turned(x)))
+    x = TRIANGULAR_SOLVE(turned(out), lower_half(turned(out) @ g), lower=False)
+    w = turned(TRIANGULAR_SOLVE(adjoint(out), turned(x), lower=False))
     return lower_half(w + adjoint(w))
 
 
 def _cholesky_jvp(t: Any, out: Any) -> Any:
     """`l P(l^-1 h l^-H)`; `h` is the Hermitian matrix with the lower triangle of the tangent."""
-    return out @ lower_half(SOLVE(out, adjoint(SOLVE(out, completed(t)))))
+    x = TRIANGULAR_SOLVE(out, adjoint(TRIANGULAR_SOLVE(out, completed(t), lower=True)), lower=True)
+    return out @ lower_half(x)
 
 
 def positive(array: Any, *shape: int) -> Any:
@@ -137,7 +138,7 @@ def _qr_vjp(g: Any, out: Any) -> Any:
     q, r = out[0], independent(out[1])
     m = of_r @ turned(r) - turned(q) @ of_q
     k = m - lower_half(m - adjoint(m))
-    return turned(SOLVE(r, turned(of_q + conjugate(q) @ k)))
+    return turned(TRIANGULAR_SOLVE(r, turned(of_q + conjugate(q) @ k), lower=False))
 
 
 def _qr_spec(a: Any) -> Any:

@@ -194,6 +194,94 @@ INV: Primitive = general(
 )
 
 
+# Triangular systems
+
+
+_FEW_ROWS = 8
+"""Stacks of matrices with up to this many rows are solved by `np.linalg.solve`, in less time than by a call for each matrix."""
+
+
+def _triangle(a: Any, lower: bool) -> Any:
+    return np.tril(a) if lower else np.triu(a)
+
+
+def _by_lu(a: Any, b: Any, *, lower: bool) -> Any:
+    return np.linalg.solve(_triangle(a, lower), b)
+
+
+def _substituted(a: Any, b: Any, *, lower: bool) -> Any:
+    """Solve `a x = b` by BLAS; by `np.linalg.solve` for other arrays and dtypes, and without BLAS."""
+    from functad.primitives.linalg.lapack import solver_of  # noqa: PLC0415 - few programs need it
+
+    if not (type(a) is type(b) is np.ndarray) or not b.size or (a.ndim > 2 and a.shape[-1] <= _FEW_ROWS):
+        return _by_lu(a, b, lower=lower)
+    dtype = inexact(a.dtype, b.dtype)
+    solver = solver_of(dtype.char) if a.dtype.isnative and b.dtype.isnative else None
+    if solver is None or a.shape[-1] != b.shape[-2]:
+        return _by_lu(a, b, lower=lower)
+    if not np.diagonal(a, 0, -2, -1).all():
+        raise np.linalg.LinAlgError("Singular matrix")
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    out = np.empty((*batch, *b.shape[-2:]), dtype)
+    out[...] = b
+    if a.ndim > 2:
+        a = np.broadcast_to(a, (*batch, *a.shape[-2:])).reshape(-1, *a.shape[-2:])
+    a = a.astype(dtype, copy=False)
+    step, n = dtype.itemsize, a.shape[-1]
+    rows, columns = a.strides[-2:]
+    if not ((columns == step and rows >= n * step) or (rows == step and columns >= n * step)):
+        a = np.ascontiguousarray(a)
+    solver.solve(a, out if out.ndim == 2 else out.reshape(-1, *out.shape[-2:]), lower)
+    return out
+
+
+def _triangular_vjp(g: Any, a: Any, out: Any, lower: bool) -> tuple[Any, Any]:
+    """`a^-T g` for the right side, and the triangle of `-a^-T g out^T` for the matrix."""
+    right = TRIANGULAR_SOLVE(turned(a), g, lower=not lower)
+    return -_triangle(right @ turned(out), lower), right
+
+
+TRIANGULAR_SOLVE: Primitive = general(
+    _substituted,
+    _triangular_vjp,
+    jvps=(
+        lambda t, a, out, lower: -TRIANGULAR_SOLVE(a, _triangle(t, lower) @ out, lower=lower),
+        lambda t, a, lower: TRIANGULAR_SOLVE(a, t, lower=lower),
+    ),
+    joint=True,
+    spec=lambda a, b, lower: _solve_spec(a, b),
+    samples=lambda array: [
+        ((regular(array, *a), array(*b)), {"lower": lower})
+        for a, b, lower in (
+            ((3, 3), (3, 2), True), ((3, 3), (3, 1), False), ((2, 2, 2), (2, 1), True), ((2, 1, 9, 9), (3, 9, 1), False),
+            ((2, 2), (2, 2, 2), False), ((0, 0), (0, 1), True),
+        )
+    ],
+    doc="d(a^-1 b) = a^-1 (db - da a^-1 b) for triangular a; the other triangle, which is not read, has derivative 0",
+    name="triangular_solve",
+    internal=True,
+    broadcasts=True,
+    linear_by=lambda params: (1,),
+    raises=lambda specs, params: ((0,), "zero on the diagonal"),
+    batch=on_last_axes(2, 2),
+    dependence="solve",
+    conditioned=True,
+    decomposition=_by_lu,
+)  # fmt: skip
+
+
+def solve_by_substitution(a: Any, b: Any, *, lower: bool) -> Any:
+    """Return `x` with `a x = b` for triangular `a`, of which one triangle is read; `b` is a vector, or has columns.
+
+    Raises:
+        LinAlgError: `a` is not square, or has a zero on its diagonal.
+    """
+    a, b = matrix(a, "solve", square=True), as_array(b)
+    if len(shape_of(b)) > 1:
+        return TRIANGULAR_SOLVE(a, b, lower=lower)
+    return TRIANGULAR_SOLVE(a, b.reshape(-1, 1), lower=lower).reshape(shape_of(a)[:-1])
+
+
 @internal(
     constant,
     spec=lambda a, p: ArraySpec((*spec_of(a).shape[:-2], 1, 1), np.dtype(np.int64)),

@@ -14,6 +14,7 @@ from functad.adoption.scipy_functions import of_methods, stands_for
 from functad.errors import UnsupportedError
 from functad.expressions.spec import shape_of
 from functad.places import here
+from functad.primitives.linalg.solve import solve_by_substitution
 from functad.transforms.grad import stop_gradient
 
 
@@ -52,7 +53,7 @@ def _invwishart_logpdf(original: Any, self: Any, x: Any, dim: Any, df: Any, log_
     """Log of `|S|^(df/2) |x|^(-(df+dim+1)/2) exp(-tr(S x^-1) / 2)` over its integral; S = C C^T, and x has n matrices."""
     roots = np.linalg.cholesky(np.moveaxis(x, -1, 0))
     log_det = 2 * np.sum(np.log(np.diagonal(roots, axis1=-2, axis2=-1)), -1)
-    trace = np.sum(np.linalg.solve(roots, C) ** 2, (-2, -1))
+    trace = np.sum(solve_by_substitution(roots, C, lower=True) ** 2, (-2, -1))
     norm = 0.5 * df * dim * np.log(2.0) + special.multigammaln(0.5 * df, dim)
     return 0.5 * df * log_det_scale - 0.5 * trace - norm - 0.5 * (df + dim + 1) * log_det
 

@@ -17,7 +17,15 @@ from functad.adoption.scipy_functions import of_tensors
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.primitives.kinds import constant, general
 from functad.primitives.linalg.products import as_array
-from functad.primitives.linalg.solve import SOLVE, adjoint, inexact, internal, regular, same_inexact
+from functad.primitives.linalg.solve import (
+    TRIANGULAR_SOLVE,
+    adjoint,
+    inexact,
+    internal,
+    regular,
+    same_inexact,
+    solve_by_substitution,
+)
 from functad.scipy.matrices.checks import finite, refusal, square
 from functad.scipy.matrices.equations import from_bands, hermitian_from_bands
 
@@ -63,7 +71,7 @@ def cho_solve_banded(cb_and_lower: Any, b: Any, overwrite_b: bool = False, check
     cb, b = finite(cb, check_finite), finite(b, check_finite)
     count = shape_of(cb)[-2] - 1
     left = from_bands(cb, count, 0) if lower else adjoint(from_bands(cb, 0, count))
-    return np.linalg.solve(adjoint(left), np.linalg.solve(left, b))
+    return solve_by_substitution(adjoint(left), solve_by_substitution(left, b, lower=True), lower=False)
 
 
 def _packed(a: Any) -> tuple[Any, Any]:
@@ -118,13 +126,14 @@ def _factors_vjp(g: Any, out: Any) -> Any:
     """`l^-T (tril(l^T g, -1) + triu(g u^T)) u^-T`, with the strictly lower and the upper triangle of g."""
     left, right = _halves(out)
     middle = np.tril(left.mT @ np.tril(g, -1), -1) + np.triu(np.triu(g) @ right.mT)
-    return SOLVE(left.mT, SOLVE(right, middle.mT).mT)
+    x = TRIANGULAR_SOLVE(right, middle.mT, lower=False).mT
+    return TRIANGULAR_SOLVE(left.mT, x, lower=False)
 
 
 def _factors_jvp(t: Any, out: Any) -> Any:
     """`l tril(x, -1) + triu(x) u` with `x = l^-1 t u^-1`."""
     left, right = _halves(out)
-    x = SOLVE(right.mT, SOLVE(left, t).mT).mT
+    x = TRIANGULAR_SOLVE(right.mT, TRIANGULAR_SOLVE(left, t, lower=True).mT, lower=True).mT
     return left @ np.tril(x, -1) + np.triu(x) @ right
 
 
@@ -157,10 +166,10 @@ def _decomposed(a: Any) -> tuple[Any, Any, Any, Any]:
     lu = factors(a[..., :k, :k])
     left, right = _halves(lu)
     if m > n:
-        beside = SOLVE(right.mT, a[..., k:, :].mT).mT
+        beside = TRIANGULAR_SOLVE(right.mT, a[..., k:, :].mT, lower=True).mT
         return p, piv, (np.concatenate((left, beside), -2), right), np.concatenate((lu, beside), -2)
     if m < n:
-        beside = SOLVE(left, a[..., k:])
+        beside = TRIANGULAR_SOLVE(left, a[..., k:], lower=True)
         return p, piv, (left, np.concatenate((right, beside), -1)), np.concatenate((lu, beside), -1)
     return p, piv, (left, right), lu
 
@@ -192,10 +201,12 @@ def lu_solve(lu_and_piv: Any, b: Any, trans: int = 0, overwrite_b: bool = False,
     p = order(as_array(piv), rows=shape_of(lu)[-1])
     columns = b[:, None] if len(shape_of(b)) == 1 else b
     if trans == 0:
-        x = SOLVE(right, SOLVE(left, np.take_along_axis(columns, p[..., None], -2)))
+        x = TRIANGULAR_SOLVE(left, np.take_along_axis(columns, p[..., None], -2), lower=True)
+        x = TRIANGULAR_SOLVE(right, x, lower=False)
     else:
         turn: Callable[[Any], Any] = adjoint if trans == 2 else lambda x: x.mT
-        x = np.take_along_axis(SOLVE(turn(left), SOLVE(turn(right), columns)), np.argsort(p)[..., None], -2)
+        x = TRIANGULAR_SOLVE(turn(left), TRIANGULAR_SOLVE(turn(right), columns, lower=True), lower=False)
+        x = np.take_along_axis(x, np.argsort(p)[..., None], -2)
     return x.reshape(shape_of(b))
 
 

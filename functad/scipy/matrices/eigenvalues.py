@@ -13,7 +13,7 @@ import scipy.linalg
 from functad.adoption.scipy_functions import of_tensors, outside_traces, plain_value, with_value
 from functad.expressions.spec import ArraySpec, dtype_of, shape_of, spec_of
 from functad.primitives.kinds import constant
-from functad.primitives.linalg.solve import SOLVE, adjoint, internal
+from functad.primitives.linalg.solve import TRIANGULAR_SOLVE, adjoint, internal
 from functad.primitives.operands import concrete
 from functad.scipy.matrices.checks import finite, refusal, square
 from functad.scipy.matrices.equations import hermitian_from_bands
@@ -93,8 +93,9 @@ def eigh(
             raise ValueError('"type" keyword only accepts 1, 2, and 3.')
         left = np.linalg.cholesky(b if lower else adjoint(b))
         whole = _hermitian(a, lower)
-        reduced = adjoint(left) @ whole @ left if type > 1 else SOLVE(left, adjoint(SOLVE(left, whole)))
-        turned = (lambda v: left @ v) if type == 3 else lambda v: SOLVE(adjoint(left), v)
+        half = adjoint(left) @ whole if type > 1 else adjoint(TRIANGULAR_SOLVE(left, whole, lower=True))
+        reduced = half @ left if type > 1 else TRIANGULAR_SOLVE(left, half, lower=True)
+        turned = (lambda v: left @ v) if type == 3 else lambda v: TRIANGULAR_SOLVE(adjoint(left), v, lower=False)
     else:
         reduced = a
     subset = {"subset_by_index": subset_by_index, "subset_by_value": subset_by_value}

@@ -14,7 +14,16 @@ import scipy.linalg
 from functad.adoption.scipy_functions import of_tensors
 from functad.expressions.spec import dtype_of, shape_of
 from functad.primitives.kinds import general
-from functad.primitives.linalg.solve import adjoint, completed, conjugate, inexact, internal, regular, same_inexact
+from functad.primitives.linalg.solve import (
+    adjoint,
+    completed,
+    conjugate,
+    inexact,
+    internal,
+    regular,
+    same_inexact,
+    solve_by_substitution,
+)
 from functad.scipy.matrices.checks import finite, square
 
 _STRUCTURES = {
@@ -69,7 +78,7 @@ def solve(
 
 def _by_cholesky(left: Any, b: Any) -> Any:
     """Return the solution of `l l^H x = b`."""
-    return np.linalg.solve(adjoint(left), np.linalg.solve(left, b))
+    return solve_by_substitution(adjoint(left), solve_by_substitution(left, b, lower=True), lower=False)
 
 
 @of_tensors("scipy.linalg")
@@ -96,10 +105,10 @@ def solve_triangular(
     """Return the solution of `a x = b`, reading one triangle of `a` only."""
     a, b = square(a, check_finite), finite(b, check_finite)
     trans = {"N": 0, "T": 1, "C": 2}.get(trans, trans)
-    a = (np.tril if lower else np.triu)(a, int(unit_diagonal) * (-1 if lower else 1))
     if unit_diagonal:
-        a = a + np.eye(shape_of(a)[-1], dtype=dtype_of(a))
-    return np.linalg.solve(a if trans == 0 else a.mT if trans == 1 else adjoint(a), b)
+        a = (np.tril if lower else np.triu)(a, -1 if lower else 1) + np.eye(shape_of(a)[-1], dtype=dtype_of(a))
+    lower = bool(lower) == (trans == 0)
+    return solve_by_substitution(a if trans == 0 else a.mT if trans == 1 else adjoint(a), b, lower=lower)
 
 
 @of_tensors("scipy.linalg")

@@ -19,6 +19,7 @@ from functad.errors import UnsupportedError
 from functad.expressions.spec import shape_of
 from functad.places import here
 from functad.primitives.indexing.read import get_item
+from functad.primitives.linalg.solve import solve_by_substitution
 from functad.primitives.operands import is_traced
 from functad.trees import tree_map
 
@@ -47,7 +48,7 @@ def _fitted(basis: Basis, x: Any, y: Any, w: Any, t: Any, k: int) -> tuple[Any, 
     if n == shape_of(x)[0]:
         return np.linalg.solve(design, y), 0.0
     q, r = np.linalg.qr(w[:, None] * design)
-    c = np.linalg.solve(r, q.T @ (w * y))
+    c = solve_by_substitution(r, q.T @ (w * y), lower=False)
     return c, np.sum((w * (y - design @ c)) ** 2)
 
 

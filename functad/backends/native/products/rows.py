@@ -14,7 +14,7 @@ from typing import Any
 
 from functad.backends.native.arrays import Array, Formula, Memory, aligned
 from functad.backends.native.lowering import Lowered, Own, View, row
-from functad.backends.native.products.blas import Matrix, multiply, routines
+from functad.backends.native.products.blas import Matrix, multiply
 from functad.backends.native.products.loops import Axis, Factors, write_loops
 from functad.backends.native.products.simple import is_small
 from functad.expressions.expressions import Equation
@@ -24,6 +24,7 @@ from functad.loops.ir import REALS
 from functad.loops.values import Value, fused, where
 from functad.primitives.linalg.contractions import contraction_of
 from functad.primitives.linalg.einsum import Contraction, einsum_of
+from functad.primitives.linalg.lapack import routines
 from functad.primitives.linalg.products import DOT, MATMUL, OUTER, SUM_OF_PRODUCTS
 from functad.primitives.signals.differences import CROSS
 
@@ -185,7 +186,7 @@ class Product:
         if 1 not in (row.strides[2], column.strides[2]):
             return False
         around = [axis for axis in axes if axis not in (row, column, inner)]
-        code = self.code
+        code, module = self.code, self.writer.module
         with ExitStack() as stack:
             index = [stack.enter_context(code.loop(0, axis.n)) for axis in around]
             places = [
@@ -198,13 +199,11 @@ class Product:
             b = _matrix(places[1], inner.strides[1], column.strides[1])
             sizes = row.n, column.n, depth
             if column.strides[2] == 1:
-                name = multiply(code, self.out.kind, sizes, a, b, Matrix(places[2], row.strides[2]))
+                multiply(module, code, self.out.kind, sizes, a, b, Matrix(places[2], row.strides[2]))
             else:  # out.T = b.T @ a.T
                 sizes = column.n, row.n, depth
-                name = multiply(
-                    code, self.out.kind, sizes, b.transposed(), a.transposed(), Matrix(places[2], column.strides[2])
-                )
-        self.writer.module.imported.add(name)
+                out = Matrix(places[2], column.strides[2])
+                multiply(module, code, self.out.kind, sizes, b.transposed(), a.transposed(), out)
         return True
 
     def _last_merged(self, role: str) -> int:
