@@ -9,6 +9,7 @@ from typing import Any
 
 from functad.backends.careful import Again
 from functad.backends.llvm.module import Machine, host
+from functad.backends.native.blocks import with_block_loops
 from functad.backends.native.called import addresses_of_called
 from functad.backends.native.control.interrupts import python_functions
 from functad.backends.native.disk import loaded
@@ -55,7 +56,7 @@ class LlvmProgram:
         self._module = ModuleText(machine)
         self._steps: list[Step] = []
         self._again, self._checked = again, checked
-        own = expanded(expressions)
+        own = expanded(with_block_loops(expressions))
         divided = Divided(own, self._module, self._steps, {s for s in map(own.outputs.__getitem__, checked) if type(s) is int})
         self.text = self._module.text()
         for stage, text in self.stages.items() if DUMP in os.environ else ():
