@@ -564,6 +564,17 @@ class _Loop:
                     self.classes.join(own[0], s)
         self._allocate()
         self.operations = {word: self._operations(word, kind) for word, kind in self.kinds.items()}
+        self.preloaded = []
+        for key, source in self.heads.items():
+            spec = source_spec(source, self.list.specs)
+            if key in self.cell_of and spec.size:
+                self.preloaded.append((*self.cell_of[key], self._input(source), spec.shape))
+        given = [s for s in self.inputs if type(s) is not tuple]
+        specs = [source_spec(s, self.list.specs) for s in given]
+        if any(spec.dtype not in KINDS or not spec.size for spec in specs):
+            raise UnevenError
+        if any(type(s) is Constant and (s.value is None or type(s.value) is int and abs(s.value) >= 2**31) for s in given):
+            raise UnevenError
 
     def operands(self) -> Iterator[list[Any]]:
         """Yield the sources of each operand of each kind."""
@@ -854,17 +865,13 @@ class _Loop:
 
     def loop(self) -> tuple[BlockLoop, np.ndarray[Any, Any]]:
         """Return the loop and its table."""
-        preloaded = []
-        for key, source in self.heads.items():
-            if key in self.cell_of and (shape := source_spec(source, self.list.specs).shape).count(0) == 0:
-                preloaded.append((*self.cell_of[key], self._input(source), shape))
         words, rows = list(self.kinds), list[int]()
-        columns = {word: np.array(kind.columns, np.int64).reshape(len(kind.columns), -1).T for word, kind in self.kinds.items()}
+        columns = {word: np.array(kind.columns, np.int64).T.tolist() for word, kind in self.kinds.items()}
         for word, number in self.order:
-            rows += [words.index(word), *(columns[word][number].tolist() if columns[word].size else ())]
+            rows += [words.index(word), *(columns[word][number] if columns[word] else ())]
         kinds = tuple([(self.operations[word], len(self.kinds[word].columns)) for word in words])
         returned = tuple(sorted({self.cell_of[s][0] for s in self.kept}))
-        return BlockLoop(kinds, len(self.order), tuple(self.memories), tuple(preloaded), returned), np.array(rows, np.int64)
+        return BlockLoop(kinds, len(self.order), tuple(self.memories), tuple(self.preloaded), returned), np.array(rows, np.int64)
 
 
 class _Written:
