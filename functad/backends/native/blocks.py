@@ -27,6 +27,8 @@ from functad.expressions.expressions import Constant, Equation, Expressions, sou
 from functad.expressions.spec import PYTHON_SCALARS, ArraySpec, is_array, spec_of
 from functad.loops.build import KINDS, SIZES
 from functad.loops.ir import REALS
+from functad.primitives.arranging.flip import FLIP
+from functad.primitives.arranging.reshape import BROADCAST_TO, RESHAPE, TRANSPOSE
 from functad.primitives.elementwise.elementary import ADD
 from functad.primitives.entry import Primitive
 from functad.primitives.indexing.index_map import indexed_shape, is_basic
@@ -35,8 +37,12 @@ from functad.primitives.indexing.write import ADD_TO, WRITE
 from functad.primitives.linalg.contractions import contraction_of
 from functad.primitives.linalg.einsum import Contraction
 
-FEWEST = 128
+FEWEST = 256
 """Minimum number of equations that a block loop replaces."""
+
+LARGE = 16_384
+"""Operations on more elements than this, and products of matrices with half as many multiplications, stay in the list: they run
+on several threads or call BLAS."""
 
 LEAST = 4
 """Minimum number of blocks of a kind in a list."""
@@ -168,15 +174,14 @@ def with_block_loops(expressions: Expressions) -> Expressions:
         return expressions
     own = _accumulated(expressions)
     blocks = _Blocks(own)
-    loops: list[_Loop] = []
-    found = [_Loop(blocks, region) for region in blocks.chosen]
-    for number, loop in enumerate(found):
-        try:
-            loop.complete(found[number + 1 :])
-        except UnevenError:
-            continue
-        loops.append(loop)
-        blocks.owner.update(dict.fromkeys(loops[-1].kept, loops[-1]))
+    chosen = list(blocks.regions())
+    while True:
+        loops = blocks.loops(chosen)
+        poor = [loop for loop in loops if loop.is_read_often(loops)]
+        if not poor:
+            break
+        starts = {loop.start for loop in poor}
+        chosen = [region for region in chosen if blocks.starts[region.start] not in starts]
     return _Written(blocks, loops).expressions() if loops else expressions
 
 
@@ -279,7 +284,6 @@ class _Blocks:
         numbers: by equation number, its integers.
         words: by block, the number of its kind.
         starts: the first equation of each block, and the number of equations.
-        chosen: the blocks of each loop.
         owner: for values in cells that equations behind a loop read, the loop.
     """
 
@@ -299,11 +303,24 @@ class _Blocks:
         self._known: dict[Any, int] = {}
         self.labels = [self._label(number, e) for number, e in enumerate(own.equations)]
         self._cut()
-        self.chosen = list(self.regions())
         self.owner: dict[int, _Loop] = {}
         self._within = np.zeros(len(own.equations) + 1, bool)
-        for region in self.chosen:
+
+    def loops(self, chosen: Sequence[range]) -> list[_Loop]:
+        """Return the loops of those ranges of blocks that can become loops."""
+        self.owner = {}
+        self._within[:] = False
+        for region in chosen:
             self._within[self.starts[region.start] : self.starts[region.stop]] = True
+        found, loops = [_Loop(self, region) for region in chosen], []
+        for number, loop in enumerate(found):
+            try:
+                loop.complete(found[number + 1 :])
+            except UnevenError:
+                continue
+            loops.append(loop)
+            self.owner.update(dict.fromkeys(loop.kept, loop))
+        return loops
 
     def is_read_again(self, source: Any) -> bool:
         """Return `True` for an element or a part of an array that no loop changes: blocks read it again, and do not store it."""
@@ -320,7 +337,7 @@ class _Blocks:
             (specs[s].ndim, specs[s].dtype, specs[s].weak) if type(s) is int else ("constant", _key_of(s.value)) for s in e.inputs
         ]
         made = [(specs[s].ndim, specs[s].dtype, specs[s].weak) for s in e.outputs]
-        params: Any = tuple([(name, _key_of(value)) for name, value in e.params.items()])
+        params: Any = tuple([(name, _key_of(value)) for name, value in e.params.items() if name != "shape"])
         if e.primitive in (GETITEM, WRITE, ADD_TO):
             index = e.params["index"]
             path = e.params.get("path", ())
@@ -576,6 +593,14 @@ class _Loop:
         if any(type(s) is Constant and (s.value is None or type(s.value) is int and abs(s.value) >= 2**31) for s in given):
             raise UnevenError
 
+    def is_read_often(self, loops: Sequence[_Loop]) -> bool:
+        """Return `True` if equations outside all loops read many values of this loop."""
+        spans = [range(loop.start, loop.stop) for loop in loops]
+        outside = {
+            s for s in self.kept if any(n >= self.stop and not any(n in span for span in spans) for n in self.blocks.readers[s])
+        }
+        return len(outside) > MOST_GUESTS
+
     def operands(self) -> Iterator[list[Any]]:
         """Yield the sources of each operand of each kind."""
         for kind in self.kinds.values():
@@ -821,7 +846,7 @@ class _Loop:
         lengths, most = self._lengths(kind, results)
         given = [source_spec(s, specs) for s in equations[0].inputs]
         every = [[source_spec(e.inputs[i], specs).shape for e in equations] for i in range(len(given))]
-        if any(spec.dtype not in KINDS for spec in (*given, specs[results[0]])):
+        if any(spec.dtype not in KINDS for spec in (*given, specs[results[0]])) or (math.prod(most) > LARGE and primitive not in (WRITE, ADD_TO)):
             raise UnevenError
         cell = self._cell(kind, results) if results[0] in self.stored else None
         own = KINDS[specs[results[0]].dtype]
@@ -837,15 +862,25 @@ class _Loop:
             return Operation(
                 "write", tuple(operands), parts, size, largest, own, follows, cell, copied=copied, adds=primitive is ADD_TO
             )
+        if primitive in (RESHAPE, FLIP, TRANSPOSE):
+            return self._view(kind, equations, operands, Operation("read", tuple(operands), (), lengths, most, own, (), cell))
         contraction = contraction_of(primitive, equations[0].params, [spec.ndim for spec in given])
         if contraction is not None:
             way: Any = self._contraction(contraction, given, every, own)
+            sizes = contraction.sizes([tuple(map(max, zip(*shapes, strict=True))) for shapes in every])
+            roles = [contraction.length(role, sizes) for role in ("row", "column", "depth")]
+            if min(roles) > 1 and math.prod(sizes.values()) > LARGE // 2:
+                raise UnevenError
             shapes = [_by_letters(contraction, [e[i] for e in every], contraction.result) for i in range(len(results))]
             wanted = [[_by_letters(contraction, [e[i] for e in every], term) for i in range(len(results))] for term in contraction.terms]
             if shapes != [specs[s].shape for s in results]:
                 raise UnevenError
             follows = tuple([_follows(one, other) for one, other in zip(every, wanted, strict=True)])
             return Operation(way, tuple(operands), (), lengths, most, own, follows, cell)
+        if primitive is BROADCAST_TO:
+            shapes = [specs[s].shape for s in results]
+            way = Pointwise([own], own, lambda code, x: x, 0.0)
+            return Operation(way, tuple(operands), (), lengths, most, own, (_follows(every[0], shapes),), cell)
         way = _way(equations[0], [_largest(spec, shapes) for spec, shapes in zip(given, every, strict=True)], _largest(specs[results[0]], [most]))
         if isinstance(way, Pointwise):
             shapes = [specs[s].shape for s in results]
@@ -857,6 +892,36 @@ class _Loop:
         else:
             raise UnevenError(primitive)
         return Operation(way, tuple(operands), (), lengths, most, own, follows, cell)
+
+    def _view(self, kind: _Kind, equations: Sequence[Equation], operands: Sequence[Operand], like: Operation) -> Operation:
+        """Return a reshape that only adds or removes axes of length 1, a flip or a transposition."""
+        specs, [e, *_] = self.list.specs, equations
+        before = list(zip(*[source_spec(e.inputs[0], specs).shape for e in equations], strict=True))
+        after = list(zip(*[specs[e.outputs[0]].shape for e in equations], strict=True))
+        whole = (Number(-1, 0), 1)
+        if e.primitive is TRANSPOSE:
+            axes = e.params["axes"]
+            return like._replace(way="transposed", parts=tuple(range(len(before))[::-1] if axes is None else axes))
+        if e.primitive is FLIP:
+            flipped = e.params["axis"]
+            parts = [(kind.number([n - 1 for n in lengths]), -1) if i in flipped else whole for i, lengths in enumerate(before)]
+            return like._replace(parts=tuple(parts))
+        if e.params.get("order", "C") != "C":
+            raise UnevenError
+        parts = []
+        while before or after:
+            if before and after and before[0] == after[0]:
+                parts.append(whole)
+                del before[0], after[0]
+            elif after and set(after[0]) == {1}:
+                parts.append(None)  # type: ignore[arg-type]
+                del after[0]
+            elif before and set(before[0]) == {1}:
+                parts.append(Number(-1, 0))  # type: ignore[arg-type]
+                del before[0]
+            else:
+                raise UnevenError
+        return like._replace(parts=tuple(parts))
 
     def _contraction(self, found: Contraction, given: Sequence[ArraySpec], every: Any, kind: str) -> Contraction:
         if len(given) != 2 or found.has_diagonals or kind not in REALS or any(KINDS[spec.dtype] not in REALS for spec in given):

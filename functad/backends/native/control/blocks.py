@@ -178,6 +178,8 @@ class _Block:
                 item = self._write(number, operation, operands)
             elif way == "read":
                 item = self._read(operation, operands[0])
+            elif way == "transposed":
+                item = _transposed(operation, operands[0])
             elif isinstance(way, Pointwise):
                 item = self._pointwise(operation, operands)
             elif isinstance(way, Reduction):
@@ -539,6 +541,21 @@ class _Block:
 def _whole(key: Any) -> Any:
     """Return the parts of a read of a whole cell."""
     return tuple([(Number(-1, 0), 1) for _ in key[2]])
+
+
+def _transposed(operation: Operation, item: Item) -> Item:
+    """Return an item with its axes in another order."""
+    axes, reads = operation.parts, dict.fromkeys(item.reads)
+    if item.memory is not None:
+        memory = item.memory
+        strides = [memory.strides[axis] for axis in axes]
+        view = Placed(operation.most, memory.kind, memory.pointer, strides, memory.offset)
+        return _of_memory(view, operation.lengths, operation.most, reads)
+
+    def element(code: Code, index: Sequence[Index]) -> Value:
+        return item.at(code, [index[axes.index(axis)] for axis in range(len(axes))])
+
+    return Item(item.kind, operation.lengths, operation.most, element, None, reads, item.cost)
 
 
 def _with(item: Item, lengths: Lengths) -> Item:
