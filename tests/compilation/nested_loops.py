@@ -36,7 +36,7 @@ class Writer:
         self.lines.append("    return np.sum(A * np.cos(A)) + np.sum(B * B) + x @ x + np.sum(np.sin(y)) + t @ y + s")
         source = "\n".join(self.lines)
         space: dict[str, Any] = {"np": np}
-        exec(compile(source, f"<program of {self.size}>", "exec"), space)  # noqa: S102 - the source is made here
+        exec(compile(source, f"<program of {self.size}>", "exec"), space)
         found = space["program"]
         found.source = source
         return found  # type: ignore[no-any-return]
@@ -70,7 +70,7 @@ class Writer:
                 (f"{i} + 1:", f"{i}:-1"),
                 (f"{i} + 1:", f":{n} - {i} - 1"),
                 (":", ":"),
-                (f"{i}:{i} + 1", f":1"),
+                (f"{i}:{i} + 1", ":1"),
                 (f":{i} + 1", f"{i}::-1"),
                 (f"{i}::2", f":(({n} - {i} + 1) // 2)"),
             ]

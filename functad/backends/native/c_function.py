@@ -16,8 +16,8 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from functad.backends.llvm.module import Machine, host
-from functad.backends.native.blocks import with_block_loops
 from functad.backends.native.arrays import Memory, plain_array
+from functad.backends.native.blocks.roll import with_block_loops
 from functad.backends.native.control.interrupts import ROOM
 from functad.backends.native.divide import Divided
 from functad.backends.native.expand import expanded

@@ -9,7 +9,7 @@ from typing import Any
 
 from functad.backends.careful import Again
 from functad.backends.llvm.module import Machine, host
-from functad.backends.native.blocks import with_block_loops
+from functad.backends.native.blocks.roll import with_block_loops
 from functad.backends.native.called import addresses_of_called
 from functad.backends.native.control.interrupts import python_functions
 from functad.backends.native.disk import loaded

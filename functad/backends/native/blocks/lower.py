@@ -6,15 +6,14 @@ computes. A formula is stored if it is read twice, or if a write is about to cha
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from functad.backends.native.arrays import Array, c_strides
+from functad.backends.native.arrays import Array
 from functad.backends.native.arrays import Memory as Placed
-from functad.backends.native.blocks import BLOCKS, BlockLoop, Cell, Memory, Number, Operand, Operation
+from functad.backends.native.blocks.table import BLOCKS, BlockLoop, Cell, Memory, Number, Operand, Operation
 from functad.backends.native.control.loops import steps
 from functad.backends.native.lowering import Lowered, Own, Pointwise, Reduction, row
 from functad.backends.native.writer import Writer
@@ -52,8 +51,8 @@ class Item:
         most: the largest lengths.
         element: maps a function and an index to the element.
         memory: the memory of a view; `None` for a formula or a number.
-        reads: the memories of the loop that the elements are read from; for each, the place if all elements of the item are read
-            from the same elements there, in the same order, else `None`.
+        reads: the memories of the loop that the elements are read from. For each, the place if each element of the item is read
+            from the same element there, else `None`.
         cost: the cost of an element, in additions.
     """
 
@@ -85,8 +84,7 @@ def _number(value: Value) -> Item:
 
 def _of_memory(memory: Placed, lengths: Lengths, most: Sequence[int], reads: dict[int, Any]) -> Item:
     """Return the item of a view."""
-    found = Item(memory.kind, lengths, most, lambda code, index: _load(code, memory, index), memory, reads)
-    return found
+    return Item(memory.kind, lengths, most, lambda code, index: _load(code, memory, index), memory, reads)
 
 
 def _place(code: Code, memory: Placed, index: Sequence[Index]) -> Index:
@@ -231,7 +229,11 @@ class _Block:
         if not operation.lengths:
             _store(self.code, found.memory, (), item.at(self.code, ()))
             return item
-        if item.memory is None or item.memory.pointer is not found.memory.pointer or item.memory.offset is not found.memory.offset:
+        if (
+            item.memory is None
+            or item.memory.pointer is not found.memory.pointer
+            or item.memory.offset is not found.memory.offset
+        ):
             self._before_change(number, operation.cell.memory)
             if operation.cell.memory in item.reads:
                 self._materialise(item)
@@ -267,7 +269,7 @@ class _Block:
             index: dict[int, Index] = {}
             for axis in axes:
                 stop = self.number(lengths[axis])
-                if stop == 1 and not isinstance(stop, Value):
+                if type(stop) is int and stop == 1:
                     index[axis] = 0
                     continue
                 stop = code.own(stop) if isinstance(stop, Value) else stop
@@ -307,11 +309,20 @@ class _Block:
 
     def _read(self, operation: Operation, item: Item) -> Item:
         if item.memory is not None:
-            reads = {m: None if key is None or key[1] != _whole(key) else (key[0], operation.parts, operation.lengths) for m, key in item.reads.items()}
+            reads = {
+                m: None if key is None or key[1] != _whole(key) else (key[0], operation.parts, operation.lengths)
+                for m, key in item.reads.items()
+            }
             found = _of_memory(self._view(item, operation), operation.lengths, operation.most, reads)
         else:
             found = Item(
-                item.kind, operation.lengths, operation.most, self._moved(item, operation), None, dict.fromkeys(item.reads), item.cost
+                item.kind,
+                operation.lengths,
+                operation.most,
+                self._moved(item, operation),
+                None,
+                dict.fromkeys(item.reads),
+                item.cost,
             )
         return found if operation.lengths else _number(found.at(self.code, ()))
 
@@ -335,7 +346,7 @@ class _Block:
     def _write(self, number: int, operation: Operation, operands: Sequence[Item]) -> Item:
         array, value = operands
         assert operation.cell is not None
-        whole = self._cell(operation.cell, tuple([Number(-1, n) for n in self.loop.memories[operation.cell.memory].shape[1:]]))
+        whole = self._cell(operation.cell, operation.operands[0].lengths)
         memory = operation.cell.memory
         self._before_change(number, memory)
         target = self._view(whole, operation)
@@ -402,7 +413,9 @@ class _Block:
         def combine(code: Code, x: Value, y: Value) -> Value:
             return way.combine(code, x, y)
 
-        return self._total(number, operation, [item], item.lengths, item.most, kept, list(way.axes), term, combine, way.start, rounded)
+        return self._total(
+            number, operation, [item], item.lengths, item.most, kept, list(way.axes), term, combine, way.start, rounded
+        )
 
     def _contraction(self, number: int, operation: Operation, operands: Sequence[Item]) -> Item:
         found: Contraction = operation.way
@@ -438,7 +451,9 @@ class _Block:
             if not operation.lengths:
                 return _number(element(self.code, ()))
             reads = dict.fromkeys([memory for item in operands for memory in item.reads])
-            return Item(operation.kind, operation.lengths, operation.most, element, None, reads, 1.0 + sum(i.cost for i in operands))
+            return Item(
+                operation.kind, operation.lengths, operation.most, element, None, reads, 1.0 + sum(i.cost for i in operands)
+            )
 
         def combine(code: Code, x: Value, y: Value) -> Value:
             return code.emit("add", x.kind, x, y, loose="reassoc contract nsz")
@@ -448,7 +463,18 @@ class _Block:
         kept = list(range(len(found.result)))
         along = kept and self._is_along(operands, found)
         return self._total(
-            number, operation, operands, sizes, largest, kept, list(range(len(kept), len(letters))), product, combine, 0, False, bool(along)
+            number,
+            operation,
+            operands,
+            sizes,
+            largest,
+            kept,
+            list(range(len(kept), len(letters))),
+            product,
+            combine,
+            0,
+            False,
+            bool(along),
         )
 
     def _is_along(self, operands: Sequence[Item], found: Contraction) -> bool:
@@ -456,9 +482,7 @@ class _Block:
         last = found.result[-1]
         for item, term in zip(operands, found.terms, strict=True):
             if item.memory is not None and last in term and abs(item.memory.strides[term.index(last)]) == 1:
-                return all(
-                    abs(item.memory.strides[i]) != 1 for i, letter in enumerate(term) if letter not in found.result
-                )
+                return all(abs(item.memory.strides[i]) != 1 for i, letter in enumerate(term) if letter not in found.result)
         return False
 
     def _total(
@@ -516,19 +540,25 @@ class _Block:
         found = self._target(number, operation, items)
         memory = found.memory
         assert memory is not None
-        ones = {axis: 0 for axis in kept}
+        ones = dict.fromkeys(kept, 0)
         if len(operation.lengths) != len(kept):  # axes of length 1 in place of reduced ones
+
             def place(index: dict[int, Index]) -> list[Index]:
                 return [index[axis] if axis in ones else 0 for axis in range(len(lengths))]
         else:
+
             def place(index: dict[int, Index]) -> list[Index]:
                 return [index[axis] for axis in kept]
+
         with self._inner() as code:
             if along:
                 with self._over(code, lengths, kept) as index:
                     _store(code, memory, place(index), code.constant(start, kind))
                 *outer, last = kept
-                with self._over(code, lengths, [*outer, *reduced], straight=False) as own, self._over(code, lengths, [last]) as inner:
+                with (
+                    self._over(code, lengths, [*outer, *reduced], straight=False) as own,
+                    self._over(code, lengths, [last]) as inner,
+                ):
                     index = {**own, **inner}
                     value = combine(code, _load(code, memory, place(index)), term(code, index))
                     _store(code, memory, place(index), value)
