@@ -112,7 +112,7 @@ class Loop:
         self.classes = Sets()
         self.heads: dict[Any, Any] = {}
         self.guests: list[tuple[Loop, int, int, Any]] = []
-        self.stored: set[Any] = set()
+        self.stored: dict[Any, None] = {}
         self.columns: dict[tuple[int, int, int], Column] = {}
         self.modes: dict[tuple[int, int], str] = {}
         self._read_after = {
@@ -199,19 +199,19 @@ class Loop:
                         continue
                     self.columns[word, position, place] = self._column(kind, position, [e.inputs[place] for e in equations])
                 if writes:
-                    self.stored.update([e.outputs[0] for e in equations])
+                    self.stored.update(dict.fromkeys([e.outputs[0] for e in equations]))
         for column in self.columns.values():
             if column.kind == "cell":
                 keys = [self.key(s) for s in column.sources]
-                self.stored.update(keys)
+                self.stored.update(dict.fromkeys(keys))
                 for key in keys[1:]:
                     self.classes.join(keys[0], key)
-        self.stored.update(self._read_after)
+        self.stored.update(dict.fromkeys(sorted(self._read_after)))
         for kind in self.kinds.values():
             for position in range(kind.period):
                 results = [e.outputs[0] for e in self.equations(kind, position)]
-                if not self.stored.isdisjoint(results):
-                    self.stored.update(results)
+                if any(s in self.stored for s in results):
+                    self.stored.update(dict.fromkeys(results))
                     for s in results[1:]:
                         self.classes.join(results[0], s)
 
@@ -236,7 +236,7 @@ class Loop:
             base: Any = e.inputs[0]
             if not self._inside(base):
                 self.heads["head", slot], base = base, ("head", slot)
-            self.stored.add(base)
+            self.stored[base] = None
             self.cells.join(slot, base)
             self.classes.join(slot, base)
         for e in equations[1:]:
