@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from functad.backends.llvm.module import Machine, host
 from functad.backends.native.arrays import Memory, plain_array
+from functad.backends.native.blocks.roll import with_block_loops
 from functad.backends.native.control.interrupts import ROOM
 from functad.backends.native.divide import Divided
 from functad.backends.native.expand import expanded
@@ -150,7 +151,7 @@ class _Writer:
         Raises:
             NeedsPythonError: native code cannot compute an equation.
         """
-        own = expanded(expressions)
+        own = expanded(with_block_loops(expressions))
         found = {s for s in map(own.outputs.__getitem__, checked) if type(s) is int}
         divided = Divided(own, self.module, steps, found)
         _refuse_python(divided)

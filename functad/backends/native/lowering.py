@@ -102,7 +102,7 @@ ROWS: Table[Row] = Table(
     "functad.backends.native",
     (
         *("pointwise", "views", "reductions", "arranging.pieces", "arranging.places", "arranging.scans", "control.loops"),
-        *("control.loop_derivative", "control.branches", "products.rows", "systems", "triangles"),
+        *("control.loop_derivative", "control.branches", "blocks.lower", "products.rows", "systems", "triangles"),
     ),
 )
 """The rows of all primitives that native code supports, except ufuncs."""

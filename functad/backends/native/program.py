@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from functad.backends.careful import Again
 from functad.backends.llvm.module import Machine, host
+from functad.backends.native.blocks.roll import with_block_loops
 from functad.backends.native.called import addresses_of_called
 from functad.backends.native.control.interrupts import python_functions
 from functad.backends.native.disk import key_of, loaded
@@ -84,7 +85,7 @@ class LlvmProgram:
         self._module: Any = ModuleText(machine)
         self._steps: list[Step] = []
         self._again, self._checked = again, checked
-        own = expanded(expressions, lapack=True)
+        own = expanded(with_block_loops(expressions), lapack=True)
         found = {s for s in map(own.outputs.__getitem__, checked) if type(s) is int}
         places: Any = {own.outputs[i]: slot for i, slot in (overwritten or {}).items()}
         divided = Divided(own, self._module, self._steps, found, places)

@@ -278,7 +278,7 @@ def _write_scan(writer: Writer, params: Any, operands: Sequence[Array], outs: Se
     first, xs, outer = part(operands, count, rows)
     outer = [held(code, array) for array in outer]
     carries = carries_of(writer, body, first, outs[:count], length)
-    with _steps(writer, length, cost_of(body)) as i:
+    with steps(writer, length, cost_of(body)) as i:
         index = code.linear([i], [-1], length - 1) if reverse else i
         now = [carry.now() for carry in carries]
         ys = [
@@ -295,7 +295,7 @@ def _write_scan(writer: Writer, params: Any, operands: Sequence[Array], outs: Se
 
 
 @contextmanager
-def _steps(writer: Writer, length: int, cost: float) -> Iterator[Value]:
+def steps(writer: Writer, length: int, cost: float) -> Iterator[Value]:
     """Write a loop of `length` steps and yield its index; `cost`, in additions per step, decides on signal checks."""
     code, chunk = writer.code, None if writer.module.alone else chunk_of(length, cost)
     if chunk is None:
