@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from functad.backends.native.lowering import Lowered, Pointwise, Reduction, View, row
-from functad.backends.native.pointwise import FORMULAS
+from functad.backends.native.pointwise import larger, smaller
 from functad.expressions.expressions import Equation
 from functad.expressions.spec import ArraySpec
 from functad.loops.build import KINDS, Code
@@ -51,11 +50,12 @@ def _multiplied(code: Code, x: Value, y: Value) -> Value:
     return x * y
 
 
-def _extreme(name: str) -> Any:
-    def combined(code: Code, x: Value, y: Value) -> Value:
-        return code.call(name, x, y) if x.is_real else FORMULAS[name](code, x, y)
+def _largest_of(code: Code, x: Value, y: Value) -> Value:
+    return code.call("maximum", x, y) if x.is_real else larger(code, x, y)
 
-    return combined
+
+def _smallest_of(code: Code, x: Value, y: Value) -> Value:
+    return code.call("minimum", x, y) if x.is_real else smaller(code, x, y)
 
 
 @row(ENTRIES[np.sum], ENTRIES[np.prod])
@@ -75,7 +75,7 @@ def _largest(equation: Equation, given: Sequence[ArraySpec], results: Sequence[A
         return _alone(kind, given[0], results[0])
     largest = equation.primitive is ENTRIES[np.max]
     start = (_LEAST if largest else _LARGEST)[kind]
-    return Reduction(axes_of(equation, given[0]), kind, start, _extreme("maximum" if largest else "minimum"), exact=True)
+    return Reduction(axes_of(equation, given[0]), kind, start, _largest_of if largest else _smallest_of, exact=True)
 
 
 @row(ENTRIES[np.any], ENTRIES[np.all])
