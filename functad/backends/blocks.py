@@ -2,6 +2,11 @@
 
 A cluster consists of elementwise equations over one large shape, and full sums of their results or of products of two results.
 Independent equations move in front of the cluster. Dependent equations move behind it.
+
+Blocks are made of the equations, not of the loop IR. One operation of the loop IR is one instruction, but one equation is one
+NumPy call: for the Greeks of Black and Scholes, 326 equations are 789 operations, for `tanh(a x + b) exp(-x x)` 18 are 26.
+Blocks of operations would make 1.4 to 2.4 times as many calls. The loop IR also lacks complex numbers, and its sums are
+compensated by operations on single numbers.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ import numpy as np
 from functad.expressions.expressions import Constant, Equation, Expressions, inner_lists, source_spec
 from functad.expressions.spec import ArraySpec
 from functad.primitives.indexing.read import GATHER
+from functad.primitives.table import Table
 
 Range: TypeAlias = tuple[int, int]
 """The smallest and the largest value of a Python integer."""
@@ -158,8 +159,7 @@ def _results(
         return [*last, *rows, *unknown][: len(specs)], fits
     if holds_lists(equation):
         return unknown, not any(map(is_python_integer, specs))
-    function = equation.primitive.function
-    rule = RANGES.get(function) if function.__hash__ is not None else None
+    rule = RANGES.find(equation.primitive)
     known = [r for r in operands if r is not None and max(map(abs, r)).bit_length() <= MOST_BITS]
     if rule is None or len(known) != len(operands):
         return unknown, True
@@ -330,8 +330,8 @@ def _growth(equation: Equation, operands: Sequence[Range | None], growths: dict[
         source, other = sources[i], operands[j]
         growth = None if isinstance(source, Constant) else growths.get(source)
         if growth is not None and other is not None:
-            rule = RANGES[function]
-            total = rule(growth[1], other)
+            rule = RANGES.find(equation.primitive)
+            total = None if rule is None else rule(growth[1], other)
             return None if total is None else (growth[0], total)
     return None
 
@@ -340,6 +340,11 @@ def _growth(equation: Equation, operands: Sequence[Range | None], growths: dict[
 
 MOST_BITS = 256
 """Ranges of integers with more bits are treated as unknown."""
+
+RANGES: Table[Callable[..., Range | None]] = Table()
+"""By primitive, the rule from the ranges of the operands to the range of the result."""
+
+_rule: Callable[..., Callable[[Callable[..., Range | None]], Callable[..., Range | None]]] = RANGES.add
 
 
 def _corners(function: Callable[[int, int], int]) -> Callable[[Range, Range], Range]:
@@ -352,25 +357,30 @@ def _corners(function: Callable[[int, int], int]) -> Callable[[Range, Range], Ra
     return rule
 
 
+@_rule(np.floor_divide)
 def _quotient(a: Range, b: Range) -> Range:
     most = max(map(abs, a))
     return -most, most
 
 
+@_rule(np.remainder)
 def _remainder(a: Range, b: Range) -> Range:
     if b[0] > 0:
         return 0, b[1] - 1
     return min(b[0], 0), max(b[1], 0)
 
 
+@_rule(np.left_shift)
 def _left_shift(a: Range, b: Range) -> Range | None:
     return _corners(lambda x, y: x << y)(a, b) if b[0] >= 0 and b[1] <= MOST_BITS else None
 
 
+@_rule(np.right_shift)
 def _right_shift(a: Range, b: Range) -> Range | None:
     return (min(a[0], 0), max(a[1], 0)) if b[0] >= 0 else None
 
 
+@_rule(np.power)
 def _power(a: Range, b: Range) -> Range | None:
     most = max(map(abs, a))
     if b[0] < 0 or (most > 1 and b[1] > MOST_BITS):
@@ -387,36 +397,25 @@ def _bits(a: Range, b: Range) -> Range:
     return (0 if min(a[0], b[0]) >= 0 else -most), most - 1
 
 
+@_rule(np.bitwise_and)
 def _and(a: Range, b: Range) -> Range:
     tops = [r[1] for r in (a, b) if r[0] >= 0]
     return (0, min(tops)) if tops else _bits(a, b)
 
 
+@_rule(np.absolute)
 def _absolute(a: Range) -> Range:
     ends = sorted(map(abs, a))
     return (0 if a[0] <= 0 <= a[1] else ends[0]), ends[1]
 
 
-RANGES: dict[Any, Callable[..., Range | None]] = {
-    np.add: lambda a, b: (a[0] + b[0], a[1] + b[1]),
-    np.subtract: lambda a, b: (a[0] - b[1], a[1] - b[0]),
-    np.multiply: _corners(lambda x, y: x * y),
-    np.negative: lambda a: (-a[1], -a[0]),
-    np.positive: lambda a: a,
-    np.conjugate: lambda a: a,
-    np.real: lambda a: a,
-    np.imag: lambda a: (0, 0),
-    np.invert: lambda a: (-a[1] - 1, -a[0] - 1),
-    np.absolute: _absolute,
-    np.sign: lambda a: (-1, 1),
-    np.square: lambda a: (0, max(map(abs, a)) ** 2),
-    np.floor_divide: _quotient,
-    np.remainder: _remainder,
-    np.power: _power,
-    np.left_shift: _left_shift,
-    np.right_shift: _right_shift,
-    np.bitwise_and: _and,
-    np.bitwise_or: _bits,
-    np.bitwise_xor: _bits,
-}
-"""By function, the rule from the ranges of the operands to the range of the result."""
+_rule(np.add)(lambda a, b: (a[0] + b[0], a[1] + b[1]))
+_rule(np.subtract)(lambda a, b: (a[0] - b[1], a[1] - b[0]))
+_rule(np.multiply)(_corners(lambda x, y: x * y))
+_rule(np.negative)(lambda a: (-a[1], -a[0]))
+_rule(np.positive, np.conjugate, np.real)(lambda a: a)
+_rule(np.imag)(lambda a: (0, 0))
+_rule(np.invert)(lambda a: (-a[1] - 1, -a[0] - 1))
+_rule(np.sign)(lambda a: (-1, 1))
+_rule(np.square)(lambda a: (0, max(map(abs, a)) ** 2))
+_rule(np.bitwise_or, np.bitwise_xor)(_bits)

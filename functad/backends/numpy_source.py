@@ -19,9 +19,10 @@ import numpy as np
 
 from functad.backends.blocks import Block, BlockWriter, arranged
 from functad.backends.careful import Again, Careful, nan_test
-from functad.backends.python_loops import LOCAL_NAMES, ArrayLoop, NumberLoop, NumberLoopText
+from functad.backends.python_loops import LOCAL_NAMES, ArrayLoop, NumberPart, number_parts
 from functad.backends.short_text import is_fresh, is_power, makes_numbers, placed_lines, short_text, ufunc_of
 from functad.backends.source import OPERATORS, Definitions, NoTextError, identifier
+from functad.control.scan import SCAN
 from functad.expressions.expressions import Constant, Equation, Expressions, inner_lists, own_arrays, roots_of
 from functad.expressions.records import inputs_of, last_readers
 from functad.primitives.elementwise.complex_numbers import IMAG
@@ -171,6 +172,7 @@ class _Writer:
         careful: the fallback for results with a NaN, or `None`.
         checked: the positions of the results to check for a NaN.
         finite: checked results are checked for infinities, too.
+        numbers: Python numbers may compute parts of the list.
     """
 
     def __init__(
@@ -181,10 +183,11 @@ class _Writer:
         prefix: str | None = None,
         exact: bool = False,
         parameters: Sequence[str] = (),
+        numbers: bool = True,
     ) -> None:
         self.expressions, self.blocks = arranged(expressions, sums=not exact)
         expressions = self.expressions
-        self.exact = exact
+        self.exact, self.numbers = exact, numbers
         self.name = name
         self.targets: Mapping[int, str] = {}
         self.careful: Careful | None = None
@@ -204,7 +207,7 @@ class _Writer:
         self.lines: list[str] = []
         for equation in expressions.equations:
             self._find_root(equation)
-        self.loops = self._number_loops()
+        self.parts = number_parts(expressions, self.names, exact) if numbers else {}
         self.lists = self._lists()
         self.last = last_readers(expressions.equations, expressions.outputs)
         self._ends = self._last_of_roots()
@@ -234,27 +237,14 @@ class _Writer:
         of_real = equation.primitive is IMAG and all(self.expressions.specs[s].dtype.kind != "c" for s in inputs_of(equation))
         return of_real or equation.primitive.views == "read-only"
 
-    def _number_loops(self) -> dict[int, NumberLoop]:
-        """Return the loops over Python numbers by the positions of their equations."""
-        found: dict[int, NumberLoop] = {}
-        for number, equation in enumerate(self.expressions.equations):
-            if equation.primitive.lists:
-                loop = NumberLoop.of(equation, self.names[equation.outputs[0]], self.exact)
-                if loop is not None:
-                    found[number] = loop
-        return found
-
     def _lists(self) -> set[str]:
-        """Return the names of scan rows that only number loops write and read: they are Python lists, not arrays."""
-        specs, outputs = self.expressions.specs, self.expressions.outputs
-        made = {s for loop in self.loops.values() for s in loop.equation.outputs[loop.params["carries"] :]}
-        made = {s for s in made if len(specs[s].shape) == 1}.difference([s for s in outputs if type(s) is int])
+        """Return the names of arrays that only parts of Python numbers write and read: they are lists."""
+        inside = {number for part in self.parts.values() for number in range(part.start, part.stop)}
+        made = {s for part in self.parts.values() for s in part.made if self.expressions.specs[s].shape}
+        made.difference_update([s for s in self.expressions.outputs if type(s) is int])
         for number, equation in enumerate(self.expressions.equations):
-            read, loop = equation.inputs, self.loops.get(number)
-            if loop is not None:
-                first = loop.params["carries"]
-                read = (*read[:first], *read[first + loop.params["rows"] :])
-            made.difference_update([s for s in read if type(s) is int])
+            if number not in inside:
+                made.difference_update(inputs_of(equation))
         return {self.names[s] for s in made}
 
     def _root(self, slot: int) -> int:
@@ -337,17 +327,15 @@ class _Writer:
         """Write the lines of all equations."""
         number = 0
         while number < len(self.expressions.equations):
-            block, equation = self.blocks.get(number), self.expressions.equations[number]
+            block, part = self.blocks.get(number), self.parts.get(number)
             if block is not None:
                 self.lines += self._block(block)
-            elif number in self.loops:
-                self.lines.append(self._number_loop(self.loops[number]))
-            elif equation.primitive.lists == "scan" and equation.params["length"]:
-                self.lines += self._loop(equation)
+            elif part is not None:
+                self.lines.append(self._part(part))
             else:
-                self.lines += self._lines_of(number, equation)
-            stop = number + 1 if block is None else block.stop
-            self._drop(number, stop)
+                self.lines += self._lines_of(number)
+            stop = block.stop if block is not None else part.stop if part is not None else number + 1
+            self._drop(number, stop, whole=bool(block or part))
             number = stop
 
     def _block(self, block: Block) -> list[str]:
@@ -358,20 +346,20 @@ class _Writer:
         self.definitions.functions[writer.name] = writer.text
         return [writer.call()]
 
-    def _number_loop(self, loop: NumberLoop) -> str:
-        """Define a function that runs a number loop, and return the line that calls the function."""
-        given = [self._source(s) for s in loop.equation.inputs]
-        made = [self.names[s] for s in loop.equation.outputs]
-        text = NumberLoopText(loop, given, made, self.lists, self.definitions)
-        name = self.definitions.local(f"loop_{made[0]}")
-        self.definitions.functions[name] = text.definition(name, self._loop(loop.equation))
-        return f"{', '.join(made)} = {name}({', '.join(text.arguments)})"
+    def _part(self, part: NumberPart) -> str:
+        """Define a function that computes a part with Python numbers, and return the line that calls the function."""
+        name = self.definitions.local(f"numbers_{part.results[0]}")
+        self.numbers = False  # arrays compute the results if numbers fail
+        careful = [line for number in range(part.start, part.stop) for line in self._lines_of(number)]
+        self.numbers = True
+        self.definitions.functions[name] = part.definition(name, self.lists, self.definitions, careful)
+        return f"{', '.join(part.results)} = {name}({', '.join(part.given)})"
 
     def _loop(self, equation: Equation) -> list[str]:
         """Return the lines of a `scan`: a Python loop, which is faster than one call per step."""
         body, made = equation.params["body"], [self.names[s] for s in equation.outputs]
-        step = _Writer(body, self.name, self.definitions, made[0], self.exact)
-        loop = ArrayLoop(equation, made, self.definitions, in_place=not self.exact and not step.blocks)
+        step = _Writer(body, self.name, self.definitions, made[0], self.exact, numbers=self.numbers)
+        loop = ArrayLoop(equation, made, self.definitions, in_place=not (self.exact or step.blocks or step.parts))
         step.targets = loop.targets
         step.write()
         given = [self._source(s) for s in equation.inputs]
@@ -385,8 +373,11 @@ class _Writer:
         text = self.definitions.text(source.value)
         return f"({text})" if text.startswith("-") else text
 
-    def _lines_of(self, number: int, equation: Equation) -> list[str]:
+    def _lines_of(self, number: int) -> list[str]:
         """Return the lines of one equation."""
+        equation = self.expressions.equations[number]
+        if equation.primitive is SCAN and equation.params["length"]:
+            return self._loop(equation)
         if not self.exact:
             given = [self._source(s) for s in equation.inputs]
             lines = placed_lines(equation, self.names[equation.outputs[0]], given, self.expressions.specs, self.definitions)
@@ -430,13 +421,18 @@ class _Writer:
                 return self.names[source]
         return None
 
-    def _drop(self, start: int, stop: int) -> None:
-        """Delete the values that the equations from `start` to `stop` read for the last time."""
+    def _drop(self, start: int, stop: int, *, whole: bool) -> None:
+        """Delete the values that the equations from `start` to `stop` read for the last time.
+
+        Args:
+            start, stop: the range of the equations.
+            whole: one function computes them, and returns only values with readers.
+        """
         equations = self.expressions.equations[start:stop]
-        inside = {s for e in equations for s in e.outputs} if stop > start + 1 else set()
+        inside = {s for e in equations for s in e.outputs} if whole else set()
         read = {s for e in equations for s in inputs_of(e)} - inside
         dead = sorted({s for s in read if self.last[s] < stop and s >= len(self.expressions.inputs)})
-        dead += [] if inside else [s for e in equations for s in e.outputs if s not in self.last]
+        dead += [] if whole else [s for e in equations for s in e.outputs if s not in self.last]
         if dead:
             self.lines.append(f"del {', '.join(self.names[s] for s in dead)}")
 

@@ -10,334 +10,209 @@ from __future__ import annotations
 
 import math
 import operator
-import re
-from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import cache, reduce
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from functad.backends.native.arrays import Memory
 from functad.backends.short_text import ufunc_of
 from functad.backends.source import Definitions
-from functad.expressions.expressions import Constant, Equation
+from functad.control.scan import SCAN
+from functad.emitters.python_scalars import NotPythonError, Text
+from functad.expressions.expressions import Constant, Equation, Expressions, source_spec
+from functad.expressions.records import inputs_of, last_readers
 from functad.expressions.spec import ArraySpec
-from functad.primitives.entry import Primitive
+from functad.loops.build import KINDS, Code
+from functad.loops.elementary.table import ELEMENTARY
+from functad.loops.values import Value
+from functad.primitives.entry import ENTRIES
 from functad.primitives.indexing.read import SCATTER
-from functad.primitives.linalg.products import MATMUL
-from functad.primitives.reductions.over_axes import SUM
+from functad.transforms.lists import extract
 
 _LONGEST = 8
-"""Longest vector that is split into numbers: from about 16 elements on NumPy is as fast."""
+"""Largest size of an array that is split into numbers: from about 16 elements on NumPy is as fast."""
 
 _FEWEST = 8
-"""Steps from which the conversion of arrays to numbers and back pays off."""
+"""Steps of a scan from which the conversion of arrays to numbers and back pays off."""
+
+_WORTH = 16
+"""Equations from which the conversion pays off without a scan."""
 
 _MOST = 500
-"""Largest count of numbers that a step computes."""
-
-_WIDEST = 60
-"""Largest length of an expression that is nested in another expression."""
-
-_FLOAT64 = np.dtype(np.float64)
+"""Largest count of numbers that a step of a scan, or the equations outside of scans, compute."""
 
 LOCAL_NAMES = frozenset([f"math_{name}" for name in dir(math)])
-"""Names of the functions of `math` in the text of a loop."""
+"""Names of the functions of `math` in the text of a part."""
 
 
-def _of_math(primitive: Primitive) -> Callable[..., float] | None:
-    """Return the function of `math` that computes the elements of a primitive, or `None`.
+class _Portable(NamedTuple):
+    """The target of Python numbers, which have no fused operations."""
 
-    The function raises an exception for some infinities and NaN. The last digit of its result may differ from NumPy's.
-    """
-    return primitive.python if getattr(primitive.python, "__module__", None) == "math" else None
-
-
-@cache
-def _form(function: Callable[..., float], count: int) -> str | None:
-    """Return the text of a call of a function of numbers, with `{0}` and `{1}` for its arguments; `None` without its source."""
-    if function.__module__ == "math":
-        return f"math_{function.__name__}({', '.join([f'{{{i}}}' for i in range(count)])})"
-    if function in (operator.pos, operator.pow):  # `x` itself; a power of a negative number may be complex
-        return "{0}" if function is operator.pos else None
-    definitions = Definitions()
-    text = definitions.call(function, [f"x{i}" for i in range(count)], {})
-    return re.sub(r"\bx(\d)\b", r"{\1}", text) if not definitions.objects else None
+    fused: bool = False
+    masked: bool = False
 
 
-class _Number(NamedTuple):
-    """A number that a step reads or computes.
-
-    Attributes:
-        form: its name or value, or the format string of the text that computes it, with `{0}` and `{1}` for arguments.
-        given: the arguments: positions in the list of numbers.
-    """
-
-    form: str
-    given: tuple[int, ...] = ()
-
-    def reads(self) -> list[int]:
-        """Return the arguments in the text, with repetitions."""
-        return [self.given[int(place)] for place in re.findall(r"{(\d)}", self.form)]
-
-
-class _NotNumbersError(Exception):
-    """A step cannot be computed with Python numbers."""
-
-
-class NumberLoop:
-    """The step of a scan, split into operations on single numbers.
-
-    Each value of the step is an array of positions in `numbers`, so that NumPy moves elements as it moves the values.
+def number_parts(expressions: Expressions, names: Mapping[int, str], exact: bool) -> dict[int, NumberPart]:
+    """Return the parts of a list that Python numbers compute, by the numbers of their first equations.
 
     Args:
-        equation: the scan.
-        prefix: the prefix of the names of its values.
+        expressions: the list.
+        names: maps a slot to its name.
+        exact: use only functions with NumPy's exact results.
+    """
+    equations, found = expressions.equations, dict[int, NumberPart]()
+    suited = [_is_suited(e, expressions, exact) for e in equations]
+
+    def add(start: int, stop: int) -> None:
+        """Add the equations from `start` to `stop`, or halves of them."""
+        if stop - start < _WORTH and not any(e.primitive is SCAN for e in equations[start:stop]):
+            return
+        try:
+            found[start] = NumberPart(expressions, start, stop, names, exact)
+        except NotPythonError:
+            if stop - start > 1:
+                add(start, (start + stop) // 2)
+                add((start + stop) // 2, stop)
+
+    start = 0
+    for number in range(len(equations) + 1):
+        if number == len(equations) or not suited[number] or number - start == _MOST:
+            add(start, number)
+            start = number if number < len(equations) and suited[number] else number + 1
+    return found
+
+
+def _is_suited(equation: Equation, expressions: Expressions, exact: bool) -> bool:
+    """Return `True` if an equation computes a few numbers, or is a scan with such steps."""
+    primitive, params = equation.primitive, equation.params
+    if primitive is SCAN:
+        body = params["body"]
+        numbers = sum(body.specs[slot].size for e in body.equations for slot in e.outputs)
+        if params["length"] < _FEWEST or not body.equations or numbers > _MOST or not all(map(_is_short, body.specs)):
+            return False
+        return not exact or all(map(_is_exact, body.equations))
+    given = [s for s in equation.inputs if not (isinstance(s, Constant) and type(s.value) is int)]
+    specs = [source_spec(s, expressions.specs) for s in (*given, *equation.outputs)]
+    return _is_exact(equation) and primitive.owner is None and all(map(_is_short, specs))
+
+
+class NumberPart:
+    """Equations of a list as Python code on numbers: the native function of the equations, emitted as Python.
+
+    Args:
+        expressions: the list.
+        start, stop: the numbers of the equations.
+        names: maps a slot to its name.
         exact: use only functions with NumPy's exact results.
 
     Attributes:
-        guarded: a product with zero may give a NaN.
-        numbers: the numbers; the first is zero.
-        functions: maps a name to a function of `math` that the step calls.
+        made: the slots of the results.
+
+    Raises:
+        NotPythonError: Python numbers cannot compute an equation.
     """
 
-    def __init__(self, equation: Equation, prefix: str, exact: bool) -> None:
-        self.equation, self.prefix, self.exact = equation, prefix, exact
-        self.params, self.body = equation.params, equation.params["body"]
-        self.numbers = [_Number("0.0")]
-        self.functions: dict[str, Callable[..., float]] = {}
-        self.guarded = any(e.primitive.plain is not None for e in self.body.equations)
-        self.parts = {slot: self._array(map(self._new, self.names_of(slot)), slot) for slot in range(len(self.body.inputs))}
-        for e in self.body.equations:
-            [slot] = e.outputs
-            self.parts[slot] = self._array(self._split(e), slot)
-        self.results = [self.parts_of(s) for s in self.body.outputs]
+    def __init__(self, expressions: Expressions, start: int, stop: int, names: Mapping[int, str], exact: bool) -> None:
+        from functad.backends.native.expand import expanded  # noqa: PLC0415 - for programs with such parts
+        from functad.backends.native.module_text import ModuleText  # noqa: PLC0415 - likewise
+        from functad.backends.native.plan import is_native  # noqa: PLC0415 - likewise
+        from functad.backends.native.writer import Writer  # noqa: PLC0415 - likewise
 
-    @classmethod
-    def of(cls, equation: Equation, prefix: str, exact: bool) -> NumberLoop | None:
-        """Return the number loop of an equation; `None` if the equation is no scan over a few numbers.
+        self.start, self.stop, self.exact = start, stop, exact
+        equations = expressions.equations[start:stop]
+        last = last_readers(expressions.equations, expressions.outputs)
+        inside = {slot for e in equations for slot in e.outputs}
+        slots = list(dict.fromkeys([s for e in equations for s in inputs_of(e) if s not in inside]))
+        self.made = [slot for e in equations for slot in e.outputs if last.get(slot, -1) >= stop]
+        self.given, self.results = [[names[s] for s in own] for own in (slots, self.made)]
+        own = expanded(extract(expressions.replace(equations=equations), slots, self.made, self.given))
+        if not self.made or not is_native(own):
+            raise NotPythonError
+        code, module = Code(fused=False), ModuleText(_Portable(), alone=True, most=_LONGEST)  # type: ignore[arg-type]
+        self.specs = [*own.specs[: len(slots)], *own.results]
+        self.buffers = [f"a{i}" for i in range(len(slots))] + [f"o{i}" for i in range(len(self.made))]
+        memory = [
+            Memory(spec.shape, KINDS[spec.dtype], Value(code, f"%{name}", "ptr"))
+            for name, spec in zip(self.buffers, self.specs, strict=True)
+        ]
+        writer, targets = Writer(module.plan_of(own), code, module), memory[len(slots) :]
+        for array, target in zip(writer.inline(own, memory[: len(slots)], targets), targets, strict=True):
+            if array is not target:
+                writer.copy(array, target)
+        if code.refused is not None:
+            raise NotPythonError
+        function = code.function("@part", [("ptr", f"%{name}") for name in self.buffers])
+        parts = [*module.functions, *[own.function for own in code.definitions.values()]]
+        self.prefix = self.results[0]
+        self.text = Text(function, {own.name: own for own in parts}, self._called, self.prefix)
 
-        Args:
-            equation: an equation of a list.
-            prefix: the prefix of the names of its values.
-            exact: use only functions with NumPy's exact results.
+    def _called(self, symbol: str) -> Any:
+        """Return the function of `math` for an elementary function; `None` if its formula is inlined.
+
+        Raises:
+            NotPythonError: there is no such function, and the formula is long or not exact.
         """
-        params = equation.params
-        if equation.primitive.lists != "scan" or params["length"] < _FEWEST:
+        name = symbol.split(".")[1]
+        function = getattr(ENTRIES.get(getattr(np, "float_power" if name == "power" else name, None)), "python", None)
+        if ELEMENTARY[name].brief:
             return None
-        body = params["body"]
-        if not all(map(_is_short, body.specs)) or not body.equations or any(len(e.outputs) > 1 for e in body.equations):
-            return None
-        if any(spec.dtype != _FLOAT64 for spec in body.results):
-            return None
-        if sum(body.specs[e.outputs[0]].size for e in body.equations) > _MOST:
-            return None
-        try:
-            return cls(equation, prefix, exact)
-        except _NotNumbersError:
-            return None
+        if self.exact or function is None or function.__module__ != "math":
+            raise NotPythonError
+        return function
 
-    def names_of(self, slot: int) -> list[str]:
-        """Return the names of the elements of a slot of the step."""
-        spec, name = self.body.specs[slot], f"{self.prefix}_{slot}"
-        return [f"{name}_{i}" for i in range(spec.size)] if spec.shape else [name]
-
-    def _new(self, form: str, *given: int) -> int:
-        self.numbers.append(_Number(form, given))
-        return len(self.numbers) - 1
-
-    def _array(self, parts: Any, slot: int) -> Any:
-        found = np.array(parts if issubclass(type(parts), np.ndarray) else list(parts), np.int64)
-        return found.reshape(self.body.specs[slot].shape)
-
-    def parts_of(self, source: Any) -> Any:
-        """Return the positions of the elements of an argument."""
-        if type(source) is int:
-            return self.parts[source]
-        if not _is_number(source):
-            raise _NotNumbersError
-        return np.array([self._new(_literal(float(x))) for x in np.ravel(source.value)]).reshape(np.shape(source.value))
-
-    def _split(self, e: Equation) -> Any:
-        """Return the positions of the elements of the result of an equation."""
-        primitive, size = e.primitive, self.body.specs[e.outputs[0]].size
-        if primitive.dependence == "moved":
-            given = [
-                s.value if isinstance(s, Constant) and not primitive.differentiable(i) else self.parts_of(s)
-                for i, s in enumerate(e.inputs)
-            ]
-            return np.asarray(primitive.compute(*given, **e.params))
-        given = [self.parts_of(s) for s in e.inputs]
-        if primitive is SCATTER:
-            return self._scattered(e.params["indices"], given, size)
-        if primitive in (SUM, MATMUL):
-            terms = (
-                given[0].ravel() if primitive is SUM else [self._new("{0} * {1}", *pair) for pair in zip(*given, strict=True)]
-            )
-            if self.exact or size > 1:
-                raise _NotNumbersError
-            return [reduce(lambda total, term: self._new("{0} + {1}", total, term), terms)]
-        function = _of_math(primitive)
-        form = None if primitive.python is None or e.params else _form(primitive.python, len(given))
-        if form is None or (self.exact and function is not None):
-            raise _NotNumbersError
-        if function is not None:
-            self.functions[f"math_{function.__name__}"] = function
-        columns = [np.ravel(part).tolist() for part in np.broadcast_arrays(*given)]
-        return columns[0] if form == "{0}" else [self._new(form, *row) for row in zip(*columns, strict=True)]
-
-    def _scattered(self, indices: Sequence[Any], given: Sequence[Any], size: int) -> list[int]:
-        """Return the positions of the elements of a zero vector after adding `given` at `indices`."""
-        sums: list[int | None] = [0 if self.exact else None] * size
-        for index, part in zip(indices, given, strict=True):
-            places = np.arange(size)[index]
-            for place, element in zip(np.ravel(places), np.broadcast_to(part, places.shape).ravel(), strict=True):
-                total = sums[place]
-                sums[place] = element if total is None else self._new("{0} + {1}", total, element)
-        return [total or 0 for total in sums]
-
-    def lines(self) -> tuple[list[str], list[list[str]]]:
-        """Return the lines of a step and the texts of the elements of its results."""
-        uses = [0] * len(self.numbers)
-        waiting = [part for parts in self.results for part in parts.ravel().tolist()]
-        while waiting:
-            part = waiting.pop()
-            uses[part] += 1
-            if uses[part] == 1:
-                waiting += self.numbers[part].reads()
-        texts, written = dict[int, str](), list[str]()
-        for place, number in enumerate(self.numbers):
-            if not uses[place] or not number.given:
-                texts[place] = number.form
-                continue
-            text = number.form.format(*[_within(texts[s]) for s in number.given])
-            if uses[place] > 1 or len(text) > _WIDEST:
-                name = f"{self.prefix}_n{len(written)}"
-                written.append(f"{name} = {text}")
-                text = name
-            texts[place] = text
-        return written, [[texts[part] for part in parts.ravel().tolist()] for parts in self.results]
-
-
-class NumberLoopText:
-    """The text of a function that runs a loop on numbers, and falls back to arrays.
-
-    Args:
-        loop: the loop.
-        given: the texts of the arguments of the scan.
-        made: the names of its results.
-        lists: the names of all rows, arguments and results, that are Python lists instead of arrays.
-        definitions: the definitions in front of the function.
-    """
-
-    def __init__(
-        self, loop: NumberLoop, given: Sequence[str], made: Sequence[str], lists: Collection[str], definitions: Definitions
-    ) -> None:
-        self.loop, self.given, self.made, self.lists = loop, given, made, lists
-        self.definitions = definitions
-        self.body, self.params = loop.body, loop.params
-        pairs = zip(given, loop.equation.inputs, strict=True)
-        self.arguments = list(dict.fromkeys([text for text, source in pairs if type(source) is int]))
-
-    def definition(self, name: str, careful: Sequence[str]) -> str:
-        """Return the definition of the function.
+    def definition(self, name: str, lists: Collection[str], definitions: Definitions, careful: Sequence[str]) -> str:
+        """Return the definition of a function that computes the results with numbers, and falls back to arrays.
 
         Args:
             name: the name of the function.
-            careful: the lines that run the loop on arrays.
+            lists: the names of all arguments and results that are Python lists instead of arrays.
+            definitions: the definitions in front of the function.
+            careful: the lines that compute the results with arrays.
         """
-        lines = ["try:", *[f"    {line}" for line in self._on_numbers()]]
+        count = len(self.given)
+        lines = [f"{short} = {definitions.literal(function)}" for short, function in self.text.functions.items()]
+        for text, own, spec in zip(self.given, self.buffers, self.specs, strict=False):
+            lines.append(f"{self._list(own, spec)} = {text if text in lists else f'{definitions.literal(numbers)}({text})'}")
+        made = list(zip(self.results, self.buffers[count:], self.specs[count:], strict=True))
+        lines += [f"{self.prefix}_{own} = [0.0] * {spec.size}" for _, own, spec in made if self.text.is_list(own)]
+        returned = [self._list(own, spec) if row in lists else self._array(own, spec, definitions) for row, own, spec in made]
+        lines = ["try:", *[f"    {line}" for line in [*lines, *self.text.lines, f"return {', '.join(returned)}"]]]
         lines += ["except (ArithmeticError, ValueError):  # NumPy gives an infinity or NaN", "    pass"]
-        lines += [f"{row} = np.array({row})" for row in self.arguments if row in self.lists]
-        lines += [*careful, *[f"{row} = {row}.tolist()" for row in self.made if row in self.lists]]
-        return "\n    ".join([f"def {name}({', '.join(self.arguments)}):", *lines, f"return {', '.join(self.made)}"]) + "\n"
+        lines += [
+            f"{row} = np.array({row}).reshape({spec.shape!r})"
+            for row, spec in zip(self.given, self.specs, strict=False)
+            if row in lists
+        ]
+        lines += [*careful, *[f"{row} = {row}.ravel().tolist()" for row in self.results if row in lists]]
+        return "\n    ".join([f"def {name}({', '.join(self.given)}):", *lines, f"return {', '.join(self.results)}"]) + "\n"
 
-    def _on_numbers(self) -> list[str]:
-        """Return the lines that run the loop on numbers and return its results, unless a zero may have caused a NaN."""
-        loop, carries = self.loop, self.params["carries"]
-        step, results = loop.lines()
-        own = [name for slot in range(carries) for name in loop.names_of(slot)]
-        ends = [text for parts in results[:carries] for text in parts]
-        inner = [*step, *[self._kept(row, parts) for row, parts in zip(self.made[carries:], results[carries:], strict=True)]]
-        inner += assigned(own, ends)
-        lines = self._before()
-        if inner:  # a step may leave all numbers unchanged
-            lines += [f"for {self._header()}:", *[f"    {line}" for line in inner]]
-        rows = self.made[carries:]
-        lines += [f"{row}.reverse()" for row, parts in zip(rows, results[carries:], strict=True) if self._is_turned(parts)]
-        returned = f"return {', '.join(map(self._result, range(len(self.made))))}"
-        if not loop.guarded:
-            return [*lines, returned]
-        total = f"{loop.prefix}_total"
-        sums = " + ".join([*own, *[f"sum({row})" for row in rows]])
-        return [*lines, f"{total} = {sums}", f"if {total} == {total}:", f"    {returned}"]
+    def _list(self, own: str, spec: ArraySpec) -> str:
+        """Return the text of the list of the elements of an argument or a result."""
+        name = f"{self.prefix}_{own}"
+        return name if self.text.is_list(own) else f"[{', '.join([f'{name}_{i}' for i in range(spec.size)])}]"
 
-    def _before(self) -> list[str]:
-        """Return the lines that split arguments into numbers."""
-        carries, rows = self.params["carries"], self.params["rows"]
-        lines = [f"{short} = {self.definitions.literal(function)}" for short, function in self.loop.functions.items()]
-        for slot in [*range(carries), *range(carries + rows, len(self.body.inputs))]:
-            source, text = self.loop.equation.inputs[slot], self.given[slot]
-            parts = self.loop.parts_of(source).ravel() if isinstance(source, Constant) else []
-            right = ", ".join([self.loop.numbers[part].form for part in parts]) if len(parts) else self._numbers(text)
-            lines.append(f"{self._target(slot)} = {right}{',' if len(parts) == 1 and self.body.specs[slot].shape else ''}")
-        return [*lines, *[f"{row} = []" for row in self.made[carries:]]]
-
-    def _header(self) -> str:
-        """Return the loop header after `for`."""
-        first, count, reverse = self.params["carries"], self.params["rows"], self.params["reverse"]
-        if not count:
-            return f"_ in range({self.params['length']})"
-        every = []
-        for text in self.given[first : first + count]:
-            if text in self.lists:
-                every.append(f"reversed({text})" if reverse else text)
-            else:
-                every.append(self._numbers(f"{text}[::-1]" if reverse else text))
-        names = [self._target(slot) for slot in range(first, first + count)]
-        if count == 1:
-            return f"{names[0]} in {every[0]}"
-        inner = [f"({name})" if "," in name else name for name in names]
-        return f"{', '.join(inner)} in zip({', '.join(every)})"
-
-    def _numbers(self, text: str) -> str:
-        return f"{self.definitions.literal(numbers)}({text})"
-
-    def _target(self, slot: int) -> str:
-        """Return the names of the elements of a slot as the target of an assignment."""
-        names = self.loop.names_of(slot)
-        return ", ".join(names) + ("," if len(names) == 1 and self.body.specs[slot].shape else "")
-
-    def _kept(self, row: str, parts: Sequence[str]) -> str:
-        return f"{row}.append({parts[0]})" if len(parts) == 1 else f"{row} += ({', '.join(parts)})"
-
-    def _is_turned(self, parts: Sequence[str]) -> bool:
-        """Return `True` if a result list must be reversed: a reverse scan of numbers. Vectors are reversed as arrays."""
-        return self.params["reverse"] and len(parts) == 1
-
-    def _result(self, place: int) -> str:
+    def _array(self, own: str, spec: ArraySpec, definitions: Definitions) -> str:
         """Return the text of a result."""
-        name, carries = self.made[place], self.params["carries"]
-        if place >= carries:
-            shape = self.body.results[place].shape
-            shaped = f".reshape({self.params['length']}, {shape[0]})" if shape else ""
-            shaped += "[::-1].copy()" if shape and shape[0] > 1 and self.params["reverse"] else ""
-            return name if name in self.lists else f"np.array({name}){shaped}"
-        spec, names = self.body.specs[place], self.loop.names_of(place)
-        if spec.shape:
-            return f"np.array([{', '.join(names)}])"
-        return names[0] if self.body.results[place].weak else f"np.float64({names[0]})"
+        if not spec.shape:
+            text = f"{self.prefix}_{own}" + ("[0]" if self.text.is_list(own) else "_0")
+            return text if spec.weak else f"np.{spec.dtype.type.__name__}({text})"
+        kind = "" if spec.dtype == np.float64 else f", {definitions.literal(spec.dtype)}"
+        return f"np.array({self._list(own, spec)}{kind})" + (f".reshape({spec.shape!r})" if len(spec.shape) > 1 else "")
 
 
 def numbers(value: Any) -> Any:
-    """Convert a NumPy scalar or array to Python numbers.
+    """Convert a NumPy scalar or array to a list of Python numbers.
 
     Raises:
         ValueError: the value has another type. The loop then runs on arrays.
     """
-    if type(value) is np.ndarray or type(value) is np.float64:
-        return value.tolist()
-    if type(value) is float:
-        return value
+    if type(value) is np.ndarray:
+        return value.ravel().tolist()
+    if type(value) in (np.float64, np.bool_):
+        return [value.item()]
+    if type(value) in (float, bool):
+        return [value]
     raise ValueError("not of NumPy")
 
 
@@ -347,28 +222,18 @@ def assigned(names: Sequence[str], values: Sequence[str]) -> list[str]:
     return [f"{', '.join(name for name, _ in pairs)} = {', '.join(value for _, value in pairs)}"] if pairs else []
 
 
-def _within(text: str) -> str:
-    """Return the text in parentheses if another expression needs them around it."""
-    return text if text.isidentifier() or re.fullmatch(r"[\d.]+(e[-+]?\d+)?|\w+\([^()]*\)", text) else f"({text})"
-
-
-def _literal(value: float) -> str:
-    return repr(value) if math.isfinite(value) else f"float('{value}')"
-
-
 def _is_short(spec: ArraySpec) -> bool:
-    """Return `True` if a value is a number or a short vector."""
-    return spec.dtype == _FLOAT64 and (not spec.shape or (len(spec.shape) == 1 and 0 < spec.shape[0] <= _LONGEST))
+    """Return `True` if a value is a number or a short array of float64, or of booleans."""
+    return 0 < spec.size <= _LONGEST and spec.dtype.char in "d?"
 
 
-def _is_number(source: Any) -> bool:
-    """Return `True` if a source is a value of the step, or a constant that Python floats represent exactly."""
-    if not isinstance(source, Constant):
+def _is_exact(equation: Equation) -> bool:
+    """Return `True` if numbers give each bit of the result: arithmetic, except for sums and powers, or moved elements."""
+    primitive = equation.primitive
+    if primitive.dependence == "moved" or primitive is SCATTER:
         return True
-    value = source.value
-    if type(value) is np.ndarray:
-        return value.dtype == _FLOAT64 and value.ndim <= 1
-    return type(value) in (float, np.float64) or (type(value) is int and abs(value) < 2**53)
+    python = None if primitive.kind != "elementwise" or equation.params else primitive.python
+    return python is not None and python is not operator.pow and python.__module__ != "math"
 
 
 class ArrayLoop:

@@ -206,7 +206,7 @@ def _part_text(part: Any) -> str:
 def placed_lines(
     equation: Equation, name: str, given: Sequence[str], specs: Sequence[ArraySpec], definitions: Definitions
 ) -> list[str] | None:
-    """Return the lines that assign pieces to parts of a zero array; `None` if the equation is no scatter or needs additions.
+    """Return the lines that put pieces into parts of a zero array; `None` if the equation is no scatter with basic indices.
 
     Args:
         equation: any equation.
@@ -222,10 +222,12 @@ def placed_lines(
     indices, shape, dtype = (equation.params[key] for key in ("indices", "shape", "dtype"))
     own = _specs_of(equation, specs) or ()
     like = next((text for text, spec in zip(given, own, strict=False) if spec.shape), None)
-    if like is None or not all(map(is_basic, indices)) or not are_disjoint([IndexMap.of(shape, index) for index in indices]):
+    if not own or not all(map(is_basic, indices)):
         return None
-    lines = [f"{name} = np.zeros({definitions.literal(shape)}, {definitions.literal(dtype)}, like={like})"]
-    return lines + [f"{name}[{index_text(index)}] = {piece}" for index, piece in zip(indices, given, strict=True)]
+    like = "" if like is None else f", like={like}"
+    put = "=" if are_disjoint([IndexMap.of(shape, index) for index in indices]) else "+="
+    lines = [f"{name} = np.zeros({definitions.literal(shape)}, {definitions.literal(dtype)}{like})"]
+    return lines + [f"{name}[{index_text(index)}] {put} {piece}" for index, piece in zip(indices, given, strict=True)]
 
 
 def _piece_lines(

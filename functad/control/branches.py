@@ -190,6 +190,7 @@ def _primitive(name: str) -> Control:
         batch=batch,
         doc="the derivative of the branch that is taken",
         lists="branches",
+        internal=True,
     )
     return primitive
 

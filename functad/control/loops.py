@@ -323,6 +323,7 @@ WHILE = Control(
     batch=_batch,
     doc="the derivatives of the steps, one after the other",
     lists="loop",
+    internal=True,
 )
 
 WHILE_BACK = Control(

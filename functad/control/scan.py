@@ -366,6 +366,7 @@ SCAN = _Scan(
     batch=_batch,
     doc="the derivatives of the steps, one after the other",
     lists="scan",
+    internal=True,
 )
 
 

@@ -7,23 +7,16 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from functad.control.branches import COND, SWITCH
-from functad.control.loops import WHILE
-from functad.control.scan import SCAN
 from functad.primitives import vocabulary
-from functad.primitives.elementwise.complex_numbers import REAL_SIGN
 from functad.primitives.entry import ENTRIES, INTERNAL, Primitive
 from functad.primitives.linalg.einsum import einsum_of
 from functad.primitives.vocabulary import shown_name
-
-_UNLISTED: tuple[Primitive, ...] = (SCAN, WHILE, COND, SWITCH, REAL_SIGN)
-"""Primitives outside of all registries: control flow, and a part of another primitive."""
 
 _OWN = "functad."
 _EINSUM = "functad.einsum"
 """The common name of the `einsum` primitives, one for each number of operands."""
 
-_ELSEWHERE = ("rules.checkpoint", "primitives.elementwise.guard")
+_ELSEWHERE = ("rules.checkpoint", "primitives.elementwise.guard", "control.scan", "control.loops", "control.branches")
 _SCIPY = (
     "scipy.fft",
     "scipy.signal",
@@ -45,7 +38,7 @@ def name_of_primitive(primitive: Primitive) -> str | None:
         return None
     if ENTRIES.get(primitive.function) is primitive:
         return shown_name(primitive.function)
-    if primitive not in INTERNAL and primitive not in _UNLISTED:
+    if primitive not in INTERNAL:
         return None
     if primitive.name == "einsum":
         return _EINSUM
@@ -72,6 +65,6 @@ def _every(scipys: bool) -> dict[str, Primitive]:
         vocabulary.import_scipy_families()
         for module in _SCIPY:
             import_module(f"functad.{module}")
-    entries: list[Any] = [*ENTRIES.values(), *INTERNAL, *_UNLISTED]
+    entries: list[Any] = [*ENTRIES.values(), *INTERNAL]
     named = [(name_of_primitive(e), e) for e in entries if isinstance(e, Primitive)]
     return {name: primitive for name, primitive in named if name is not None}

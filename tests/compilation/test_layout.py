@@ -80,13 +80,13 @@ def test_few_operations_exact_ones_and_long_rows_are_left(arguments: tuple[Any, 
     assert "fortran" not in functad.jit(product, backend="numpy").lower(*windows).source()
 
 
-def test_pieces_are_placed_column_by_column(arguments: tuple[Any, ...]) -> None:
+def test_reads_of_columns_have_gradients_in_c_order() -> None:
     def f(x: Any) -> Any:
         y = np.sin(x) * np.cos(x) + x
         return np.sum(np.exp(-y[:, :2] * y[:, :2]) * y[:, 2:]) + np.sum(np.tanh(y[:, 2]))
 
     x = np.random.default_rng(1).normal(size=(N, 3))
     gradient = functad.jit(functad.grad(f), backend="numpy")
-    assert f"(3, {N})" in gradient.lower(x).source()
+    assert "fortran" in gradient.lower(x).source()
     assert np.allclose(gradient(x), functad.grad(f)(x), rtol=1e-12)
     assert gradient(x).flags.c_contiguous

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from functad.backends.native.expand import HOLDERS
 from functad.backends.native.module_text import ModuleText
 from functad.backends.native.plan import Loops, Plan
 from functad.backends.native.step import Step
@@ -50,7 +49,7 @@ class Divided:
 
     def _lists_of(self, equation: Equation) -> dict[str, Any]:
         """Divide the inner lists of an equation for NumPy."""
-        if equation.primitive not in HOLDERS or not equation.params.get("length", 1):
+        if not equation.primitive.lists or not equation.params.get("length", 1):
             return {}
 
         def divided(value: Any) -> Any:

@@ -17,9 +17,6 @@ from functad.backends.native.arranging.rewrite import rewritten
 from functad.backends.native.lowering import lowered
 from functad.backends.native.products.simple import Rewriting
 from functad.backends.native.systems import is_factorised
-from functad.control.branches import COND, SWITCH
-from functad.control.loops import WHILE
-from functad.control.scan import SCAN
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.spec import ArraySpec
 from functad.primitives.linalg.lapack import routines
@@ -27,9 +24,6 @@ from functad.transforms.lists import close
 
 LARGE = 1_024
 """Constants of at least this many bytes become operands of the equation that holds the inner list."""
-
-HOLDERS = (SCAN, WHILE, COND, SWITCH)
-"""Primitives that hold inner lists. Their last inputs are the values that the lists capture."""
 
 BACKWARD = "while_loop_vjp"
 """The primitive of the backward pass of a `while` loop. Its list is not known before the values are."""
@@ -52,7 +46,7 @@ def expanded(expressions: Expressions, *, lapack: bool = False) -> Expressions:
     for equation in expressions.equations:
         inputs = tuple([moved.get(s, s) if type(s) is int else s for s in equation.inputs])
         equation = Equation(equation.primitive, inputs, equation.params, equation.outputs)
-        if equation.primitive in HOLDERS:
+        if equation.primitive.lists:
             equations.append(_with_bodies(equation, expand))
         elif equation.primitive.inner is not None:
             found = _inlined(expand(equation.primitive.inner), inputs, specs, equations)

@@ -124,7 +124,7 @@ def has_row(primitive: Primitive) -> bool:
     rewritten = import_module("functad.backends.native.arranging.rewrite").FORMS  # rewritten to equations that have rows
     if ROWS.find(primitive) or rewritten.find(primitive) or primitive.decomposition:
         return True
-    return is_ufunc(primitive) and bool(import_module("functad.backends.native.pointwise").has_formula(primitive.function))
+    return is_ufunc(primitive) and bool(import_module("functad.backends.native.pointwise").has_formula(primitive))
 
 
 def lowered(equation: Equation, expressions: Expressions) -> Lowered | None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from functad.backends.llvm.module import Machine, host
-from functad.backends.native.plan import Plan
+from functad.backends.native.plan import TINY, Plan
 from functad.emitters.llvm import Text, joined
 from functad.expressions.expressions import Expressions
 from functad.loops.build import KINDS, Code
@@ -50,6 +50,7 @@ class ModuleText:
     Args:
         machine: the target of the compilation. Default: this processor.
         alone: `True` for a module that calls no function of Python, NumPy or functad, and runs on one thread.
+        most: arrays of up to this many elements are values of the function, one per element.
 
     Attributes:
         prefix: the beginning of the names of functions and tables, which differs from names of the user.
@@ -62,9 +63,9 @@ class ModuleText:
         workspace: returns the address of memory of a given size from the caller; `None` if the caller provides none.
     """
 
-    def __init__(self, machine: Machine | None = None, *, alone: bool = False) -> None:
+    def __init__(self, machine: Machine | None = None, *, alone: bool = False, most: int = TINY) -> None:
         self.machine = host() if machine is None else machine
-        self.alone = alone
+        self.alone, self.most = alone, most
         self.prefix = "functad." if alone else ""
         self.functions: list[Function] = []
         self._texts: list[Text] = []
@@ -83,7 +84,7 @@ class ModuleText:
         """Return the plan of an inner list, from a cache."""
         known = self._plans.get(id(expressions))
         if known is None:
-            known = self._plans[id(expressions)] = Plan(expressions), expressions
+            known = self._plans[id(expressions)] = Plan(expressions, most=self.most), expressions
         return known[0]
 
     def add(self, code: Code, function: Function) -> int:

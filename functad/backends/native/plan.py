@@ -24,7 +24,7 @@ from functad.loops.build import Code
 from functad.loops.values import Value
 
 TINY = 4
-"""Arrays of up to this many elements are values of the function, one per element."""
+"""Arrays of up to this many elements are values of a function of machine code, one per element."""
 
 FEW = 8
 """Joined arrays of up to this many elements are selected from their pieces where they are read."""
@@ -72,6 +72,7 @@ class Plan:
 
     Attributes:
         expressions: the list.
+        most: arrays of up to this many elements are values of the function, one per element.
         ways: the method of each equation; `None` if NumPy computes it.
         maker: the number of the equation that defines a slot.
         tiny: the slots held as values of the function.
@@ -81,8 +82,8 @@ class Plan:
         large: the numbers of the control-flow equations that Python runs because Python integers may not fit int64.
     """
 
-    def __init__(self, expressions: Expressions, outermost: bool = False) -> None:
-        self.expressions = expressions
+    def __init__(self, expressions: Expressions, outermost: bool = False, most: int = TINY) -> None:
+        self.expressions, self.most = expressions, most
         self.large = _large_loops(expressions) if outermost else set()
         self.ways: list[Lowered | None] = [
             None if outermost and (n in self.large or _makes_python_integers(e, expressions)) else lowered(e, expressions)
@@ -138,8 +139,8 @@ class Plan:
         size = self.expressions.specs[slot].size
         if isinstance(way, Reduction):
             [source] = self.equation(slot).inputs
-            return not isinstance(source, Constant) and self.expressions.specs[source].size <= TINY
-        return isinstance(way, (Pointwise, View)) and size <= TINY
+            return not isinstance(source, Constant) and self.expressions.specs[source].size <= self.most
+        return isinstance(way, (Pointwise, View)) and size <= self.most
 
     def _needed_in_memory(self) -> set[int]:
         """Return the formulas that must be in memory for outputs, own code and NumPy."""

@@ -18,10 +18,11 @@ from functad.loops.values import BITS, Value, where
 from functad.primitives.elementwise.conversion import ASTYPE, ASTYPE_INTEGER, COPY
 from functad.primitives.elementwise.selection import DROPPED, KEPT, WHERE
 from functad.primitives.elementwise.special import SOFTMAX_FIRST
-from functad.primitives.entry import ENTRIES
+from functad.primitives.entry import ENTRIES, Primitive
 from functad.primitives.reductions.over_axes import SELECTED
 from functad.primitives.reductions.statistics import ROOT
 from functad.primitives.safe import MENDED, PRODUCT, QUOTIENT
+from functad.primitives.table import Table
 from functad.transforms.grad import STOP
 
 Formula = Callable[..., Value]
@@ -44,41 +45,54 @@ def dtypes_of(ufunc: np.ufunc, specs: Sequence[ArraySpec]) -> list[np.dtype[Any]
         return None
 
 
-# Formulas by the names of ufuncs
+# Formulas of ufuncs
+
+FORMULAS: Table[Formula] = Table()
+"""The formulas of ufuncs that are not elementary functions of the loop IR."""
+
+formula: Callable[..., Callable[[Formula], Formula]] = FORMULAS.add
 
 
 def _truth(code: Code, x: Value) -> Value:
     return code.cast(x, "i1")
 
 
-def _larger(code: Code, x: Value, y: Value) -> Value:
+@formula(np.maximum, "at_least")
+def larger(code: Code, x: Value, y: Value) -> Value:
+    """Return the larger of two numbers."""
     if x.kind == "i1":
         return x | y
     return code.elementary("maximum", x, y) if x.is_real else where(x > y, x, y)
 
 
-def _smaller(code: Code, x: Value, y: Value) -> Value:
+@formula(np.minimum, "at_most")
+def smaller(code: Code, x: Value, y: Value) -> Value:
+    """Return the smaller of two numbers."""
     if x.kind == "i1":
         return x & y
     return code.elementary("minimum", x, y) if x.is_real else where(x < y, x, y)
 
 
+@formula(np.absolute, np.fabs)
 def _absolute(code: Code, x: Value) -> Value:
     return abs(x) if x.is_real else where(x < 0, -x, x) if x.kind != "i1" else x
 
 
+@formula(np.sign)
 def _sign(code: Code, x: Value) -> Value:
     if x.is_real:
         return code.elementary("sign", x)
     return where(x > 0, x.like(1), where(x < 0, x.like(-1), 0))
 
 
+@formula(np.floor_divide)
 def _floor_divide(code: Code, x: Value, y: Value) -> Value:
     if x.is_real:
         return code.elementary("floor_divide", x, y)
     return _whole_division(x, y)[0]
 
 
+@formula(np.remainder)
 def _remainder(code: Code, x: Value, y: Value) -> Value:
     if x.is_real:
         return code.elementary("remainder", x, y)
@@ -97,48 +111,9 @@ def _whole_division(x: Value, y: Value) -> tuple[Value, Value]:
     return where(none, x.like(0), quotient), where(none, x.like(0), rest)
 
 
-FORMULAS: dict[str, Formula] = {
-    "add": lambda code, x, y: x | y if x.kind == "i1" else x + y,
-    "subtract": lambda code, x, y: x - y,
-    "multiply": lambda code, x, y: x & y if x.kind == "i1" else x * y,
-    "divide": lambda code, x, y: x / y,
-    "negative": lambda code, x: -x,
-    "positive": lambda code, x: x,
-    "conjugate": lambda code, x: x,
-    "real": lambda code, x: x,
-    "square": lambda code, x: x * x,
-    "absolute": _absolute,
-    "fabs": _absolute,
-    "sign": _sign,
-    "floor_divide": _floor_divide,
-    "remainder": _remainder,
-    "maximum": _larger,
-    "minimum": _smaller,
-    "fmax": lambda code, x, y: code.elementary("fmax", x, y) if x.is_real else _larger(code, x, y),
-    "fmin": lambda code, x, y: code.elementary("fmin", x, y) if x.is_real else _smaller(code, x, y),
-    "less": lambda code, x, y: x < y,
-    "less_equal": lambda code, x, y: x <= y,
-    "greater": lambda code, x, y: x > y,
-    "greater_equal": lambda code, x, y: x >= y,
-    "equal": lambda code, x, y: x.equals(y),
-    "not_equal": lambda code, x, y: ~x.equals(y),
-    "logical_and": lambda code, x, y: _truth(code, x) & _truth(code, y),
-    "logical_or": lambda code, x, y: _truth(code, x) | _truth(code, y),
-    "logical_xor": lambda code, x, y: _truth(code, x) ^ _truth(code, y),
-    "logical_not": lambda code, x: ~_truth(code, x),
-    "bitwise_and": lambda code, x, y: x & y,
-    "bitwise_or": lambda code, x, y: x | y,
-    "bitwise_xor": lambda code, x, y: x ^ y,
-    "invert": lambda code, x: ~x,
-    "isnan": lambda code, x: x.is_nan() if x.is_real else ~x.equals(x),
-    "isinf": lambda code, x: abs(x).equals(math.inf) if x.is_real else ~x.equals(x),
-    "isfinite": lambda code, x: abs(x) < math.inf if x.is_real else x.equals(x),
-    "signbit": lambda code, x: x.bits < 0,
-    "deg2rad": lambda code, x: x * (math.pi / 180.0),
-    "radians": lambda code, x: x * (math.pi / 180.0),
-    "rad2deg": lambda code, x: x * (180.0 / math.pi),
-    "degrees": lambda code, x: x * (180.0 / math.pi),
-}
+@formula(np.multiply)
+def _multiplied(code: Code, x: Value, y: Value) -> Value:
+    return x & y if x.kind == "i1" else x * y
 
 
 def _shifted(code: Code, x: Value, y: Value, how: str) -> Value:
@@ -155,20 +130,47 @@ def _times_log(code: Code, x: Value, y: Value, name: str) -> Value:
     return where(x.equals(0.0) & ~y.is_nan(), 0.0, x * code.elementary(name, y))
 
 
-FORMULAS |= {
-    "left_shift": lambda code, x, y: _shifted(code, x, y, "shl"),
-    "right_shift": lambda code, x, y: _shifted(code, x, y, "ashr"),
-    "xlogy": lambda code, x, y: _times_log(code, x, y, "log"),
-    "xlog1py": lambda code, x, y: _times_log(code, x, y, "log1p"),
-}
+formula(np.add)(lambda code, x, y: x | y if x.kind == "i1" else x + y)
+formula(np.subtract)(lambda code, x, y: x - y)
+formula(np.divide)(lambda code, x, y: x / y)
+formula(np.negative)(lambda code, x: -x)
+formula(np.positive, np.conjugate, np.real)(lambda code, x: x)
+formula(np.square)(lambda code, x: x * x)
+formula(np.fmax)(lambda code, x, y: code.elementary("fmax", x, y) if x.is_real else larger(code, x, y))
+formula(np.fmin)(lambda code, x, y: code.elementary("fmin", x, y) if x.is_real else smaller(code, x, y))
+formula(np.less)(lambda code, x, y: x < y)
+formula(np.less_equal)(lambda code, x, y: x <= y)
+formula(np.greater)(lambda code, x, y: x > y)
+formula(np.greater_equal)(lambda code, x, y: x >= y)
+formula(np.equal)(lambda code, x, y: x.equals(y))
+formula(np.not_equal)(lambda code, x, y: ~x.equals(y))
+formula(np.logical_and)(lambda code, x, y: _truth(code, x) & _truth(code, y))
+formula(np.logical_or)(lambda code, x, y: _truth(code, x) | _truth(code, y))
+formula(np.logical_xor)(lambda code, x, y: _truth(code, x) ^ _truth(code, y))
+formula(np.logical_not)(lambda code, x: ~_truth(code, x))
+formula(np.bitwise_and)(lambda code, x, y: x & y)
+formula(np.bitwise_or)(lambda code, x, y: x | y)
+formula(np.bitwise_xor)(lambda code, x, y: x ^ y)
+formula(np.invert)(lambda code, x: ~x)
+formula(np.isnan)(lambda code, x: x.is_nan() if x.is_real else ~x.equals(x))
+formula(np.isinf)(lambda code, x: abs(x).equals(math.inf) if x.is_real else ~x.equals(x))
+formula(np.isfinite)(lambda code, x: abs(x) < math.inf if x.is_real else x.equals(x))
+formula(np.signbit)(lambda code, x: x.bits < 0)
+formula(np.deg2rad, np.radians)(lambda code, x: x * (math.pi / 180.0))
+formula(np.rad2deg, np.degrees)(lambda code, x: x * (180.0 / math.pi))
+formula(np.left_shift)(lambda code, x, y: _shifted(code, x, y, "shl"))
+formula(np.right_shift)(lambda code, x, y: _shifted(code, x, y, "ashr"))
+formula("special.xlogy")(lambda code, x, y: _times_log(code, x, y, "log"))
+formula("special.xlog1py")(lambda code, x, y: _times_log(code, x, y, "log1p"))
+
 COMPARISONS = ("less", "less_equal", "greater", "greater_equal")
 
 
-def _formula(name: str, kinds: Sequence[str]) -> Formula | None:
+def _formula(primitive: Primitive, kinds: Sequence[str]) -> Formula | None:
     """Return the formula of a ufunc for operands of the types of one of its loops; `None` if there is none."""
-    kind = kinds[0]
-    if name in FORMULAS:
-        return FORMULAS[name]
+    kind, name, found = kinds[0], primitive.function.__name__, FORMULAS.find(primitive)
+    if found is not None:
+        return found
     name = "power" if name == "float_power" else NAMES.get(name, name)
     if name in ("floor", "ceil", "trunc", "rint") and kind not in REALS:
         return (lambda code, x: x) if name != "rint" else None
@@ -189,7 +191,7 @@ def ufunc_row(equation: Equation, given: Sequence[ArraySpec], results: Sequence[
     kinds = [KINDS[dtype] for dtype in dtypes[:-1]]
     if name == "power":
         return _power(equation, kinds, KINDS[dtypes[-1]])
-    formula = _formula(name, kinds)
+    formula = _formula(equation.primitive, kinds)
     if formula is None:
         return None
     if name in COMPARISONS and kinds[0] == "i1":
@@ -197,10 +199,10 @@ def ufunc_row(equation: Equation, given: Sequence[ArraySpec], results: Sequence[
     return Pointwise(kinds, KINDS[dtypes[-1]], formula, equation.primitive.cost)
 
 
-def has_formula(ufunc: np.ufunc) -> bool:
+def has_formula(primitive: Primitive) -> bool:
     """Return `True` if a ufunc has a formula for real numbers, integers or booleans."""
-    name = ufunc.__name__
-    return name == "power" or any(_formula(name, [kind] * ufunc.nin) is not None for kind in KINDS.values())
+    ufunc = primitive.function
+    return ufunc is np.power or any(_formula(primitive, [kind] * ufunc.nin) is not None for kind in KINDS.values())
 
 
 def _power(equation: Equation, kinds: Sequence[str], result: str) -> Lowered | None:
@@ -246,7 +248,7 @@ def _product(equation: Equation, given: Sequence[ArraySpec], results: Sequence[A
         return where(out.is_nan() & (x.equals(0.0) | y.equals(0.0)), 0.0, out) if out.is_real else out
 
     if any(map(_is_harmless, equation.inputs)):
-        return Pointwise(_kinds(given, results[0]), KINDS[results[0].dtype], FORMULAS["multiply"])
+        return Pointwise(_kinds(given, results[0]), KINDS[results[0].dtype], _multiplied)
     return Pointwise(_kinds(given, results[0]), KINDS[results[0].dtype], formula, 3.0)
 
 
@@ -341,6 +343,6 @@ def _clip(equation: Equation, given: Sequence[ArraySpec], results: Sequence[Arra
     return Pointwise(
         _kinds(given, results[0]),
         KINDS[results[0].dtype],
-        lambda code, a, low, high: _smaller(code, _larger(code, a, low), high),
+        lambda code, a, low, high: smaller(code, larger(code, a, low), high),
         4.0,
     )

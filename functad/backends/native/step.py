@@ -21,6 +21,7 @@ from functad.expressions.spec import ArraySpec
 from functad.loops.build import KINDS, Code, Index
 from functad.loops.ir import REALS, Load, Op
 from functad.loops.values import Value
+from functad.primitives.entry import ENTRIES
 
 HANDLE = ctypes.sizeof(ctypes.c_void_p)
 """Bytes of an address."""
@@ -429,8 +430,8 @@ def _as_number(spec: ArraySpec) -> str:
 
 def _whole(function: Any) -> Callable[..., Any]:
     """Return the function that combines the partial results of threads."""
-    reductions: dict[Any, Callable[..., Any]] = {np.sum: np.add.reduce, np.prod: np.multiply.reduce}
-    return reductions.get(function, function)  # type: ignore[no-any-return]
+    ufunc = getattr(ENTRIES.get(function), "reduces", None)
+    return function if ufunc is None else ufunc.reduce  # type: ignore[no-any-return]
 
 
 def fitted(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:

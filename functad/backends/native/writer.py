@@ -13,7 +13,7 @@ from functad.backends.native.arrays import Array, Formula, Held, Memory, aligned
 from functad.backends.native.kernel import Nest
 from functad.backends.native.lowering import Own, Pointwise, Reduction, View
 from functad.backends.native.module_text import ModuleText
-from functad.backends.native.plan import TINY, Loops, Plan
+from functad.backends.native.plan import Loops, Plan
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.records import inputs_of
 from functad.expressions.spec import spec_of
@@ -120,7 +120,7 @@ class Writer:
         spec = spec_of(source.value)
         kind, value = KINDS[spec.dtype], plain_array(source.value)
         first = value.ravel()[0].item()
-        if spec.size <= TINY:
+        if spec.size <= self.plan.most:
             return Held(spec.shape, kind, [self.code.constant(v.item(), kind) for v in value.ravel()])
         if value.strides == (0,) * value.ndim or value.tobytes() == np.full_like(value, first).tobytes():
             return Formula(spec.shape, kind, lambda code, index: code.constant(first, kind))
@@ -230,7 +230,7 @@ class Writer:
         for slot, memory in out.items():
             self.arrays[slot] = memory
             self.ready.add(slot)
-            if math.prod(memory.shape) <= TINY:
+            if math.prod(memory.shape) <= self.plan.most:
                 self.arrays[slot] = Held(memory.shape, memory.kind, memory.elements(self.code))
         self.views.clear()
 
@@ -259,7 +259,7 @@ class Writer:
 
     def copy(self, array: Array, target: Memory) -> None:
         """Copy the elements of an array to memory."""
-        if math.prod(target.shape) <= TINY:
+        if math.prod(target.shape) <= self.plan.most:
             for index in itertools.product(*map(range, target.shape)):
                 target.put(self.code, index, array.at(self.code, index))
             return

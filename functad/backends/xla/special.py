@@ -47,12 +47,13 @@ if find_spec("scipy") is not None:
     from functad.primitives.scipy_special.declaration import find_ufunc
 
     _special: Any = import_module("scipy.special")
-    _ALIKE = (
-        "erf", "erfc", "erfinv", "ndtr", "ndtri", "gamma", "gammaln", "gammainc", "gammaincc", "spence", "expit", "logit",
-        "xlogy", "xlog1py", "entr", "i0e", "i1e", "i0", "i1", "boxcox", "boxcox1p", "gammasgn", "dawsn", "sici",
-    )  # fmt: skip
-    row(*[getattr(_special, name) for name in _ALIKE])(alike(of_loop, _jax_special, refused="c"))
-    row(*[getattr(_special, name) for name in ("cbrt", "exp2", "expm1", "log1p")])(alike(of_loop))
+    row(
+        _special.erf, _special.erfc, _special.erfinv, _special.ndtr, _special.ndtri, _special.gamma, _special.gammaln,
+        _special.gammainc, _special.gammaincc, _special.spence, _special.expit, _special.logit, _special.xlogy,
+        _special.xlog1py, _special.entr, _special.i0e, _special.i1e, _special.i0, _special.i1, _special.boxcox,
+        _special.boxcox1p, _special.gammasgn, _special.dawsn, _special.sici,
+    )(alike(of_loop, _jax_special, refused="c"))  # fmt: skip
+    row(_special.cbrt, _special.exp2, _special.expm1, _special.log1p)(alike(of_loop))
     row(find_ufunc("_zeta"))(_zeta)
     row(_special.log_ndtr)(_log_ndtr)
     row(_special.psi)(_psi)

@@ -20,7 +20,6 @@ from functad.compilation.passes.layout import with_layouts
 from functad.compilation.passes.loops import with_lists, with_shorter_loops
 from functad.compilation.passes.peephole import Rewriter, match
 from functad.compilation.passes.rewrites import index, routines_index
-from functad.compilation.passes.scalar_replacement import with_numbers
 from functad.compilation.passes.schedule import in_order
 from functad.compilation.passes.systems import with_substitution
 from functad.compilation.rolling.rolled import rolled
@@ -82,7 +81,6 @@ PASSES = (
     Pass("roll: make a scan of repeated equations", lambda own, options: rolled(own, options.fused)),
     Pass("rewrite: merge equal inputs of loops", _rewritten, _has_loops),
     Pass("loops: simplify their lists, hoist invariant work, drop dead results", _with_shorter_loops, _has_loops),
-    Pass("numbers: compute with numbers in place of short vectors", lambda own, options: with_numbers(own), _may_round),
     Pass("rewrite: fold constants, share equal equations, apply the table of rewrites", _rewritten),
     Pass("factors: use the structure of cotangents of Cholesky factors", _with_factor_products, _may_round),
     Pass("order: reduce the peak memory", lambda own, options: in_order(own), lambda own, options: not options.fused),

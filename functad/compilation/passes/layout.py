@@ -19,10 +19,10 @@ from functad.backends.routines import ROWS
 from functad.expressions.expressions import Constant, Equation, Expressions
 from functad.expressions.records import inputs_of
 from functad.expressions.spec import ArraySpec, spec_or_none
-from functad.primitives.arranging.reshape import BROADCAST_TO, RESHAPE, TRANSPOSE
+from functad.primitives.arranging.reshape import BROADCAST_TO, RESHAPE
 from functad.primitives.elementwise.conversion import COPY
 from functad.primitives.indexing.index_map import is_basic
-from functad.primitives.indexing.read import GATHER, GETITEM, SCATTER
+from functad.primitives.indexing.read import GATHER, GETITEM
 from functad.primitives.linalg.einsum import is_by_blas
 from functad.primitives.reductions.over_axes import MEAN, SUM
 
@@ -103,9 +103,6 @@ class _Layouts:
             if self._is_rows(e):
                 self.equations.append(Equation(ROWS, inputs, {}, e.outputs))
                 self.turned.discard(e.outputs[0])
-            elif self._is_placed(e):
-                self._scatter(e, inputs)
-                self.turned.discard(e.outputs[0])
             else:
                 self.equations.append(Equation(e.primitive, inputs, e.params, e.outputs))
             if not reached.isdisjoint(inputs_of(e)) or inputs != e.inputs:
@@ -131,29 +128,6 @@ class _Layouts:
         """Return `True` if an equation reads rows of an array, which are copied to Fortran order."""
         ndims = [self.specs[s].ndim if type(s) is int else 0 for s in e.inputs]
         return e.primitive is GATHER and e.outputs[0] in self.turned and e.params["template"] == ("i",) and ndims == [2, 1]
-
-    def _is_placed(self, e: Equation) -> bool:
-        """Return `True` if an equation places pieces into a matrix, which is copied to Fortran order."""
-        if e.primitive is not SCATTER or e.outputs[0] not in self.turned or len(e.params["shape"]) != 2:
-            return False
-        axes = [
-            [type(part) for part in index].count(slice) if type(index) is tuple and len(index) == 2 and is_basic(index) else -1
-            for index in e.params["indices"]
-        ]
-        return axes == [self.specs[s].ndim if type(s) is int else -1 for s in e.inputs]
-
-    def _scatter(self, e: Equation, inputs: Sequence[Any]) -> None:
-        """Append the transpose of the transposed pieces in the transposed matrix, which needs no copy."""
-        pieces = [self._transposed(s) if self.specs[s].ndim == 2 else s for s in inputs]
-        params = {**e.params, "shape": e.params["shape"][::-1], "indices": tuple([i[::-1] for i in e.params["indices"]])}
-        self.specs.append(ArraySpec(params["shape"], self.specs[e.outputs[0]].dtype))
-        self.equations.append(Equation(SCATTER, tuple(pieces), params, (len(self.specs) - 1,)))
-        self.equations.append(Equation(TRANSPOSE, (len(self.specs) - 1,), {"axes": (1, 0)}, e.outputs))
-
-    def _transposed(self, slot: int) -> int:
-        self.specs.append(ArraySpec(self.specs[slot].shape[::-1], self.specs[slot].dtype))
-        self.equations.append(Equation(TRANSPOSE, (slot,), {"axes": (1, 0)}, (len(self.specs) - 1,)))
-        return len(self.specs) - 1
 
     def _copied(self, slot: int, order: str) -> int:
         self.specs.append(self.specs[slot])

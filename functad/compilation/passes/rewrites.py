@@ -114,22 +114,8 @@ POWERS = (
 
 SCALES = (
     Row(lambda x, c: x / c, lambda x, c: x * (1 / c), where=_power_of_two, kinds="f"),
-    Row(
-        lambda x, c1, c2: (x * c1) * c2,
-        lambda x, c1, c2: x * (c1 * c2),
-        changes=_SCALED,
-        error=2,
-        where=_moderate,
-        kinds="f",
-    ),
-    Row(
-        lambda x, c1, c2: (x * c1) / c2,
-        lambda x, c1, c2: x * (c1 / c2),
-        changes=_SCALED,
-        error=2,
-        where=_moderate,
-        kinds="f",
-    ),
+    Row(lambda x, c1, c2: (x * c1) * c2, lambda x, c1, c2: x * (c1 * c2), changes=_SCALED, error=2, where=_moderate, kinds="f"),
+    Row(lambda x, c1, c2: (x * c1) / c2, lambda x, c1, c2: x * (c1 / c2), changes=_SCALED, error=2, where=_moderate, kinds="f"),
     Row(
         lambda x, c: (x + x) * c,
         lambda x, c: x * (c + c),
@@ -318,21 +304,13 @@ ARRANGEMENTS = (
 
 def _spread_first(f: Any) -> Row:
     return Row(
-        lambda x, y: f(BROADCAST_TO(x, shape=(2, 3)), y),
-        lambda x, y: f(x, y),
-        free=True,
-        kinds="fiuc",
-        shapes={"x": (2, 1)},
+        lambda x, y: f(BROADCAST_TO(x, shape=(2, 3)), y), lambda x, y: f(x, y), free=True, kinds="fiuc", shapes={"x": (2, 1)}
     )
 
 
 def _spread_second(f: Any) -> Row:
     return Row(
-        lambda x, y: f(x, BROADCAST_TO(y, shape=(2, 3))),
-        lambda x, y: f(x, y),
-        free=True,
-        kinds="fiuc",
-        shapes={"y": (2, 1)},
+        lambda x, y: f(x, BROADCAST_TO(y, shape=(2, 3))), lambda x, y: f(x, y), free=True, kinds="fiuc", shapes={"y": (2, 1)}
     )
 
 

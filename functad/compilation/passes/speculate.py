@@ -31,6 +31,7 @@ from functad.primitives.elementwise.selection import DROPPED, KEPT
 from functad.primitives.entry import ENTRIES, Primitive
 from functad.primitives.kinds import elementwise, ufunc_spec
 from functad.primitives.safe import passed_on
+from functad.transforms.linear import is_linear_in
 from functad.transforms.lists import extract, trace
 
 
@@ -230,7 +231,8 @@ def with_coefficients(expressions: Expressions) -> tuple[Expressions, list[int]]
         if e.primitive is not SCAN or not any(spec.shape for spec in e.params["body"].specs):  # scalars take no time
             continue
         body, carries = e.params["body"], range(e.params["carries"])
-        if not _is_linear(body.equations, carries) or not _is_linear(expressions.equations[i + 1 :], e.outputs):
+        after = expressions.replace(equations=expressions.equations[i + 1 :])
+        if not _is_linear(body, carries) or not _is_linear(after, e.outputs):
             continue
         new = _Regrouped(body, len(carries)).run()
         if new is not None:
@@ -239,32 +241,20 @@ def with_coefficients(expressions: Expressions) -> tuple[Expressions, list[int]]
     return expressions.replace(equations=tuple(equations)), changed
 
 
-def _is_linear(equations: Sequence[Equation], slots: Iterable[int]) -> bool:
-    """Return `True` if all values that depend on some slots are linear in them."""
+def _is_linear(expressions: Expressions, slots: Iterable[int]) -> bool:
+    """Return `True` if all values that depend on some slots are linear in them, and pass NaN on."""
     moving = set(slots)
-    for e in equations:
+    for e in expressions.equations:
         places = [i for i, s in enumerate(e.inputs) if type(s) is int and s in moving]
         if not places:
             continue
         moving.update(e.outputs)
         if e.primitive is SCAN:
-            body: Expressions = e.params["body"]
-            if not _is_linear(body.equations, [*places, *range(e.params["carries"])]):
+            if not _is_linear(e.params["body"], [*places, *range(e.params["carries"])]):
                 return False
-        elif not _is_linear_in(e, places):
+        elif not is_linear_in(e.primitive, tuple(places), e.params) or not {*places} <= {*passed_on(e, expressions.specs)}:
             return False
     return True
-
-
-def _is_linear_in(e: Equation, places: Sequence[int]) -> bool:
-    primitive = e.primitive
-    if primitive.inner is not None or primitive.owner is not None or primitive.lists:
-        return False
-    if primitive in (_ADD, _SUBTRACT, _NEGATIVE) or primitive.kind == "linear":
-        return True
-    if primitive is _DIVIDE:
-        return places == [0]
-    return (primitive is _MULTIPLY or primitive.kind == "multilinear") and len(places) == 1
 
 
 class _Regrouped:

@@ -16,7 +16,7 @@ import numpy as np
 from functad.backends.native.arrays import Array, Formula, Held, Memory, Summands, Totals, c_strides
 from functad.backends.native.kernel import Nest
 from functad.backends.native.lowering import Lowered, Own, View, row
-from functad.backends.native.plan import FEW, TINY, Loops
+from functad.backends.native.plan import FEW, Loops
 from functad.expressions.expressions import Constant, Equation
 from functad.expressions.spec import ArraySpec
 from functad.loops.build import KINDS, SIZES, Code, Index
@@ -44,7 +44,7 @@ def write_pieces(writer: Any, pieces: Iterable[Piece]) -> None:
     """
     groups: list[tuple[Any, dict[int, Memory]]] = []
     for source, target in pieces:
-        if isinstance(source, Constant) or math.prod(target.shape) <= TINY:
+        if isinstance(source, Constant) or math.prod(target.shape) <= writer.plan.most:
             writer.copy(writer.array(source), target)
             continue
         domain = tuple([n for n in target.shape if n != 1])

@@ -24,7 +24,7 @@ def _branches(equation: Equation, given: Sequence[ArraySpec], results: Sequence[
 
     def write(writer: Writer, operands: Sequence[Array], outs: Sequence[Memory]) -> None:
         code, index = writer.code, operands[0].at(writer.code, ())
-        values = [held(code, array) for array in operands[1:]]
+        values = [held(writer, array) for array in operands[1:]]
         for number, branch in enumerate(branches):
             with code.when(_is_taken(code, index, number, len(branches))):
                 found = writer.inline(branch, values, outs)

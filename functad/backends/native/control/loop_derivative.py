@@ -143,7 +143,7 @@ class _Pass:
         self.count, self.leaves, self.order = (params[key] for key in ("carries", "leaves", "order"))
         inputs = len(self.body.inputs)
         self.first, outer, self.gs = part(operands, self.count, inputs - self.count)
-        self.outer = [held(self.code, array) for array in outer]
+        self.outer = [held(self.writer, array) for array in outer]
 
     def write(self) -> None:
         """Write both loops."""
@@ -187,7 +187,7 @@ class _Pass:
         with code.repeat() as loop:
             code.leave(loop, stack.is_empty())
             now = [carry.now() for carry in carries]
-            kept = [held(code, memory) for memory in stack.pop()]
+            kept = [held(writer, memory) for memory in stack.pop()]
             found = writer.inline(self.backward, [*now, *kept, *self.outer], [carry.target for carry in carries])
             go_on(writer, carries, found)
             finish_step(code, watch, loop)

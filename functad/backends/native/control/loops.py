@@ -16,7 +16,7 @@ from functad.backends.native.arrays import Array, Formula, Held, Memory
 from functad.backends.native.control.interrupts import Watch, chunk_of, cost_of, looked
 from functad.backends.native.control.speculation import met_nan, without_guards
 from functad.backends.native.lowering import Lowered, Own, row
-from functad.backends.native.plan import TINY, Plan, is_native
+from functad.backends.native.plan import Plan, is_native
 from functad.backends.native.writer import Writer
 from functad.control.equation import part
 from functad.control.loops import WHILE
@@ -27,11 +27,11 @@ from functad.loops.build import KINDS, Code, Index
 from functad.loops.values import Value, where
 
 
-def held(code: Code, array: Array) -> Array:
+def held(writer: Writer, array: Array) -> Array:
     """Return an array of a few elements as values, and a larger array unchanged."""
-    if isinstance(array, Held) or math.prod(array.shape) > TINY:
+    if isinstance(array, Held) or math.prod(array.shape) > writer.plan.most:
         return array
-    return Held(array.shape, array.kind, array.elements(code))
+    return Held(array.shape, array.kind, array.elements(writer.code))
 
 
 def written(writer: Writer, array: Array, target: Memory) -> None:
@@ -40,12 +40,12 @@ def written(writer: Writer, array: Array, target: Memory) -> None:
         writer.copy(array, target)
 
 
-def row_of(code: Code, array: Array, index: Index) -> Array:
+def row_of(writer: Writer, array: Array, index: Index) -> Array:
     """Return row `index` of an array."""
     if isinstance(array, Memory):
-        place = code.linear([index], array.strides[:1], array.offset)
-        return held(code, Memory(array.shape[1:], array.kind, array.pointer, array.strides[1:], place))
-    return held(code, Formula(array.shape[1:], array.kind, lambda code, rest: array.at(code, [_own(code, index), *rest])))
+        place = writer.code.linear([index], array.strides[:1], array.offset)
+        return held(writer, Memory(array.shape[1:], array.kind, array.pointer, array.strides[1:], place))
+    return held(writer, Formula(array.shape[1:], array.kind, lambda code, rest: array.at(code, [_own(code, index), *rest])))
 
 
 def _own(code: Code, index: Index) -> Index:
@@ -204,8 +204,8 @@ def carries_of(
     found: list[Carry] = []
     for number, (array, out) in enumerate(zip(first, outs, strict=True)):
         if body.outputs[number] == number:
-            found.append(Kept(writer, held(writer.code, array)))
-        elif math.prod(array.shape) <= TINY:
+            found.append(Kept(writer, held(writer, array)))
+        elif math.prod(array.shape) <= writer.plan.most:
             found.append(Registers(writer, array))
         elif number in sources:
             found.append(InPlace(writer, array, outs[_last(number, sources, length)], sources[number] != number))
@@ -224,7 +224,7 @@ def _sources(plan: Plan, count: int, length: int | None) -> dict[int, int]:
         slot = outputs[number]
         while slot in origins:
             slot = origins[slot]
-        small = plan.expressions.specs[number].size <= TINY
+        small = plan.expressions.specs[number].size <= plan.most
         if type(slot) is int and slot < count and not small and outputs.count(outputs[number]) == 1 and outputs[slot] != slot:
             found[number] = slot
     if length is None:  # the memory after the last step must be known
@@ -276,7 +276,7 @@ def _write_scan(writer: Writer, params: Any, operands: Sequence[Array], outs: Se
     body, count, rows, length, reverse = (params[key] for key in ("body", "carries", "rows", "length", "reverse"))
     code = writer.code
     first, xs, outer = part(operands, count, rows)
-    outer = [held(code, array) for array in outer]
+    outer = [held(writer, array) for array in outer]
     carries = carries_of(writer, body, first, outs[:count], length)
     with steps(writer, length, cost_of(body)) as i:
         index = code.linear([i], [-1], length - 1) if reverse else i
@@ -286,7 +286,7 @@ def _write_scan(writer: Writer, params: Any, operands: Sequence[Array], outs: Se
             for out in outs[count:]
         ]
         targets = [*[carry.target for carry in carries], *ys]
-        found = writer.inline(body, [*now, *[row_of(code, x, index) for x in xs], *outer], targets)
+        found = writer.inline(body, [*now, *[row_of(writer, x, index) for x in xs], *outer], targets)
         go_on(writer, carries, found)
         for array, y in zip(found[count:], ys, strict=True):
             written(writer, array, y)
@@ -310,7 +310,7 @@ def steps(writer: Writer, length: int, cost: float) -> Iterator[Value]:
 
 def go_on(writer: Writer, carries: Sequence[Carry], found: Sequence[Array]) -> None:
     """Make the results of a step the carries of the next step."""
-    after = [held(writer.code, array) for array in found[: len(carries)]]  # read all before writing any
+    after = [held(writer, array) for array in found[: len(carries)]]  # read all before writing any
     for carry, array in zip(carries, after, strict=True):
         carry.move(array)
 
@@ -335,7 +335,7 @@ def _while(equation: Equation, given: Sequence[ArraySpec], results: Sequence[Arr
     def write(writer: Writer, operands: Sequence[Array], outs: Sequence[Memory]) -> None:
         code = writer.code
         first, outer = part(operands, count)
-        outer = [held(code, array) for array in outer]
+        outer = [held(writer, array) for array in outer]
         carries = carries_of(writer, body, first, outs, None)
         watch = Watch(writer, cost_of(test, body))
         with code.repeat() as loop:
