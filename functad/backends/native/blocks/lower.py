@@ -20,6 +20,8 @@ from functad.backends.native.writer import Writer
 from functad.expressions.expressions import Equation
 from functad.expressions.spec import ArraySpec
 from functad.loops.build import Code, Index
+from functad.loops.ir import REALS
+from functad.loops.reductions import combined, start_of
 from functad.loops.values import Value, where
 from functad.primitives.linalg.einsum import Contraction
 
@@ -405,16 +407,26 @@ class _Block:
     def _reduction(self, number: int, operation: Operation, item: Item) -> Item:
         way: Reduction = operation.way
         kept = [axis for axis in range(len(item.lengths)) if axis not in way.axes]
-        rounded = way.start == 0 and not way.exact
+        rounded = way.how == "sum" and way.kind in REALS
 
         def term(code: Code, index: dict[int, Index]) -> Value:
             return code.cast(item.at(code, [index[axis] for axis in range(len(item.lengths))]), way.kind)
 
         def combine(code: Code, x: Value, y: Value) -> Value:
-            return way.combine(code, x, y)
+            return combined(way.how, x, y)
 
         return self._total(
-            number, operation, [item], item.lengths, item.most, kept, list(way.axes), term, combine, way.start, rounded
+            number,
+            operation,
+            [item],
+            item.lengths,
+            item.most,
+            kept,
+            list(way.axes),
+            term,
+            combine,
+            start_of(way.how, way.kind),
+            rounded,
         )
 
     def _contraction(self, number: int, operation: Operation, operands: Sequence[Item]) -> Item:

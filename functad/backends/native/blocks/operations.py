@@ -14,6 +14,7 @@ from functad.expressions.expressions import Constant, Equation, source_spec
 from functad.expressions.spec import ArraySpec
 from functad.loops.build import KINDS
 from functad.loops.ir import REALS
+from functad.loops.reductions import start_of
 from functad.primitives.arranging.flip import FLIP
 from functad.primitives.arranging.reshape import BROADCAST_TO, RESHAPE, TRANSPOSE
 from functad.primitives.indexing.index_map import indexed_shape
@@ -152,8 +153,8 @@ class Operations:
         if isinstance(way, Pointwise):
             shapes = [specs[s].shape for s in results]
             follows = tuple([_follows(one, shapes) for one in every])
-        elif isinstance(way, Reduction) and not way.ordered and own == way.kind:
-            if way.start != 0 and any(0 in shape for shape in every[0]):
+        elif isinstance(way, Reduction) and not way.is_ordered and own == way.kind:
+            if start_of(way.how, way.kind) != 0 and any(0 in shape for shape in every[0]):
                 raise UnevenError
             follows = ()
         else:
