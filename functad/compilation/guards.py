@@ -10,12 +10,13 @@ The guarded values are one result of the list, a vector of int64: `True` is 1, a
 from __future__ import annotations
 
 import linecache
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import CodeType
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from functad.compilation.states import MOST_STATES, State, state_now
 from functad.eager.variable import MAKER
 from functad.expressions.expressions import Constant, Expressions
 from functad.expressions.spec import PLAIN, ArraySpec, dtype_of, shape_of
@@ -106,6 +107,12 @@ class GuardingRecorder(AbstractRecorder):
         guards: the guards, in order.
         pieces: for each guard, the Tensor of its elements as a vector of int64.
         later: functions that read the values of further inputs, by slot.
+        answers: the values that Python code has, by the slot and whether it asked for the truth.
+        states: for each guard, the state of the Python code, or `None`.
+        frames: objects that are kept alive while the trace runs, because states contain their identities.
+        cells: returns the values of Variables and other state.
+        writes: `True` if an array has been written to.
+        foreign: the number of guards without a state by the place of the code, because of Tensors of other traces.
     """
 
     def __init__(
@@ -123,7 +130,12 @@ class GuardingRecorder(AbstractRecorder):
         self.later: dict[int, Any] = {}
         self._given = given
         self._known = known
-        self._answers: dict[tuple[int, bool], Any] = {}
+        self.answers: dict[tuple[int, bool], Any] = {}
+        self.states: list[State | None] = []
+        self.frames: list[Any] = []
+        self.cells: Callable[[], Sequence[Any]] = tuple
+        self.writes = False
+        self.foreign: dict[Any, int] = {}
         self._values: list[Any] = []
         self._exposed: list[Any] = []
         self._outside = MAKER.get(), DERIVATIVES.get()
@@ -175,9 +187,9 @@ class GuardingRecorder(AbstractRecorder):
         if truth and spec.size != 1:
             return np.zeros(spec.shape, spec.dtype)  # NumPy raises an error, or a warning, for any value
         asked = tensor.slot, truth
-        if asked not in self._answers:
-            self._answers[asked] = self._guarded(tensor, wanted)
-        value = self._answers[asked]
+        if asked not in self.answers:
+            self.answers[asked] = self._guarded(tensor, wanted)
+        value = self.answers[asked]
         if issubclass(type(value), np.ndarray):  # NumPy's array would share memory with it
             value = value.copy()
             value.setflags(write=False)
@@ -207,6 +219,7 @@ class GuardingRecorder(AbstractRecorder):
                 raise LeaveError(careful=False)
             value, key = known.value, known.key
         else:
+            self.states.append(state_now(self, 2) if len(self.states) < MOST_STATES else None)
             self._advance()
             self._check_derivatives(inner=bool(DERIVATIVES.get()))
             value = self._plain(tensor)
@@ -218,10 +231,48 @@ class GuardingRecorder(AbstractRecorder):
         self.pieces.append(GUARD(piece, value=np.frombuffer(key, _INT64), line=guard.line))
         return value
 
+    def accept(self, piece: Any, guard: Guard) -> None:
+        """Append a guard of a list that replaces a function of the user.
+
+        Args:
+            piece: the Tensor of the guarded elements.
+            guard: the guard.
+
+        Raises:
+            LeaveError: the Tensor has other values.
+        """
+        if self.effects or not isinstance(piece, Recorded):
+            raise LeaveError(careful=False)
+        if self._known is None:
+            self.states.append(None)
+            self._advance()
+            self._check_derivatives(inner=bool(DERIVATIVES.get()))
+            if np.asarray(self._plain(piece)).tobytes() != guard.key:
+                raise LeaveError(careful=False)
+        self.guards.append(guard)
+        self.pieces.append(GUARD(piece, value=np.frombuffer(guard.key, _INT64), line=guard.line))
+
+    def value_of(self, tensor: Any) -> Any:
+        """Return the plain value of a Tensor of this trace, or of a trace on values above it.
+
+        Raises:
+            LeaveError: the Tensor has no plain value.
+        """
+        while isinstance(tensor, Recorded) and tensor.recorder is not self:
+            tensor = tensor.below
+        if not isinstance(tensor, Recorded):
+            if isinstance(tensor, ArraySpec) or tensor is None:
+                raise LeaveError(careful=False)
+            return tensor
+        self._advance()
+        self._check_derivatives(inner=bool(DERIVATIVES.get()))
+        return self._plain(tensor)
+
     def write(self, primitive: Primitive, root: Any, v: Any, params: dict[str, Any]) -> Any:
         """Record a write. Leave the trace if Python code has an array that would show the write."""
         if any(root is shared for shared in self._exposed):
             raise LeaveError(careful=False)
+        self.writes = True
         return super().write(primitive, root, v, params)
 
     def vector(self) -> Any:
@@ -257,7 +308,8 @@ class GuardingRecorder(AbstractRecorder):
 
     def let_go(self) -> None:
         """Drop all values."""
-        self._given, self._values, self._answers, self._exposed, self.later = None, [], {}, [], {}
+        self._given, self._values, self.answers, self._exposed, self.later = None, [], {}, [], {}
+        self.frames, self.cells = [], tuple
         self._outside = None, None
 
     @in_silence

@@ -561,7 +561,8 @@ def jit(
 
     `jit` traces `f` once per structure, dtypes and shapes of the arguments. If Python code of `f` needs a value, as `if` and
     `while` do, `jit` uses the value of this call and compiles a path with a guard. A call with other values at the guards takes
-    another path, which is traced if it is new. `float(t)` of a traced float has no guard and raises.
+    another path, which is traced if it is new. A loop that ends by a value becomes a native loop for any number of iterations,
+    if only Tensors change in it. `float(t)` of a traced float has no guard and raises.
 
     Variables that `f` reads are inputs of the program. Each call assigns the Variables that `f` assigns. Values that depend on
     no Tensor are computed while tracing and are the same in all calls. Random numbers are such values: they give a
@@ -634,7 +635,7 @@ def jit(
         ...         x = 0.5 * (x + a / x)
         ...     return x
         >>> [round(root(a), 3) for a in (2.0, 3.0, 50.0)], root.cache_info().size
-        ([1.414, 1.732, 7.071], 2)
+        ([1.414, 1.732, 7.071], 1)
     """
     if max_entries is not None and (type(max_entries) is not int or max_entries < 1):
         raise InputError(

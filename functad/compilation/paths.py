@@ -20,15 +20,18 @@ import numpy as np
 from functad.backends.backend import Backend
 from functad.backends.refusals import OtherArgumentsError
 from functad.compilation.collector import collector_paused
+from functad.compilation.guarded_loops import HiddenStateError, Loops, Way
 from functad.compilation.guards import Guard, LeaveError, guarded_only, has_values, without_guards
+from functad.compilation.inner_loops import Inner, InnerLoops
 from functad.compilation.lists import CompiledList
 from functad.compilation.log import now
 from functad.compilation.programs import LIMIT, Kept, committed
 from functad.compilation.trace import Again, Trace
 from functad.errors import AbstractValueError, FunctadError, RecompileWarning, UnsupportedError
 from functad.expressions.expressions import Constant, Expressions
+from functad.expressions.spec import ArraySpec, spec_of
 from functad.places import call_of, warn
-from functad.primitives.operands import innermost
+from functad.primitives.operands import all_examples, innermost
 from functad.primitives.safe import CAREFUL, PASS, QUICK, STRICT
 from functad.process import cached_property, setting
 from functad.tracing.float_errors import in_silence
@@ -53,13 +56,16 @@ class Path:
         trace: the trace.
         program: compiles the trace.
 
+        size: the number of guarded values inside loops; 0 if the path has no loops.
+
     Attributes:
         keys: the guarded values.
         is_compiled: `True` once the program has run.
     """
 
-    def __init__(self, trace: Trace, program: Callable[[], CompiledList]) -> None:
+    def __init__(self, trace: Trace, program: Callable[[], CompiledList], size: int = 0) -> None:
         self.trace = trace
+        self.size = size
         self.keys = tuple([guard.key for guard in trace.guards])
         self.is_compiled = False
         self._missed: tuple[Sequence[Any], Any] | None = None
@@ -103,7 +109,28 @@ class Path:
         self.is_compiled = True
         if found.tobytes() != self._all:
             return None, self._first_difference(found)
+        if trace.counts:
+            outs = list(outs)
+            for i in trace.counts:
+                [count] = self.program.backend.handed_on([outs[i]])
+                outs[i] = count if isinstance(count, Recorded) else int(count)
         return committed(trace, outs, held, self.program.backend), None
+
+    def for_examples(self, leaves: Sequence[Any]) -> tuple[Any, int | None]:
+        """Return the result for a batch and `None`; or `None` and the number of an example whose guards do not hold."""
+        trace = self.trace
+        held = [resolve(cell.read()) for cell in trace.cells]
+        outs = self._outs_of([*leaves, *held])
+        found = np.asarray(all_examples(outs[self._place]), np.int64)
+        rows = found.reshape(-1, found.shape[-1])
+        wrong = np.flatnonzero((rows != np.frombuffer(self._all, np.int64)).any(axis=1))
+        if wrong.size:
+            return None, int(wrong[0])
+        return committed(trace, outs, held, self.program.backend), None
+
+    @in_silence
+    def _outs_of(self, given: Sequence[Any]) -> Sequence[Any]:
+        return self.program(given)
 
     def strict(self) -> Callable[..., Any] | None:
         """Return a quick function of plain arguments that raises `OtherArgumentsError` if it cannot give the result."""
@@ -112,7 +139,7 @@ class Path:
     @cached_property
     def _strict(self) -> Callable[..., Any] | None:
         trace = self.trace
-        if trace.cells or trace.changed or True in trace.wraps:
+        if trace.cells or trace.changed or trace.counts or True in trace.wraps:
             return None
         return self.program.guarded(trace.structure, self._place, self._all, self._miss)
 
@@ -201,6 +228,8 @@ class Paths(Kept):
         self.last: Path | None = None
         self._line: str | None = None
         self.newest: tuple[Path, Path | None] | None = None
+        self._loops: Loops | None = Loops()
+        self._inner: dict[Any, Loops] | None = None
 
     @property
     def size(self) -> int:
@@ -221,7 +250,7 @@ class Paths(Kept):
         """Return the result of the function for leaves of arguments that a call with a known key passes."""
         path = self.last
         if not all(map(has_values, leaves)):
-            return self.itself(leaves)
+            return self._for_examples(leaves)
         tried: set[Path] = set()
         try:
             while path is not None and path not in tried:
@@ -230,17 +259,47 @@ class Paths(Kept):
                 if missed is None:
                     self.last, self.strict = path, path.strict()
                     return result
-                path = self._next(path, missed)
+                path = self._next(path, missed, tried)
         except LeaveError:
             return self.itself(leaves)
         self._compiler.hits -= 1
         return self.fresh(leaves)
 
-    def _next(self, path: Path, missed: _Miss) -> Path | None:
-        """Return the newest path with the guarded values of a path up to the first difference, and the new value there."""
+    def _for_examples(self, leaves: Sequence[Any]) -> Any:
+        """Return the results for leaves of which some are batched: of one path with loops that holds for all examples.
+
+        If there is none, the function is traced for some of the examples. Otherwise the function itself runs.
+        """
+        every = [leaf if has_values(leaf) else all_examples(leaf) for leaf in leaves]
+        batched = [not has_values(leaf) for leaf in leaves]
+        known = not any(isinstance(value, ArraySpec) for value in every)
+        extra = {np.ndim(a) - spec_of(leaf).ndim for a, leaf, own in zip(every, leaves, batched, strict=True) if known and own}
+        if not known or extra != {1}:
+            return self.itself(leaves)
+        size = next(len(a) for a, own in zip(every, batched, strict=True) if own)
+        for example in range(min(size, _EXAMPLES)):
+            missing: int | None = example
+            for path in [path for path in reversed(list(self.paths.values())) if path.size]:
+                result, missing = path.for_examples(leaves)
+                if missing is None:
+                    return result
+            if PASS.get() != QUICK and not STRICT.get():
+                break
+            trace = self.traced([a[missing] if own else a for a, own in zip(every, batched, strict=True)], QUICK)
+            if not isinstance(trace, LeaveError) and not trace.changed and not trace.captured and self._keep_loops(trace):
+                self._compiler.misses += 1
+        return self.itself(leaves)
+
+    def _next(self, path: Path, missed: _Miss, tried: set[Path]) -> Path | None:
+        """Return the newest path with the guarded values of a path up to the first difference, and the new value there.
+
+        Paths with loops and other paths have different guards, so the newest path of the other kind follows.
+        """
         count, value = missed
         start = (*path.keys[:count], value)
-        found = [other for keys, other in list(self.paths.items()) if keys[: count + 1] == start]
+        others = [(keys, other) for keys, other in list(self.paths.items()) if other not in tried]
+        found = [other for keys, other in others if keys[: count + 1] == start]
+        found = found or [other for _, other in others if bool(other.size) is not bool(path.size)]
         return found[-1] if found else None
 
     def path_of(self, leaves: Sequence[Any]) -> Path:
@@ -272,6 +331,8 @@ class Paths(Kept):
         """
         if self._line is not None or len(self.paths) >= self._compiler.max_paths:
             return self._beyond(leaves)
+        if not all(map(has_values, leaves)):
+            return self._for_examples(leaves)
         if PASS.get() != QUICK and not STRICT.get():
             return self.itself(leaves)
         trace = trace or self.traced(leaves, QUICK)
@@ -287,18 +348,54 @@ class Paths(Kept):
         self._compiler.misses += 1
         self._compiler.last_paths = self
         lazy = any(hasattr(type(value), "__dask_graph__") for value in [*leaves, *constants])
-        if len(trace.guards) > MOST_GUARDS:
-            self._line = trace.guards[-1].line
-        elif not (trace.captured or lazy):
-            self._keep(Path(trace, lambda: self._program(trace)))
+        if trace.has_inner_loops and self._inner is None:
+            self._inner = {}
+        if trace.captured or lazy:
+            return result
+        if not self._keep_loops(trace):
+            if len(trace.guards) > MOST_GUARDS:
+                self._line = trace.guards[-1].line
+            else:
+                size = sum([inner.size for inner in trace.inner if inner is not None])
+                self._keep(Path(trace, lambda: self._program(trace), size))
         return result
+
+    def _keep_loops(self, trace: Trace) -> bool:
+        """Keep a path with loops for a trace that has loops. Return `False` if it has none."""
+        loops, unrolled = self._loops, trace.unrolled
+        if loops is None or unrolled is None:
+            return False
+        try:
+            new = loops.add(trace, unrolled)
+        except HiddenStateError:  # the iterations differ in a way that no guard shows
+            self._loops, trace.unrolled = None, None
+            self.paths = {keys: path for keys, path in self.paths.items() if not path.size}
+            self.last = None
+            return False
+        if len(new.steps) > MOST_GUARDS:
+            return False
+        before = self.last
+        for keys, way in list(loops.ways.items()):  # the trace may have another edge of a loop of earlier paths
+            if keys not in self.paths or self.paths[keys].size != way.size:
+                self.paths[keys] = self._with_loops(way)
+        self.last = self.paths[new.keys]
+        self.newest = self.last, before
+        return True
+
+    def _with_loops(self, way: Way) -> Path:
+        """Return the path of a trace with loops."""
+        with collector_paused():
+            trace = way.folded()
+        return Path(trace, lambda: self._program(trace), way.size)
 
     def traced(self, leaves: Sequence[Any], passed: int) -> Trace | LeaveError:
         """Return a trace with the values of the leaves in a pass, or the signal that ended it."""
         try:
             with collector_paused(), setting(PASS, passed):
                 compiler = self._compiler
-                return self._again.trace(leaves, checks=not compiler.backend.plain, effects=True, valued=compiler.guards)
+                inner = None if self._inner is None else InnerLoops(Trace, self._inner)
+                checks = not compiler.backend.plain
+                return self._again.trace(leaves, checks=checks, effects=True, valued=compiler.guards, inner=inner)
         except LeaveError as leave:
             return LeaveError(leave.careful)  # without the frames of the function
         except FunctadError:
@@ -310,8 +407,10 @@ class Paths(Kept):
 
     def _keep(self, path: Path) -> None:
         """Keep a path, unless there is one for the same values: compiled code may round in another way than NumPy."""
-        before = self.last
-        path = self.paths.setdefault(path.keys, path)
+        before, known = self.last, self.paths.get(path.keys)
+        if known is None or known.size < path.size:  # the loops of the new path take more branches
+            self.paths[path.keys] = path
+        path = self.paths[path.keys]
         LIMIT.keep(self)
         self.newest, self.last = (path, before), path
 
@@ -321,25 +420,28 @@ class Paths(Kept):
         Raises:
             LeaveError: the function asks for other values when it is traced again.
         """
-        compiler, guards, start = self._compiler, trace.guards, now()
+        compiler, guards, inner, start = self._compiler, trace.guards, trace.inner, now()
         with collector_paused():
             if trace.hides and not STRICT.get():
                 with setting(PASS, CAREFUL):
-                    trace = self._again.trace(checks=not compiler.backend.plain, known=guards)
+                    checks = not compiler.backend.plain
+                    trace = self._again.trace(
+                        checks=checks, known=guards, inner=InnerLoops(Trace, {}, inner) if inner else None
+                    )
             traced = without_guards(trace.expressions)
-        careful = (lambda: self._careful(guards)) if trace.derives and not STRICT.get() else None
+        careful = (lambda: self._careful(guards, inner)) if trace.derives and not STRICT.get() else None
         program: CompiledList = compiler.program(trace, compiler.backend, careful, traced)
         compiler.log_compilation(trace, program, now() - start)
         return program
 
-    def _careful(self, guards: Sequence[Guard]) -> Expressions:
+    def _careful(self, guards: Sequence[Guard], inner: Sequence[Inner | None]) -> Expressions:
         """Return the list of a path for the current pass.
 
         Raises:
             UnsupportedError: the function asks for other values when it is traced again.
         """
         try:
-            return without_guards(self._again.expressions(guards))
+            return without_guards(self._again.expressions(guards, InnerLoops(Trace, {}, inner) if inner else None))
         except LeaveError:
             raise UnsupportedError(
                 f"{call_of('jit', self._compiler.f)}: a derivative has a NaN, and the function takes another path when it is "
@@ -382,6 +484,9 @@ class Paths(Kept):
             f"Path {len(self.paths)} differs from the path before in guard {place + 1} of {len(guards)}: {guards[place]}{old}."
         )
 
+
+_EXAMPLES = 8
+"""The number of examples of a batch for which a function is traced, to find a path for all of them."""
 
 _SHOWN = 8
 """The number of guards in a message."""

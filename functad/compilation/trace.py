@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from functad.compilation.guarded_loops import Unrolled
 from functad.compilation.guards import Guard, GuardingRecorder
+from functad.compilation.inner_loops import InnerLoops
 from functad.compilation.kinds import Weak, without_owner
 from functad.compilation.passes.speculate import hides_nan
 from functad.eager.variable import MAKER, Given, Variable
@@ -31,6 +33,9 @@ from functad.transforms.leaves import replaced
 from functad.transforms.lists import close, extract, make_list
 from functad.transforms.outside import frozen_in
 from functad.trees import Structure, flatten
+
+FEWEST_VISITS = 2
+"""A guard at one place of a running function, with Tensors of a transform, that is asked more often belongs to a loop."""
 
 
 class Cell(Given):
@@ -115,6 +120,7 @@ class Trace:
         valued: `True` if the leaves have values, so that the function may ask for values, which are guarded.
         known: the guards of an earlier trace of the same path, which answer these questions; `None` without such a trace.
         exact: `True` if results must be equal to NumPy's bit for bit.
+        inner: finds loops in the functions that transforms call, or `None`.
 
     Attributes:
         expressions: the list. Its inputs are the leaves of the arguments, the cells and the captured Tensors. Its outputs are
@@ -129,6 +135,10 @@ class Trace:
         outcome: the values of the leaves of the result and of changed cells in this call, if there are guards and the leaves
             have values; otherwise `None`.
         captured: Tensors of other traces.
+        inner: the lists that replaced functions which transforms call.
+        has_inner_loops: `True` if such a function seems to have a loop.
+        unrolled: the trace before equations were removed, if it may have loops; otherwise `None`.
+        counts: positions of results that are integers of Python, computed as int64.
         wraps: for each leaf of the result, `True` if the function returned a Tensor outside all traces.
         variables: for each leaf of the result, the Variable that the function returned, or `None`.
         derives: `True` if the list contains derivatives.
@@ -150,11 +160,16 @@ class Trace:
         valued: bool = False,
         known: Sequence[Guard] | None = None,
         exact: bool = False,
+        inner: InnerLoops | None = None,
     ) -> None:
         valued = valued and not any(isinstance(leaf, ArraySpec) for leaf in leaves)
         recorder = GuardingRecorder("jit", function, leaves if valued else None, known, exact)
         recorder.counts_as_plain = True
         cells = Cells(recorder)
+        if inner is not None:
+            recorder.calls, inner.recorder = inner, recorder
+        recorder.cells = lambda: list(cells.known.values())
+        self.counts: Sequence[int] = ()
         self.wraps: list[bool] = []
         self.variables: list[Variable | None] = []
 
@@ -169,7 +184,15 @@ class Trace:
         vector: list[Any] = []
         derivatives: list[tuple[Expressions, list[int]]] = []
         with frozen_in("jit", function, [function, *static]), setting(MAKER, cells), setting(DERIVATIVES, derivatives):
-            found, _ = make_list(recorder, noted, leaves)
+            try:
+                found, _ = make_list(recorder, noted, leaves)
+            except BaseException:
+                recorder.let_go()
+                raise
+            finally:
+                recorder.calls = None
+        self.inner = [] if inner is None else inner.used
+        self.has_inner_loops = max(recorder.foreign.values(), default=0) > FEWEST_VISITS
         self.derives = bool(derivatives)
         self.guards = recorder.guards
         watched = self._watched(recorder, found)
@@ -179,15 +202,14 @@ class Trace:
         self.cells = list(cells.known.values())
         self.changed = [cell for cell in self.cells if cell.changed]
         outputs = [*found.outputs, *[_source(recorder, cell.value) for cell in self.changed]]
-        inner = any(expressions is not found for expressions, _ in derivatives)  # derivatives in an inner list
-        self.outcome = recorder.values(outputs, inner=inner) if self.guards and valued else None
-        recorder.let_go()
+        deep = any(expressions is not found for expressions, _ in derivatives)  # derivatives in an inner list
+        self.outcome = recorder.values(outputs, inner=deep) if self.guards and valued else None
         outputs += [*[each.slot for each in vector if each is not None], *watched]
         marks = mark_reached(marks_at(recorder.derivatives, len(recorder.specs)), found.equations)
         self.checked = [
             i
             for i, source in enumerate(outputs)
-            if type(source) is int and (inner or marks[source]) and is_inexact(recorder.specs[source])
+            if type(source) is int and (deep or marks[source]) and is_inexact(recorder.specs[source])
         ]
         kept = dead_checks(found, outputs) if checks and not any(map(_is_lazy, leaves)) else []
         kept += [token.slot for token in recorder.effects] if effects else []
@@ -195,9 +217,42 @@ class Trace:
         outputs += kept
         inputs = [*range(len(leaves)), *[cell.slot for cell in self.cells]]
         every = [*names, *[_name_of_cell(cell, i) for i, cell in enumerate(self.cells)]]
+        self.unrolled = self._unrolled(recorder, found, inputs, every, outputs) if self.outcome is not None else None
+        recorder.let_go()
         whole = extract(found.replace(specs=tuple(recorder.specs)), inputs, outputs, every, without_idle)
         self.expressions: Expressions
         self.expressions, self.captured = close(whole)
+        if self.captured or self.derives:
+            self.unrolled = None
+
+    def _unrolled(
+        self,
+        recorder: GuardingRecorder,
+        found: Expressions,
+        inputs: Sequence[int],
+        names: Sequence[str],
+        outputs: Sequence[int | Constant],
+    ) -> Unrolled | None:
+        """Return the trace with its unused equations, if it may have loops."""
+        states, place = recorder.states, len(self.wraps) + len(self.changed)
+        if len(states) != len(self.guards) or (recorder.writes and any(state and state.views for state in states)):
+            return None
+        if any(type(source) is int and source > recorder.pieces[0].slot for source in outputs[place + 1 :]):
+            return None  # an unused result of an iteration
+        own = Unrolled(
+            equations=[_with_plain_inputs(e) for e in found.equations],
+            specs=tuple(recorder.specs),
+            inputs=inputs,
+            names=names,
+            outputs=[without_idle(source) for source in (*outputs[:place], *outputs[place + 1 :])],
+            place=place,
+            vector=outputs[place],  # type: ignore[arg-type]
+            pieces=[piece.slot for piece in recorder.pieces],
+            guards=self.guards,
+            states=states,
+            structure=found.output_structure,
+        )
+        return own if own.repeats() else None
 
     def equals(self, other: Trace) -> bool:
         """Return `True` if another trace of the same function has the same list."""
@@ -255,6 +310,7 @@ class Again:
         effects: bool = False,
         valued: bool = False,
         known: Sequence[Guard] | None = None,
+        inner: InnerLoops | None = None,
     ) -> Trace:
         """Trace the function again.
 
@@ -262,7 +318,7 @@ class Again:
             leaves: the leaves that are not static, or leaves of the same specs and layouts, which is the default.
             checks: `True` to keep unused results as outputs if their equations may raise errors.
             effects: `True` to keep the results of calls with an effect as outputs.
-            valued, known: as for `Trace`.
+            valued, known, inner: as for `Trace`.
         """
         static = self._now()
 
@@ -271,7 +327,7 @@ class Again:
             return self._f(*args, **kwargs)
 
         leaves, static = self._like if leaves is None else leaves, [*static, self._structure]
-        options: dict[str, Any] = {"valued": valued, "known": known, "exact": self._exact}
+        options: dict[str, Any] = {"valued": valued, "known": known, "exact": self._exact, "inner": inner}
         return Trace(of_leaves, self._f, leaves, self._names, self._tensors, static, checks, effects, **options)
 
     def _now(self) -> list[Any]:
@@ -283,9 +339,9 @@ class Again:
         own = [idle(Tensor, leaf) if i in self._tensors and counts_as_plain(leaf) else leaf for i, leaf in enumerate(leaves)]
         return self._structure.unflatten(replaced(self._now(), self._places, own))  # type: ignore[no-any-return]
 
-    def expressions(self, known: Sequence[Guard] | None = None) -> Expressions:
-        """Trace the function again and return the list. `known` are the guards of the path."""
-        return self.trace(known=known).expressions
+    def expressions(self, known: Sequence[Guard] | None = None, inner: InnerLoops | None = None) -> Expressions:
+        """Trace the function again and return the list. `known` and `inner` are the guards and inner lists of the path."""
+        return self.trace(known=known, inner=inner).expressions
 
     def whole(self) -> Expressions:
         """Trace the function again and return the list with all checks and effects."""
@@ -364,6 +420,14 @@ def _raises_anyway(equation: Equation, given: Sequence[ArraySpec]) -> bool:
     except (ValueError, ZeroDivisionError):
         return True
     return False
+
+
+def _with_plain_inputs(e: Equation) -> Equation:
+    """Return an equation with plain constants in place of constant Tensors outside all traces."""
+    inputs = tuple(map(without_idle, e.inputs))
+    return (
+        e if all(a is b for a, b in zip(inputs, e.inputs, strict=True)) else Equation(e.primitive, inputs, e.params, e.outputs)
+    )
 
 
 def without_idle(source: int | Constant) -> int | Constant:

@@ -135,6 +135,8 @@ def traced(recorder: Recorder, f: Callable[..., Any], args: Sequence[Any], kwarg
             with the same cause, such as "setting an array element with a sequence" for `a[0] = t`, or for `np.zeros(t)`.
     """
     around = OPEN.get()
+    if around is not None and around.calls is not None:
+        f = around.calls.calling(recorder, f)
     state, pair = get_state(), LAST[0]
     errors = pair if state is pair[0] else None if state is pair[1] else float_errors(state)
     try:
