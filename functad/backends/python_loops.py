@@ -1,9 +1,10 @@
-"""The source of scans for the backend `numpy`: Python loops over numbers and over arrays.
+"""Parts of a list that Python numbers compute, and loops over arrays, for the backend `numpy`.
 
-An operation on an array of three numbers takes NumPy twenty times as long as three operations on Python floats. So a scan over
-a few numbers computes with Python floats. Results are equal: Python and NumPy both use IEEE 754 for `+`, `-`, `*` and `/`. The
-loop falls back to arrays in two cases: Python raises an exception instead of an infinity or NaN, or a product with an exact
-zero may have caused a NaN in a result. In a scan over arrays, each step writes its results into rows of preallocated arrays.
+An operation on an array of three numbers takes NumPy twenty times as long as three operations on Python floats. So Python
+floats compute scans over a few numbers, and equations on short arrays. The native planner writes such a part as a function of
+the loop IR, and `functad.emitters.python_scalars` gives its text. Results are equal: Python and NumPy both use IEEE 754 for
+`+`, `-`, `*` and `/`. Where Python raises an exception instead of an infinity or NaN, arrays compute the part. In a scan over
+arrays, each step writes its results into rows of preallocated arrays.
 """
 
 from __future__ import annotations
