@@ -1,9 +1,10 @@
-"""The source of scans for the backend `numpy`: Python loops over numbers and over arrays.
+"""Parts of a list that Python numbers compute, and loops over arrays, for the backend `numpy`.
 
-An operation on an array of three numbers takes NumPy twenty times as long as three operations on Python floats. So a scan over
-a few numbers computes with Python floats. Results are equal: Python and NumPy both use IEEE 754 for `+`, `-`, `*` and `/`. The
-loop falls back to arrays in two cases: Python raises an exception instead of an infinity or NaN, or a product with an exact
-zero may have caused a NaN in a result. In a scan over arrays, each step writes its results into rows of preallocated arrays.
+An operation on an array of three numbers takes NumPy twenty times as long as three operations on Python floats. So Python
+floats compute scans over a few numbers, and equations on short arrays. The native planner writes such a part as a function of
+the loop IR, and `functad.emitters.python_scalars` gives its text. Results are equal: Python and NumPy both use IEEE 754 for
+`+`, `-`, `*` and `/`. Where Python raises an exception instead of an infinity or NaN, arrays compute the part. In a scan over
+arrays, each step writes its results into rows of preallocated arrays.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ _LONGEST = 8
 _FEWEST = 8
 """Steps of a scan from which the conversion of arrays to numbers and back pays off."""
 
-_WORTH = 16
-"""Equations from which the conversion pays off without a scan."""
+_WORTH = 12
+"""Equations on arrays, less three quarters of one for each result, from which the conversion pays off without a scan."""
 
 _MOST = 500
 """Largest count of numbers that a step of a scan, or the equations outside of scans, compute."""
@@ -63,13 +64,17 @@ def number_parts(expressions: Expressions, names: Mapping[int, str], exact: bool
     """
     equations, found = expressions.equations, dict[int, NumberPart]()
     suited = [_is_suited(e, expressions, exact) for e in equations]
+    last = last_readers(equations, expressions.outputs)
 
     def add(start: int, stop: int) -> None:
         """Add the equations from `start` to `stop`, or halves of them."""
-        if stop - start < _WORTH and not any(e.primitive is SCAN for e in equations[start:stop]):
+        own = equations[start:stop]
+        arrays = sum(any(expressions.specs[s].shape for s in (*inputs_of(e), *e.outputs)) for e in own)
+        results = sum(last.get(s, -1) >= stop for e in own for s in e.outputs)
+        if arrays - 0.75 * results < _WORTH and not any(e.primitive is SCAN for e in own):
             return
         try:
-            found[start] = NumberPart(expressions, start, stop, names, exact)
+            found[start] = NumberPart(expressions, start, stop, last, names, exact)
         except NotPythonError:
             if stop - start > 1:
                 add(start, (start + stop) // 2)
@@ -103,6 +108,7 @@ class NumberPart:
     Args:
         expressions: the list.
         start, stop: the numbers of the equations.
+        last: maps a slot to the number of its last reader.
         names: maps a slot to its name.
         exact: use only functions with NumPy's exact results.
 
@@ -113,7 +119,15 @@ class NumberPart:
         NotPythonError: Python numbers cannot compute an equation.
     """
 
-    def __init__(self, expressions: Expressions, start: int, stop: int, names: Mapping[int, str], exact: bool) -> None:
+    def __init__(
+        self,
+        expressions: Expressions,
+        start: int,
+        stop: int,
+        last: Mapping[int, int],
+        names: Mapping[int, str],
+        exact: bool,
+    ) -> None:
         from functad.backends.native.expand import expanded  # noqa: PLC0415 - for programs with such parts
         from functad.backends.native.module_text import ModuleText  # noqa: PLC0415 - likewise
         from functad.backends.native.plan import is_native  # noqa: PLC0415 - likewise
@@ -121,7 +135,6 @@ class NumberPart:
 
         self.start, self.stop, self.exact = start, stop, exact
         equations = expressions.equations[start:stop]
-        last = last_readers(expressions.equations, expressions.outputs)
         inside = {slot for e in equations for slot in e.outputs}
         slots = list(dict.fromkeys([s for e in equations for s in inputs_of(e) if s not in inside]))
         self.made = [slot for e in equations for slot in e.outputs if last.get(slot, -1) >= stop]
