@@ -103,8 +103,8 @@ def _with_substitution(own: Expressions, options: Options) -> Expressions:
     return own if found is own else extract(found)
 
 
-_LEAST_SHARED = 24
-"""Matrices with fewer rows are factorised by NumPy for each system, in less time than the calls of LAPACK from Python take."""
+_LEAST_SHARED = 128
+"""Matrices with fewer rows are factorised by NumPy for each system: the calls of LAPACK from Python take 80 us."""
 
 
 def _is_shared(matrix: ArraySpec, columns: int, uses: int) -> bool:
