@@ -211,7 +211,7 @@ class Selection(TensorLike):
     @property
     def real(self) -> Any:
         """The real parts."""
-        return np.real(self)
+        return np.real(self) if self.dtype.kind == "c" else self  # a view
 
     @property
     def imag(self) -> Any:

@@ -390,10 +390,9 @@ def jit():
 @probe(PARTLY, "AutoGraph rewrites `if` and `while` in the source of the function; both branches have one shape and dtype")
 def compiled_branches():
     def f(x):
+        y = -x
         if x > 0:
             y = x**2
-        else:
-            y = -x
         return y
 
     close(tf.function(f)(T), 0.09)

@@ -650,7 +650,7 @@ def test_functions_of_integers(backend: str) -> None:
         lambda x: float(count(x) / 2) * x,
         lambda x: np.split(x, [count(x)])[0],
         lambda x: x[int(np.floor(np.abs(x[0]) / 1.5))],
-        lambda x: sum(x * k for k in range(int(round(x[1])))),
+        lambda x: sum(x * k for k in range(int(np.round(x[1])))),
         lambda x: int(np.ceil(x[0] * 1e30)) * 1.0,
         lambda x: int(np.trunc(x[0] if x[0] > 0 else x[0] * np.nan)),
     ]

@@ -120,25 +120,38 @@ def _position(equation: Equation, given: Sequence[ArraySpec], results: Sequence[
     whole, axis = ((given[0].size,), 0) if flat else (shape, axis[0])
     rest = (*whole[:axis], *whole[axis + 1 :])
 
+    largest = equation.primitive is ARGMAX
+
     def better(x: Value, best: Value) -> Value:
-        if kind == "i1":
-            return x & ~best if equation.primitive is ARGMAX else best & ~x
-        found = x > best if equation.primitive is ARGMAX else x < best
+        found = x > best if largest else x < best
         return found | (x.is_nan() & ~best.is_nan()) if x.is_real else found
+
+    def find_first(code: Code, at: Callable[[Index], Value], place: Value) -> None:
+        """Store the place of the first true, or the first false, element."""
+        with code.block() as search, code.loop(0, whole[axis]) as i:
+            x = at(i)
+            with code.when(x if largest else ~x):
+                code.store(place, 0, i)
+                code.leave(search)
+
+    def find_extreme(code: Code, at: Callable[[Index], Value], place: Value) -> None:
+        best = code.allocate(kind, 1)
+        code.store(best, 0, at(0))
+        with code.loop(1, whole[axis]) as i:
+            x, known = at(i), code.load(best, 0, kind)
+            found = better(x, known)
+            code.store(best, 0, where(found, x, known))
+            code.store(place, 0, where(found, i, code.load(place, 0, "i64")))
 
     def write(writer: Any, operands: Sequence[Array], outs: Sequence[Memory]) -> None:
         code = Code(fused=writer.code.fused, outer=writer.code)
         array, out = operands[0].reshaped(whole), outs[0].reshaped(rest)
         assert isinstance(out, Memory)
-        best, place = code.allocate(kind, 1), code.allocate("i64", 1)
+        place = code.allocate("i64", 1)
         with loops(code, rest) as index:
-            code.store(best, 0, array.at(code, [*index[:axis], 0, *index[axis:]]))
             code.store(place, 0, code.integer(0))
-            with code.loop(1, whole[axis]) as i:
-                x, known = array.at(code, [*index[:axis], i, *index[axis:]]), code.load(best, 0, kind)
-                found = better(x, known)
-                code.store(best, 0, where(found, x, known))
-                code.store(place, 0, where(found, i, code.load(place, 0, "i64")))
+            find = find_first if kind == "i1" else find_extreme
+            find(code, lambda i, index=index: array.at(code, [*index[:axis], i, *index[axis:]]), place)
             out.put(code, index, code.load(place, 0, "i64"))
         writer.module.call(writer.code, code)
 
