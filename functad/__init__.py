@@ -30,7 +30,7 @@ if _TYPE_CHECKING:
     from functad.chunks.compute import compute
     from functad.chunks.map_blocks import map_blocks
     from functad.compilation.jit import disable_jit, jit
-    from functad.compilation.programs import clear_cache
+    from functad.compilation.programs import clear_cache, set_program_limit
     from functad.compilation.to_source import to_source
     from functad.control.branches import cond, switch
     from functad.control.loops import fori_loop, while_loop
@@ -99,7 +99,7 @@ _HOLDERS = {
     "chunks.compute": "compute",
     "chunks.map_blocks": "map_blocks",
     "compilation.jit": "disable_jit jit",
-    "compilation.programs": "clear_cache",
+    "compilation.programs": "clear_cache set_program_limit",
     "compilation.to_source": "to_source",
     "control.branches": "cond switch",
     "control.loops": "fori_loop while_loop",
@@ -174,8 +174,8 @@ __all__ = [
     "jacobian_sparsity", "jacrev", "jit", "jvp", "keep_freed_memory", "laplacian", "linear_transpose", "linearize",
     "load_expressions", "make_expressions", "make_vjp", "map_blocks", "nn", "numerical_primitive", "odeint", "optimize",
     "optimizers", "primitive", "profile", "ravel", "recompute_grad", "register_tree", "restore", "save", "save_expressions",
-    "scan", "set_num_threads", "sparse_hessian", "sparse_jacobian", "static_field", "stop_gradient", "strict_derivatives",
-    "switch", "taylor", "to_jax", "to_source", "to_torch", "tree_flatten", "tree_leaves", "tree_map", "tree_structure",
-    "tree_unflatten", "trust_constants", "value_and_grad", "value_and_gradients_function", "value_and_jacobian",
-    "value_grad_and_hessian", "values_of", "vjp", "vmap", "while_loop",
+    "scan", "set_num_threads", "set_program_limit", "sparse_hessian", "sparse_jacobian", "static_field", "stop_gradient",
+    "strict_derivatives", "switch", "taylor", "to_jax", "to_source", "to_torch", "tree_flatten", "tree_leaves", "tree_map",
+    "tree_structure", "tree_unflatten", "trust_constants", "value_and_grad", "value_and_gradients_function",
+    "value_and_jacobian", "value_grad_and_hessian", "values_of", "vjp", "vmap", "while_loop",
 ]

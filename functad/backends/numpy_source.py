@@ -53,6 +53,7 @@ class NumpyProgram:
         objects: maps a name in the source to an object without text: a large constant or a function of functad.
         function: the compiled function if all its results own their memory, else `None`.
         gives_numbers: all results of shape `()` are NumPy scalars.
+        nbytes: the length of the source.
     """
 
     def __init__(
@@ -81,7 +82,7 @@ class NumpyProgram:
             self.careful = writer.careful = Careful(careful, NumpyProgram, again)
         writer.checked, writer.finite, writer.again = checked, finite, again
         self.source = writer.text()
-        self.objects = writer.definitions.objects
+        self.objects, self.nbytes = writer.definitions.objects, len(self.source)
         self._owned = writer.owned()
         self.gives_numbers = all(makes_numbers(own) for own in (expressions, careful) if own is not None)
         space: dict[str, Any] = dict(self.objects)
@@ -89,7 +90,7 @@ class NumpyProgram:
         space["__functad_text__"] = self.source, name
         self._run: Callable[..., tuple[Any, ...]] = space[name]
         self.function = self._run if self._owned else None
-        self._constants = [] if self._owned else _constants(expressions)
+        self._constants = [] if self._owned else constant_arrays(expressions)
         self._foreign = roots_of(self._constants)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -105,12 +106,12 @@ class NumpyProgram:
         return own_arrays(out, roots_of(leaves) | self._foreign)
 
 
-def _constants(expressions: Expressions) -> list[Any]:
+def constant_arrays(expressions: Expressions) -> list[Any]:
     """Return the constant arrays of a list and its inner lists: a loop or a branch may return one of them."""
     sources = [*expressions.outputs, *[s for e in expressions.equations for s in e.inputs]]
     found = [s.value for s in sources if isinstance(s, Constant) and type(s.value) is np.ndarray]
     for equation in expressions.equations:
-        found += [constant for _, inner in inner_lists(equation.params) for constant in _constants(inner)]
+        found += [constant for _, inner in inner_lists(equation.params) for constant in constant_arrays(inner)]
     return found
 
 
@@ -467,4 +468,4 @@ def _may_return_constant(equation: Equation) -> bool:
     if not (equation.primitive.views or equation.primitive.lists):
         return False
     arrays = any(isinstance(s, Constant) and type(s.value) is np.ndarray for s in equation.inputs)
-    return arrays or any(_constants(inner) for _, inner in inner_lists(equation.params))
+    return arrays or any(constant_arrays(inner) for _, inner in inner_lists(equation.params))

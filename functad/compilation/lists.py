@@ -104,6 +104,17 @@ class CompiledList:
                 self._simple = self._simplified(self.forms.expressions)
         return self._simple
 
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the constants, machine code and texts of the list and of its derivatives."""
+        from functad.backends.numpy_source import constant_arrays  # noqa: PLC0415 - only `set_program_limit` asks
+
+        lists = [self.forms.expressions, *([] if self._simple is None else [self._simple])]
+        constants: dict[int, int] = {id(a): a.nbytes for each in lists for a in constant_arrays(each)}
+        others = [*self._others.values(), *[part for split in list(self._splits.values()) for part in split[:2]]]
+        own: int = getattr(self._program, "nbytes", 0)
+        return own + sum([*constants.values(), *[other.nbytes for other in others if other is not self]])
+
     def compiled(self) -> Any:
         """Return the compiled program."""
         if self._program is None:

@@ -23,7 +23,7 @@ from functad.compilation.collector import collector_paused
 from functad.compilation.guards import Guard, LeaveError, guarded_only, has_values, without_guards
 from functad.compilation.lists import CompiledList
 from functad.compilation.log import now
-from functad.compilation.programs import Kept, committed
+from functad.compilation.programs import LIMIT, Kept, committed
 from functad.compilation.trace import Again, Trace
 from functad.errors import AbstractValueError, FunctadError, RecompileWarning, UnsupportedError
 from functad.expressions.expressions import Constant, Expressions
@@ -207,6 +207,11 @@ class Paths(Kept):
         """The number of paths."""
         return len(self.paths)
 
+    @property
+    def nbytes(self) -> int:
+        """The bytes of constants, machine code and texts of the compiled paths."""
+        return sum([path.program.nbytes for path in list(self.paths.values()) if path.is_compiled])
+
     def __call__(self, leaves: Sequence[Any]) -> Any:
         """Return the result of the function for leaves of arguments that a call with a known key passes."""
         path = self.last
@@ -302,6 +307,7 @@ class Paths(Kept):
         """Keep a path, unless there is one for the same values: compiled code may round in another way than NumPy."""
         before = self.last
         path = self.paths.setdefault(path.keys, path)
+        LIMIT.keep(self)
         self.newest, self.last = (path, before), path
 
     def _program(self, trace: Trace) -> CompiledList:

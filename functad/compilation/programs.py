@@ -4,6 +4,9 @@ The keys are the kinds of the arguments. If there are more than `max_entries` pr
 dropped. The time of use is the number of hits. The fastest path of a call only counts hits, so the program of that path counts
 as the most recently used.
 
+The programs of all functions have a common limit. Calls record no time, so some compilations compare the numbers of hits with
+earlier numbers, and note the programs that were used in between.
+
 Static arguments that are compared by identity are held weakly. Their programs are dropped when they are freed.
 """
 
@@ -11,8 +14,10 @@ from __future__ import annotations
 
 import gc
 import sys
+import threading
 import weakref
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Any
 
 from functad.backends.backend import Backend
@@ -20,6 +25,9 @@ from functad.compilation.kinds import Weak
 from functad.compilation.lists import CompiledList
 from functad.compilation.shared import drop_shared_programs
 from functad.compilation.trace import Cell, Trace
+from functad.errors import InputError
+from functad.places import here
+from functad.process import renewed
 from functad.tracing.concrete import counts_as_plain, idle
 from functad.tracing.tensor import Tensor
 from functad.tracing.trace import resolve
@@ -29,6 +37,9 @@ from functad.trees import LEAF
 
 MAX_ENTRIES = 256
 """The default of `max_entries`."""
+
+MOST_PROGRAMS = 4096
+"""The default of the limit of all functions. 4,096 programs of the backend `llvm` take about 600 MB."""
 
 
 def weak_in(static: Sequence[Any]) -> list[Weak]:
@@ -96,6 +107,9 @@ class Kept:
         strict: the same, but it checks the kinds of its arguments and raises `OtherArgumentsError` for others.
         outside: the state that the function can read, as of the last search for Tensors by a call under a trace.
         used: the number of hits of the function at the last lookup of this entry.
+        seen: this number at the last look of `LIMIT`.
+        last_used: `LIMIT.now` at the first look after the last use.
+        weight: `nbytes` at that time, if there is a limit for bytes.
         watched: weak references to static arguments. The entry is dropped when one of them is freed.
     """
 
@@ -104,6 +118,7 @@ class Kept:
         self.strict: Callable[..., Any] | None = None
         self.outside: Outside | None = None
         self.used = 0
+        self.seen = self.last_used = self.weight = 0
         self.watched: list[weakref.ref[Any]] = []
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
@@ -114,6 +129,11 @@ class Kept:
     def size(self) -> int:
         """The number of lists."""
         return 1
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of constants, machine code and texts."""
+        return 0
 
 
 class Entry(Kept):
@@ -134,6 +154,11 @@ class Entry(Kept):
         others = trace.cells or trace.captured or trace.checks or True in trace.wraps
         self.simple = not others
         self.careful: Callable[[], Entry] | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of constants, machine code and texts."""
+        return self.program.nbytes
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
         """Run the program for leaves of arguments, and write assigned values to Variables and other state."""
@@ -215,7 +240,8 @@ class Programs:
 
     def keep(self, key: Any, entry: Kept) -> None:
         """Store an entry. Drop the least recently used entry if there are too many."""
-        entry.used, self.kept = self.hits, self.kept + 1
+        entry.used = entry.seen = self.hits
+        self.kept += 1
         own = weakref.ref(self)
         owners = [weak.ref() for weak in weak_in(key[2])]
         entry.watched = [weakref.ref(value, lambda _: _forget(own, key)) for value in owners if value is not None]
@@ -227,6 +253,17 @@ class Programs:
             if not others:
                 return
             self.drop(min(others, key=lambda each: each[1].used)[0])
+        LIMIT.keep(entry)
+
+    def note_use(self, now: int, *, weigh: bool) -> None:
+        """Set `last_used` of the entries that were used since the last call, and `weight` of these and of new entries."""
+        usual = self.usual
+        for entry in list(self.entries.values()):
+            used = self.hits if usual is not None and usual[2] is entry else entry.used
+            if used != entry.seen:
+                entry.seen, entry.last_used, entry.weight = used, now, 0
+            if weigh and not entry.weight:
+                entry.weight = entry.nbytes
 
     def drop(self, key: Any) -> None:
         """Drop the entry of a key, if there is one."""
@@ -241,6 +278,88 @@ class Programs:
         """Drop all entries, and reset the counts."""
         self.entries, self.quick, self.usual, self.last_miss = {}, {}, None, None
         self.hits = self.misses = self.kept = 0
+
+
+class Limit:
+    """The limit of the programs of all functions.
+
+    Attributes:
+        count: the largest number of programs; `None` for no limit.
+        nbytes: the largest number of bytes of constants, machine code and texts; `None` for no limit.
+        now: twice the number of compilations.
+        least: `now` at the last look.
+        most: at least the number of programs.
+    """
+
+    def __init__(self) -> None:
+        self.count: int | None = MOST_PROGRAMS
+        self.nbytes: int | None = None
+        self.now = self.least = self.most = 0
+        self._lock = renewed(threading.RLock())
+
+    def keep(self, new: Kept | None) -> None:
+        """Drop the least recently used programs of all functions if there are too many. The program `new` is not dropped.
+
+        A look at all programs takes 3 us for each of them. Looks are rare below three quarters of the limit, and a sixteenth of
+        the programs is dropped at a time.
+        """
+        with self._lock:
+            self.now += 2
+            self.most += 1
+            if new is not None:
+                new.last_used = self.now + 1  # later than the calls before it
+            rare = self.count is None or self.now - self.least < self.count // 32 or self.most <= 0.75 * self.count
+            full = self.count is not None and self.most > self.count
+            if new is None or full or not rare or self.nbytes is not None:
+                self._look(new, full=full)
+
+    def _look(self, new: Kept | None, *, full: bool) -> None:
+        weigh, every = self.nbytes is not None, []
+        for programs in _ALL.alive():
+            programs.note_use(self.now, weigh=weigh)
+            every += [(entry.last_used, programs, key, entry) for key, entry in list(programs.entries.items())]
+        self.least, self.most = self.now, sum([entry.size for *_, entry in every])
+        count = inf if self.count is None else self.count - (self.count // 16 if full and self.most > self.count else 0)
+        nbytes, total = inf if self.nbytes is None else self.nbytes, sum([entry.weight for *_, entry in every]) if weigh else 0
+        for _, programs, key, entry in sorted(every, key=lambda each: each[0]):
+            if self.most <= count and total <= nbytes:
+                return
+            if entry is not new:
+                self.most -= entry.size
+                total -= entry.weight
+                programs.drop(key)
+
+
+LIMIT = Limit()
+
+
+def set_program_limit(count: int | None = MOST_PROGRAMS, nbytes: int | None = None) -> None:
+    """Limit the compiled programs of all functions in this process.
+
+    Beyond a limit, the least recently used programs are dropped. A later call compiles them again. The option `max_entries` of
+    `jit` limits the programs of one function.
+
+    Args:
+        count: the largest number of programs. `None` for no limit.
+        nbytes: the largest number of bytes of their constants, machine code and texts. Expression lists and the memory of JAX
+            are not counted. `None` for no limit. A single program may be larger.
+
+    Raises:
+        InputError: a limit is not a positive integer.
+
+    Example:
+        >>> import functad
+        >>> square, cube = functad.jit(lambda x: x**2), functad.jit(lambda x: x**3)
+        >>> functad.set_program_limit(1)
+        >>> square(2.0), cube(2.0), square.cache_info().size, cube.cache_info().size
+        (4.0, 8.0, 0, 1)
+        >>> functad.set_program_limit()
+    """
+    for name, value in (("count", count), ("nbytes", nbytes)):
+        if value is not None and (type(value) is not int or value < 1):
+            raise InputError(f"set_program_limit takes a positive integer or None as {name}, not {value!r}, at {here()}.")
+    LIMIT.count, LIMIT.nbytes = count, nbytes
+    LIMIT.keep(None)
 
 
 def clear_cache() -> None:

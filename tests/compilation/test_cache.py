@@ -359,3 +359,79 @@ def test_functions_of_the_user_in_a_list_are_not_shared(nothing_shared):
         f, calls = make()
         assert np.array_equal(sharing(functad.jit(functad.grad(lambda x, f=f: np.sum(f(x)))))(X), np.full(3, 2.0))
         assert calls
+
+
+class TestLimitOfAllFunctions:
+    @pytest.fixture(autouse=True)
+    def _limits(self):
+        functad.clear_cache()
+        yield
+        functad.set_program_limit()
+
+    def functions(self, count, backend):
+        return [functad.jit(lambda x, n=n: x * n, backend=backend) for n in range(count)]
+
+    @staticmethod
+    def sizes(functions):
+        return [f.cache_info().size for f in functions]
+
+    @pytest.mark.parametrize("backend", ["numpy", "llvm"])
+    def test_the_least_recently_used_programs_of_all_functions_are_dropped(self, backend):
+        functad.set_program_limit(3)
+        functions = self.functions(5, backend)
+        for f in functions[:3]:
+            f(1.0)
+        for _ in range(3):  # the third call takes the quickest path
+            functions[0](1.0)
+        functions[3](1.0)
+        assert self.sizes(functions) == [1, 0, 1, 1, 0]
+        functions[2](1.0)
+        functions[4](1.0)
+        assert self.sizes(functions) == [0, 0, 1, 1, 1]
+        assert [f(2.0) for f in functions] == [0.0, 2.0, 4.0, 6.0, 8.0]
+        assert sum(self.sizes(functions)) == 3
+
+    @pytest.mark.parametrize("backend", ["numpy", "llvm"])
+    def test_kinds_of_arguments_and_paths_are_counted(self, backend):
+        functad.set_program_limit(3)
+        f, g = functad.jit(lambda x: x + 1, backend=backend), functad.jit(lambda x: x if x > 0 else -x, backend=backend)
+        for n in range(1, 5):
+            assert f(np.ones(n)).shape == (n,)
+        assert f.cache_info().size == 3
+        assert [g(2.0), g(-2.0), g(2.0), g(-2.0)] == [2.0] * 4
+        assert self.sizes([f, g]) == [1, 2]
+        f(np.ones(9))
+        assert self.sizes([f, g]) == [1, 2]
+
+    @pytest.mark.parametrize("backend", ["numpy", "llvm"])
+    def test_a_smaller_limit_drops_programs_at_once(self, backend):
+        functions = self.functions(4, backend)
+        for f in functions:
+            f(1.0)
+        functad.set_program_limit(2)
+        assert self.sizes(functions) == [0, 0, 1, 1]
+        functad.set_program_limit(None)
+        for f in functions:
+            f(1.0)
+        assert self.sizes(functions) == [1] * 4
+
+    @pytest.mark.parametrize("backend", ["numpy", "llvm"])
+    def test_bytes_of_constants_and_code(self, backend):
+        arrays = [np.full(50_000, 1.5 + n) for n in range(4)]
+        large = [functad.jit(lambda x, a=a: x + np.cumsum(a), backend=backend) for a in arrays]
+        functad.set_program_limit(nbytes=1_000_000)
+        for f in large:
+            f(1.0)
+        assert self.sizes(large) == [0, 0, 1, 1]
+        small = functad.jit(lambda x: x * 7.0, backend=backend)
+        small(1.0)
+        assert small.lower(1.0)._program.nbytes > 10
+        functad.set_program_limit(nbytes=1)
+        assert sum(self.sizes([*large, small])) == 0
+        assert small(1.0) == 7.0
+
+    @pytest.mark.parametrize("wrong", [0, -1, 2.0, "many", True])
+    def test_limits_are_positive_integers(self, wrong):
+        for options in ({"count": wrong}, {"nbytes": wrong}):
+            with pytest.raises(InputError, match="positive integer or None"):
+                functad.set_program_limit(**options)

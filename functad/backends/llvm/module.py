@@ -136,7 +136,7 @@ class Machine:
             for name in names:
                 builder.export_symbol(name)
             tracker = builder.link(linker.lljit, f"functad.{next(_NUMBERS)}")
-            library = Library(tracker, {name: tracker[name] for name in names})
+            library = Library(tracker, {name: tracker[name] for name in names}, len(code))
             weakref.finalize(library, _DROPPED.append, (linker, tracker)).atexit = False
             return library
 
@@ -197,10 +197,12 @@ class Library:
     Attributes:
         tracker: the LLVM resource tracker that unloads the code.
         addresses: the addresses of the functions, by name.
+        nbytes: the bytes of the code.
     """
 
     tracker: Any
     addresses: dict[str, int]
+    nbytes: int = 0
 
     def function(self, name: str, *arguments: Any, result: Any = None) -> Any:
         """Return a function, called through ctypes and without the GIL.

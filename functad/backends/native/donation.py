@@ -192,6 +192,7 @@ class InPlaceProgram:
         self._order = [(1, results.index(s)) if s in cut.places else (0, next(numbers)) for s in cut.own.outputs]
         programs = [self._second] if self._first is None else [self._first, self._second]
         self.source = "\n\n# in the memory of arguments:\n".join([each.source for each in programs])
+        self.nbytes = sum([each.nbytes for each in programs])
         self.stages = {name: "\n\n".join([each.stages[name] for each in programs]) for name in self._second.stages}
 
     def __call__(self, leaves: Sequence[Any]) -> Sequence[Any]:

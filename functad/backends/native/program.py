@@ -67,6 +67,7 @@ class LlvmProgram:
         code_key: the key of the machine code in the compilation cache.
         imported: the names of functions of other libraries that the machine code calls.
         called: the elementary functions that it calls, by symbol.
+        nbytes: the bytes of the machine code and its text.
     """
 
     def __init__(
@@ -109,10 +110,15 @@ class LlvmProgram:
             self.strict = self._guarded(self.strict) if self.strict is not None else None
 
     def restore(
-        self, state: State, expressions: Callable[[], Expressions], again: Again | None, checked: Sequence[int]
+        self,
+        state: State,
+        expressions: Callable[[], Expressions],
+        again: Again | None,
+        checked: Sequence[int],
+        nbytes: int,
     ) -> None:
         """Set the attributes of a program from its state. `expressions` returns the list, for calls that NumPy computes."""
-        self._list, self._fallback, self._module = expressions, None, None
+        self._list, self._fallback, self._module, self.nbytes = expressions, None, None, nbytes
         self._again, self._checked = again, checked
         self._set(state)
 
@@ -164,6 +170,7 @@ class LlvmProgram:
     def _compiled(self) -> dict[str, Any]:
         """Compile the module, and return its functions as functions of NumPy arrays."""
         self.natives: dict[str, Any] = {}
+        self.nbytes = len(self.text)
         self.signatures: dict[str, tuple[list[Any], Any]] = {}
         self.code_key, self.imported, self.called = "", self._module.imported, self._module.called
         if not self._steps:
@@ -172,6 +179,7 @@ class LlvmProgram:
         own, machine = self._module.imported, self._machine
         imported = {**addresses_of(own), **python_functions(own), **addresses_of_called(machine, self._module.called)}
         library, self.code_key = loaded(machine, self.text, names, imported), key_of(machine, self.text)
+        self.nbytes += library.nbytes
         self.signatures = {step.name: (step.types(), step.result) for step in self._steps}
         self.natives = {
             name: library.function(name, *types, result=result) for name, (types, result) in self.signatures.items()

@@ -144,6 +144,7 @@ def _restored(
     """Return the program of unpickled data; `None` if its machine code is missing, or a library that it calls."""
     (code, signatures, imported, called), state = data
     natives: dict[str, Any] = {}
+    nbytes = len(state)
     if signatures:
         addresses = {**addresses_of(set(imported)), **python_functions(set(imported))}
         if not addresses.keys() >= set(imported):
@@ -152,9 +153,10 @@ def _restored(
         library = loaded_from_file(machine, code, list(signatures), addresses)
         if library is None:
             return None
+        nbytes += library.nbytes
         natives = {own: library.function(own, *types, result=result) for own, (types, result) in signatures.items()}
     found = LlvmProgram.__new__(LlvmProgram)
-    found.restore(_Unpickler(io.BytesIO(state), natives, again).load(), expressions, again, checked)
+    found.restore(_Unpickler(io.BytesIO(state), natives, again).load(), expressions, again, checked, nbytes)
     return found
 
 
