@@ -4,8 +4,8 @@ The keys are the kinds of the arguments. If there are more than `max_entries` pr
 dropped. The time of use is the number of hits. The fastest path of a call only counts hits, so the program of that path counts
 as the most recently used.
 
-The programs of all functions have a common limit. Calls record no time, so each compilation compares the numbers of hits with
-the numbers at the compilation before, and notes the programs that were used in between.
+The programs of all functions have a common limit. Calls record no time, so some compilations compare the numbers of hits with
+earlier numbers, and note the programs that were used in between.
 
 Static arguments that are compared by identity are held weakly. Their programs are dropped when they are freed.
 """
@@ -17,6 +17,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Any
 
 from functad.backends.backend import Backend
@@ -106,8 +107,9 @@ class Kept:
         strict: the same, but it checks the kinds of its arguments and raises `OtherArgumentsError` for others.
         outside: the state that the function can read, as of the last search for Tensors by a call under a trace.
         used: the number of hits of the function at the last lookup of this entry.
-        seen: this number at the last compilation of any function.
-        last_used: `LIMIT.now` at the compilation before which the entry was used last.
+        seen: this number at the last look of `LIMIT`.
+        last_used: `LIMIT.now` at the first look after the last use.
+        weight: `nbytes` at that time, if there is a limit for bytes.
         watched: weak references to static arguments. The entry is dropped when one of them is freed.
     """
 
@@ -116,7 +118,7 @@ class Kept:
         self.strict: Callable[..., Any] | None = None
         self.outside: Outside | None = None
         self.used = 0
-        self.seen, self.last_used = -1, 0
+        self.seen = self.last_used = self.weight = 0
         self.watched: list[weakref.ref[Any]] = []
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
@@ -238,7 +240,8 @@ class Programs:
 
     def keep(self, key: Any, entry: Kept) -> None:
         """Store an entry. Drop the least recently used entry if there are too many."""
-        entry.used, self.kept = self.hits, self.kept + 1
+        entry.used = entry.seen = self.hits
+        self.kept += 1
         own = weakref.ref(self)
         owners = [weak.ref() for weak in weak_in(key[2])]
         entry.watched = [weakref.ref(value, lambda _: _forget(own, key)) for value in owners if value is not None]
@@ -252,13 +255,15 @@ class Programs:
             self.drop(min(others, key=lambda each: each[1].used)[0])
         LIMIT.keep(entry)
 
-    def note_use(self, now: int) -> None:
-        """Set `last_used` of the entries that were used since the last compilation of any function."""
+    def note_use(self, now: int, *, weigh: bool) -> None:
+        """Set `last_used` of the entries that were used since the last call, and `weight` of these and of new entries."""
         usual = self.usual
         for entry in list(self.entries.values()):
             used = self.hits if usual is not None and usual[2] is entry else entry.used
             if used != entry.seen:
-                entry.seen, entry.last_used = used, now + (entry.seen < 0)  # a new entry is younger
+                entry.seen, entry.last_used, entry.weight = used, now, 0
+            if weigh and not entry.weight:
+                entry.weight = entry.nbytes
 
     def drop(self, key: Any) -> None:
         """Drop the entry of a key, if there is one."""
@@ -282,32 +287,47 @@ class Limit:
         count: the largest number of programs; `None` for no limit.
         nbytes: the largest number of bytes of constants, machine code and texts; `None` for no limit.
         now: twice the number of compilations.
+        least: `now` at the last look.
+        most: at least the number of programs.
     """
 
     def __init__(self) -> None:
         self.count: int | None = MOST_PROGRAMS
         self.nbytes: int | None = None
-        self.now = 0
+        self.now = self.least = self.most = 0
         self._lock = renewed(threading.RLock())
 
     def keep(self, new: Kept | None) -> None:
-        """Drop the least recently used programs of all functions if there are too many. The program `new` is not dropped."""
+        """Drop the least recently used programs of all functions if there are too many. The program `new` is not dropped.
+
+        A look at all programs takes 3 us for each of them. Looks are rare below three quarters of the limit, and a sixteenth of
+        the programs is dropped at a time.
+        """
         with self._lock:
             self.now += 2
-            every = []
-            for programs in _ALL.alive():
-                programs.note_use(self.now)
-                every += [(entry.last_used, programs, key, entry) for key, entry in list(programs.entries.items())]
-            count = sum([entry.size for *_, entry in every])
-            nbytes = sum([entry.nbytes for *_, entry in every]) if self.nbytes is not None else 0
-            for _, programs, key, entry in sorted(every, key=lambda each: each[0]):
-                fits = self.count is None or count <= self.count
-                if fits and (self.nbytes is None or nbytes <= self.nbytes):
-                    return
-                if entry is not new:
-                    count -= entry.size
-                    nbytes -= entry.nbytes if self.nbytes is not None else 0
-                    programs.drop(key)
+            self.most += 1
+            if new is not None:
+                new.last_used = self.now + 1  # later than the calls before it
+            rare = self.count is None or self.now - self.least < self.count // 32 or self.most <= 0.75 * self.count
+            full = self.count is not None and self.most > self.count
+            if new is None or full or not rare or self.nbytes is not None:
+                self._look(new, full=full)
+
+    def _look(self, new: Kept | None, *, full: bool) -> None:
+        weigh, every = self.nbytes is not None, []
+        for programs in _ALL.alive():
+            programs.note_use(self.now, weigh=weigh)
+            every += [(entry.last_used, programs, key, entry) for key, entry in list(programs.entries.items())]
+        self.least, self.most = self.now, sum([entry.size for *_, entry in every])
+        count = inf if self.count is None else self.count - (self.count // 16 if full and self.most > self.count else 0)
+        nbytes, total = inf if self.nbytes is None else self.nbytes, sum([entry.weight for *_, entry in every]) if weigh else 0
+        for _, programs, key, entry in sorted(every, key=lambda each: each[0]):
+            if self.most <= count and total <= nbytes:
+                return
+            if entry is not new:
+                self.most -= entry.size
+                total -= entry.weight
+                programs.drop(key)
 
 
 LIMIT = Limit()
