@@ -296,13 +296,13 @@ print(functad.jit(lambda x: np.sum(np.exp(x)), backend="llvm")(np.ones(7)).round
 """
 
 
-def test_processes_at_once_write_one_file(tmp_path: Any) -> None:
+def test_processes_at_once_write_the_same_files(tmp_path: Any) -> None:
     environment = {**os.environ, "FUNCTAD_COMPILATION_CACHE": str(tmp_path)}
     runs = [
         subprocess.Popen([sys.executable, "-c", SCRIPT], env=environment, stdout=subprocess.PIPE, text=True) for _ in range(3)
     ]
     assert {run.communicate()[0].split()[0] for run in runs} == {"19.0279727992"}
-    assert len(list(tmp_path.iterdir())) == 1
+    assert sorted([file.suffix for file in tmp_path.iterdir()]) == [".bin", ".program"]
 
 
 def test_code_on_disk_is_taken_and_damaged_files_are_written_anew(tmp_path: Any) -> None:
@@ -313,13 +313,14 @@ def test_code_on_disk_is_taken_and_damaged_files_are_written_anew(tmp_path: Any)
         ).stdout
 
     assert run() == "19.0279727992 1\n"
-    [file] = (tmp_path / "cache").iterdir()
-    whole = file.read_bytes()
     assert run() == "19.0279727992 0\n"
-    for damaged in (b"", whole[:100], whole[:-1] + bytes([whole[-1] ^ 1])):
-        file.write_bytes(damaged)
-        assert run() == "19.0279727992 1\n"
-        assert file.read_bytes() == whole
+    for suffix, compilations in ((".bin", 1), (".program", 0)):
+        [file] = (tmp_path / "cache").glob(f"*{suffix}")
+        whole = file.read_bytes()
+        for damaged in (b"", whole[:100], whole[:-1] + bytes([whole[-1] ^ 1])):
+            file.write_bytes(damaged)
+            assert run() == f"19.0279727992 {compilations}\n"
+            assert file.read_bytes() == whole
     with pytest.raises(functad.errors.InputError):
         functad.compilation_cache(file)
 
