@@ -17,8 +17,11 @@ from functad.backends.native.products.simple import Rewriting
 from functad.control.branches import COND, SWITCH
 from functad.control.loops import WHILE
 from functad.control.scan import SCAN
-from functad.expressions.expressions import Constant, Equation, Expressions
+from functad.expressions.expressions import Constant, Equation, Expressions, source_spec
 from functad.expressions.spec import ArraySpec
+from functad.primitives.indexing.read import GETITEM
+from functad.primitives.indexing.write import ADD_TO, WRITE
+from functad.primitives.linalg.products import DOT, MATMUL
 from functad.transforms.lists import close
 
 LARGE = 1_024
@@ -37,10 +40,14 @@ def expanded(expressions: Expressions) -> Expressions:
     equations: list[Equation] = []
     moved: dict[int, Any] = {}
     products = Rewriting(specs, equations)
+    returned = {s for s in expressions.outputs if type(s) is int}
     for equation in expressions.equations:
         inputs = tuple([moved.get(s, s) if type(s) is int else s for s in equation.inputs])
         equation = Equation(equation.primitive, inputs, equation.params, equation.outputs)
-        if equation.primitive in HOLDERS:
+        empty = None if returned.intersection(equation.outputs) else _without_elements(equation, specs)
+        if empty is not None:
+            moved[equation.outputs[0]] = empty
+        elif equation.primitive in HOLDERS:
             equations.append(_with_bodies(equation))
         elif equation.primitive.inner is not None:
             found = _inlined(expanded(equation.primitive.inner), inputs, specs, equations)
@@ -51,6 +58,23 @@ def expanded(expressions: Expressions) -> Expressions:
             equations.append(equation)
     outputs = tuple([moved.get(s, s) if type(s) is int else s for s in expressions.outputs])
     return rewritten(expressions.replace(equations=tuple(equations), specs=tuple(specs), outputs=outputs))
+
+
+def _without_elements(equation: Equation, specs: Sequence[ArraySpec]) -> int | Constant | None:
+    """Return the source of a result without elements, a product that sums no elements, or a write of none; else `None`.
+
+    The first step of a loop over growing slices, `L[i, :i] @ x[:i]`, has them. NumPy would compute them otherwise.
+    """
+    spec = specs[equation.outputs[0]] if len(equation.outputs) == 1 else None
+    if spec is None or spec.weak:
+        return None
+    if not spec.size and (equation.primitive is GETITEM or equation.primitive.kind == "elementwise"):
+        return Constant(np.zeros(spec.shape, spec.dtype))
+    if equation.primitive in (WRITE, ADD_TO) and not source_spec(equation.inputs[1], specs).size:
+        return equation.inputs[0]
+    if equation.primitive in (DOT, MATMUL) and any(source_spec(s, specs).size == 0 for s in equation.inputs):
+        return Constant(np.zeros(spec.shape, spec.dtype)[()])
+    return None
 
 
 def _backward(equation: Equation, specs: Sequence[ArraySpec]) -> Equation:
