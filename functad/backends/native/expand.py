@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from functad.backends.native.arranging.rewrite import rewritten
+from functad.backends.native.blocks.table import BLOCKS
 from functad.backends.native.lowering import lowered
 from functad.backends.native.products.simple import Rewriting
 from functad.control.branches import COND, SWITCH
@@ -40,11 +41,15 @@ def expanded(expressions: Expressions) -> Expressions:
     equations: list[Equation] = []
     moved: dict[int, Any] = {}
     products = Rewriting(specs, equations)
-    returned = {s for s in expressions.outputs if type(s) is int}
+    returned: set[Any] = {s for s in expressions.outputs if type(s) is int}
+    fresh: set[Any] = set()
     for equation in expressions.equations:
         inputs = tuple([moved.get(s, s) if type(s) is int else s for s in equation.inputs])
         equation = Equation(equation.primitive, inputs, equation.params, equation.outputs)
-        empty = None if returned.intersection(equation.outputs) else _without_elements(equation, specs)
+        empty = _without_elements(equation, specs)
+        if returned.intersection(equation.outputs):  # results share no memory with arguments, or with each other
+            empty = empty if empty in fresh and empty not in returned else None
+            returned.add(empty)
         if empty is not None:
             moved[equation.outputs[0]] = empty
         elif equation.primitive in HOLDERS:
@@ -56,6 +61,9 @@ def expanded(expressions: Expressions) -> Expressions:
             equations.append(_backward(equation, specs))
         elif not products.rewrite(equation):
             equations.append(equation)
+        made = equation.primitive
+        if made in (WRITE, ADD_TO, BLOCKS) or (made is GETITEM and equation.inputs[0] in fresh):
+            fresh.update(equation.outputs)
     outputs = tuple([moved.get(s, s) if type(s) is int else s for s in expressions.outputs])
     return rewritten(expressions.replace(equations=tuple(equations), specs=tuple(specs), outputs=outputs))
 
