@@ -163,6 +163,33 @@ def test_a_kernel_is_a_few_block_loops_with_the_same_derivatives(name):
     assert 2 <= loops_of(g, *args) <= 4
 
 
+def test_a_triangular_loop_is_one_native_function(tmp_path):
+    f, args = KERNELS["triangular"]
+    lowered = functad.jit(functad.value_and_grad(f, argnums=(0, 1)), backend="llvm").lower(*args)
+    assert "matmul" not in lowered.source()
+    assert "native_2" not in lowered.source()
+    code, header = lowered.object_file(tmp_path / "triangular")
+    assert code.exists()
+    assert header.exists()
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_a_write_of_no_elements_returns_an_array_of_its_own(count):
+    def f(x, y):
+        for i in range(count):
+            x[:i] = y[:i]
+        return x, y[:0], y[:0] @ x[:0], y[:0] @ np.outer(x[:0], y)
+
+    x, y = np.arange(4.0), np.ones(4)
+    for _ in range(2):
+        found, expected = functad.jit(f, backend="llvm")(x, y), f(x.copy(), y)
+        for a, b in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(a, b)
+        assert not np.may_share_memory(found[0], x)
+        found[0][:] = found[3][:] = 7.0
+    np.testing.assert_array_equal(x, np.arange(4.0))
+
+
 def test_a_root_that_where_does_not_select_gives_no_nan():
     def f(x):
         x = x.copy()

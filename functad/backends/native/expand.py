@@ -14,12 +14,16 @@ import numpy as np
 
 from functad.backends.factors import with_factors
 from functad.backends.native.arranging.rewrite import rewritten
+from functad.backends.native.blocks.table import BLOCKS
 from functad.backends.native.lowering import lowered
 from functad.backends.native.products.simple import Rewriting
 from functad.backends.native.systems import is_factorised
-from functad.expressions.expressions import Constant, Equation, Expressions
+from functad.expressions.expressions import Constant, Equation, Expressions, source_spec
 from functad.expressions.spec import ArraySpec
+from functad.primitives.indexing.read import GETITEM
+from functad.primitives.indexing.write import ADD_TO, WRITE
 from functad.primitives.linalg.lapack import routines
+from functad.primitives.linalg.products import DOT, MATMUL
 from functad.transforms.lists import close
 
 LARGE = 1_024
@@ -43,10 +47,18 @@ def expanded(expressions: Expressions, *, lapack: bool = False) -> Expressions:
     equations: list[Equation] = []
     moved: dict[int, Any] = {}
     products = Rewriting(specs, equations)
+    returned: set[Any] = {s for s in expressions.outputs if type(s) is int}
+    fresh: set[Any] = set()
     for equation in expressions.equations:
         inputs = tuple([moved.get(s, s) if type(s) is int else s for s in equation.inputs])
         equation = Equation(equation.primitive, inputs, equation.params, equation.outputs)
-        if equation.primitive.lists:
+        empty = _without_elements(equation, specs)
+        if returned.intersection(equation.outputs):  # results share no memory with arguments, or with each other
+            empty = empty if empty in fresh and empty not in returned else None
+            returned.add(empty)
+        if empty is not None:
+            moved[equation.outputs[0]] = empty
+        elif equation.primitive.lists:
             equations.append(_with_bodies(equation, expand))
         elif equation.primitive.inner is not None:
             found = _inlined(expand(equation.primitive.inner), inputs, specs, equations)
@@ -55,8 +67,28 @@ def expanded(expressions: Expressions, *, lapack: bool = False) -> Expressions:
             equations.append(_backward(equation, specs, expand))
         elif not products.rewrite(equation):
             equations.append(equation)
+        made = equation.primitive
+        if made in (WRITE, ADD_TO, BLOCKS) or (made is GETITEM and equation.inputs[0] in fresh):
+            fresh.update(equation.outputs)
     outputs = tuple([moved.get(s, s) if type(s) is int else s for s in expressions.outputs])
     return rewritten(expressions.replace(equations=tuple(equations), specs=tuple(specs), outputs=outputs))
+
+
+def _without_elements(equation: Equation, specs: Sequence[ArraySpec]) -> int | Constant | None:
+    """Return the source of a result without elements, a product that sums no elements, or a write of none; else `None`.
+
+    The first step of a loop over growing slices, `L[i, :i] @ x[:i]`, has them. NumPy would compute them otherwise.
+    """
+    spec = specs[equation.outputs[0]] if len(equation.outputs) == 1 else None
+    if spec is None or spec.weak:
+        return None
+    if not spec.size and (equation.primitive is GETITEM or equation.primitive.kind == "elementwise"):
+        return Constant(np.zeros(spec.shape, spec.dtype))
+    if equation.primitive in (WRITE, ADD_TO) and not source_spec(equation.inputs[1], specs).size:
+        return equation.inputs[0]
+    if equation.primitive in (DOT, MATMUL) and any(source_spec(s, specs).size == 0 for s in equation.inputs):
+        return Constant(np.zeros(spec.shape, spec.dtype)[()])
+    return None
 
 
 def _backward(equation: Equation, specs: Sequence[ArraySpec], expand: Callable[[Expressions], Expressions]) -> Equation:

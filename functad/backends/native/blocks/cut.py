@@ -25,6 +25,9 @@ LEAST = 4
 MOST_KINDS = 16
 """Maximum number of kinds in a loop."""
 
+MOST_JOINS = 64
+"""Maximum number of pairs of kinds that are joined; each pair takes time linear in the number of blocks."""
+
 LONGEST_BLOCK = 200
 """Maximum number of equations in a block."""
 
@@ -170,7 +173,7 @@ class Blocks:
         often = Counter(words)
         good = [often[word] >= LEAST for word in words]
         pieces = [[i] for i in range(len(words))]
-        while True:
+        for _ in range(MOST_JOINS):
             joined = self._join(words, good, pieces, starts)
             if joined is None:
                 break
