@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 from functad.backends.native.arrays import Array, Memory
@@ -148,10 +149,14 @@ def _position(equation: Equation, given: Sequence[ArraySpec], results: Sequence[
         array, out = operands[0].reshaped(whole), outs[0].reshaped(rest)
         assert isinstance(out, Memory)
         place = code.allocate("i64", 1)
+
+        def element(index: Sequence[Index], i: Index) -> Value:
+            return array.at(code, [*index[:axis], i, *index[axis:]])
+
         with loops(code, rest) as index:
             code.store(place, 0, code.integer(0))
             find = find_first if kind == "i1" else find_extreme
-            find(code, lambda i, index=index: array.at(code, [*index[:axis], i, *index[axis:]]), place)
+            find(code, partial(element, index), place)
             out.put(code, index, code.load(place, 0, "i64"))
         writer.module.call(writer.code, code)
 
