@@ -147,6 +147,7 @@ def root(x: Any) -> Any:
 RNG = np.random.default_rng(0)
 OPTIONS = {"spot": RNG.uniform(90, 110, 30), "strike": np.full(30, 100.0), "sigma": RNG.uniform(0.1, 0.4, 30)}
 MATRIX, ROWS = RNG.normal(size=(4, 4)) + 4 * np.eye(4), RNG.normal(size=(60, 50))
+LARGE = RNG.normal(size=(12, 12)) + 4 * np.eye(12)
 TABLE = RNG.normal(size=3000)  # larger than the constants that native code in this process embeds
 
 CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
@@ -163,6 +164,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "integers": (lambda x, n, chosen: (x * n, x[np.array([2, 0])], n > 2, chosen), (np.arange(3), 3, True)),
     "triangular": (lambda a, b: np.linalg.solve(np.linalg.cholesky(a), b), (MATRIX @ MATRIX.T, RNG.normal(size=(4, 400)))),
     "transposed": (lambda a, b: np.linalg.solve(np.linalg.cholesky(a).T, b), (MATRIX @ MATRIX.T, RNG.normal(size=(4, 400)))),
+    "large factor": (lambda a, b: np.linalg.solve(np.linalg.cholesky(a), b), (LARGE @ LARGE.T, RNG.normal(size=(12, 2)))),
     "no arguments": (lambda: np.arange(3.0), ()),
 }
 SINGLE = ("value", "gradient", "loop", "gradient of a loop", "solve", "products", "reductions")
