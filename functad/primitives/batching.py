@@ -196,8 +196,11 @@ def is_zero_d(value: Any) -> bool:
 
 def tried(primitive: Any, samples: Sequence[Any], params: Any) -> list[Form]:
     """Return the forms of the results of a primitive, computed from samples; `[None]` if unknown. No user code is called."""
-    own = ENTRIES.get(primitive.function) is primitive or (primitive in INTERNAL and not primitive.lists)
-    if primitive.owner is None and own:
+    if (
+        primitive.owner is None
+        and not primitive.lists
+        and (ENTRIES.get(primitive.function) is primitive or primitive in INTERNAL)
+    ):
         for values in (samples, [_zeros(sample) for sample in samples]):
             try:
                 with np.errstate(all="ignore"):

@@ -59,7 +59,7 @@ from functad.trees import Structure, flatten
 def every_entry() -> list[Entry]:
     """Return all entries: NumPy functions, `scipy.special` functions if SciPy is installed, and internal functions of rules.
 
-    The registry `ENTRIES` alone holds only the entries imported so far.
+    The registry `ENTRIES` alone holds only the entries imported so far. Control flow, which has no samples, is not included.
 
     Returns:
         One entry per function.
@@ -71,7 +71,7 @@ def every_entry() -> list[Entry]:
     vocabulary.import_families()
     vocabulary.import_scipy_families()
     import_module("functad.transforms.leaves")  # which is imported on demand too
-    return [*ENTRIES.values(), *INTERNAL]
+    return [*ENTRIES.values(), *[primitive for primitive in INTERNAL if not primitive.lists]]
 
 
 class InputSource:

@@ -312,7 +312,7 @@ SECTIONS: dict[str, tuple[Row, ...]] = {
             "compiled_branches",
             "compiled: `if`, `while`, lengths and masks that depend on values",
             "compilation/test_guards.py::test_values_and_gradients_equal_eager "
-            "compilation/test_selections.py::test_values_and_gradients_equal_eager",
+            "eager/test_selection.py::test_values_and_gradients_equal_eager",
         ),
         Row(
             "gpu",

@@ -222,7 +222,7 @@ class InPlaceProgram:
         if LIVE or type(own) is not np.ndarray or not (own.flags.carray and own.flags.owndata and own.dtype.isnative):
             return False  # a running transform or tape may keep the array for its backward pass
         others = [*leaves[:slot], *leaves[slot + 1 :]]
-        return not any(isinstance(other, np.ndarray) and np.may_share_memory(own, other) for other in others)
+        return not any(issubclass(type(other), np.ndarray) and np.may_share_memory(own, other) for other in others)
 
 
 def _found_nan(outs: Sequence[Any], leaves: Sequence[Any]) -> NoReturn:
