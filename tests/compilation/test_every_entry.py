@@ -54,7 +54,8 @@ UNTRACED = {
     *("nonzero", "flatnonzero", "argwhere", "unique", "unique_values", "unique_counts", "unique_inverse", "unique_all"),
     *("union1d", "intersect1d", "setdiff1d", "setxor1d", "trim_zeros", "polymul", "polydiv", "roots"),
     *("special.chndtridf", "special.ncfdtrinc", "special.ncfdtridfn", "special.ncfdtridfd"),  # refuse derivatives
-    "functad.primitives.elementwise.guard.guard",  # raises for all values but its own
+    "functad.primitives.elementwise.guard.checked",  # raises for all values but its own
+    "functad.primitives.elementwise.guard.guard",
 }
 """Entries without a list: the shapes of most of their results depend on values."""
 

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import Any
 
 from functad.backends.integer_ranges import INT32, holds_lists, is_python_integer, large_equations
@@ -37,6 +37,9 @@ LONGEST = 1_200
 
 STAGE = 1 << 16
 """Stage numbers are multiples of this; the pieces of a split loop have consecutive numbers from there."""
+
+MOST_READERS = 64
+"""The number of readers of a formula that are followed to its operands: each view of a view doubles their number."""
 
 NEAR = 64
 """A loop may write a value early into an array that one of so many later units changes."""
@@ -227,7 +230,7 @@ class Plan:
             if isinstance(way, Reduction) or slot in self.stored:
                 loops: set[Any] = {(self.home[slot], self.domain(slot))}
             elif self.is_formula(slot):
-                loops = set(wanted[slot])
+                loops = set(islice(wanted[slot], MOST_READERS))
             elif slot in self.tiny:
                 continue
             else:
