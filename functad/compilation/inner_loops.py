@@ -61,12 +61,19 @@ class InnerLoops:
         self._known = known
         self.used: list[Inner | None] = []
         self.recorder: GuardingRecorder | None = None
+        self._inside: set[Any] = set()  # the traces of transforms whose functions may be replaced
 
-    def calling(self, recorder: Any, f: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the function to call in place of `f` in a trace on values."""
-        if not recorder.has_values or recorder.monitor is not None:
+    def calling(self, around: Any, recorder: Any, f: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the function to call in place of `f`.
+
+        Args:
+            around: the trace in which the transform runs.
+            recorder: the trace of the transform.
+            f: the function.
+        """
+        if not recorder.has_values or recorder.monitor is not None or not (around is self.recorder or around in self._inside):
             return f
-        recorder.calls = self
+        self._inside.add(recorder)
         code = getattr(f.__func__ if type(f) is MethodType else f, "__code__", None)
         if code is None or is_internal(code.co_filename) or type(f) not in (FunctionType, MethodType):
             return f

@@ -29,6 +29,7 @@ from functad.tracing.equations import DERIVATIVES
 from functad.tracing.tensor import Tensor
 from functad.tracing.trace import Recorded, resolve
 from functad.tracing.views import in_c_order
+from functad.transforms.boundary import INNER
 from functad.transforms.leaves import replaced
 from functad.transforms.lists import close, extract, make_list
 from functad.transforms.outside import frozen_in
@@ -167,7 +168,7 @@ class Trace:
         recorder.counts_as_plain = True
         cells = Cells(recorder)
         if inner is not None:
-            recorder.calls, inner.recorder = inner, recorder
+            inner.recorder = recorder
         recorder.cells = lambda: list(cells.known.values())
         self.counts: Sequence[int] = ()
         self.wraps: list[bool] = []
@@ -183,14 +184,17 @@ class Trace:
 
         vector: list[Any] = []
         derivatives: list[tuple[Expressions, list[int]]] = []
-        with frozen_in("jit", function, [function, *static]), setting(MAKER, cells), setting(DERIVATIVES, derivatives):
+        with (
+            frozen_in("jit", function, [function, *static]),
+            setting(MAKER, cells),
+            setting(DERIVATIVES, derivatives),
+            setting(INNER, inner),
+        ):
             try:
                 found, _ = make_list(recorder, noted, leaves)
             except BaseException:
                 recorder.let_go()
                 raise
-            finally:
-                recorder.calls = None
         self.inner = [] if inner is None else inner.used
         self.has_inner_loops = max(recorder.foreign.values(), default=0) > FEWEST_VISITS
         self.derives = bool(derivatives)

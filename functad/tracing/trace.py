@@ -106,9 +106,6 @@ class Recorder:
     pushes: ClassVar[bool] = False
     """Forward mode: tangents are pushed forward through the records."""
 
-    calls: Any = None
-    """An object that replaces the functions which transforms call inside this trace; usually `None`."""
-
     has_values: ClassVar[bool] = True
     """The Tensors have values: the trace is neither abstract nor batched."""
 

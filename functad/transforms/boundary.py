@@ -8,6 +8,7 @@ and cotangents, with their messages, come last.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from functad.expressions.spec import PLAIN, PYTHON_SCALARS, ArraySpec, dtype_of,
 from functad.places import call_of, here, line_of, name_of
 from functad.primitives.indexing.read import as_number
 from functad.primitives.operands import all_examples, foreign_rules, strong
+from functad.process import context_variable
 from functad.tracing.conversions import refusal_behind
 from functad.tracing.equations import AbstractRecorder
 from functad.tracing.float_errors import LAST, float_errors, get_state, leave_float_errors, set_state
@@ -27,6 +29,9 @@ from functad.tracing.trace import LIVE, OPEN, Recorded, Recorder, unwrap, value_
 from functad.transforms.reverse import foreign_array, zero_tangent
 from functad.transforms.transform import Selection
 from functad.trees import LEAF, Structure, flatten
+
+INNER: ContextVar[Any] = context_variable("inner", default=None)
+"""Replaces the functions that transforms call while `jit` traces (`functad.compilation.inner_loops`); usually `None`."""
 
 _ndarray = np.ndarray
 _float64 = np.float64
@@ -135,8 +140,8 @@ def traced(recorder: Recorder, f: Callable[..., Any], args: Sequence[Any], kwarg
             with the same cause, such as "setting an array element with a sequence" for `a[0] = t`, or for `np.zeros(t)`.
     """
     around = OPEN.get()
-    if around is not None and around.calls is not None:
-        f = around.calls.calling(recorder, f)
+    if (inner := INNER.get()) is not None:
+        f = inner.calling(around, recorder, f)
     state, pair = get_state(), LAST[0]
     errors = pair if state is pair[0] else None if state is pair[1] else float_errors(state)
     try:
