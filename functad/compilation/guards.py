@@ -40,9 +40,6 @@ _UNGUARDED = ("flags", "array")
 
 _INT64 = np.dtype(np.int64)
 
-_ROUNDING = frozenset({np.floor, np.ceil, np.trunc, np.rint, np.round, np.fix})
-"""Functions with integers as results and zero as derivative."""
-
 
 class LeaveError(BaseException):
     """The signal that ends a trace with values; it passes `except Exception` in the function.
@@ -153,16 +150,16 @@ class GuardingRecorder(AbstractRecorder):
         return super().process(primitive, arrays, params)
 
     def is_constant(self, tensor: Recorded) -> bool:
-        """Return `True` for integers, truth values, quotients of two integers, and results of `np.floor` and similar functions.
+        """Return `True` for integers, truth values, quotients of two integers, and numbers with derivative zero.
 
         They lose no derivative as plain values.
         """
         return tensor.below.dtype.kind in "biu" or self._is_rounded(tensor) or bool(self._integers_of(tensor))
 
     def _is_rounded(self, tensor: Recorded) -> bool:
-        """Return `True` for a number that is the result of `np.floor` or a similar function; `int` gives the number itself."""
+        """Return `True` for a real number with derivative zero, such as the result of `np.floor`."""
         record, spec = self.records[tensor.slot], tensor.below
-        return record is not None and record.primitive.function in _ROUNDING and spec.dtype.kind == "f" and spec.size == 1
+        return record is not None and record.primitive.kind == "constant" and spec.dtype.kind == "f" and spec.size == 1
 
     def concrete_value(self, tensor: Recorded, wanted: str) -> Any:
         """Return the value of a Tensor, and guard it.
