@@ -185,11 +185,14 @@ class Formula(Array):
 
     def at(self, code: Code, index: Sequence[Index]) -> Value:
         """Return an element."""
-        key = self, *[i.name if isinstance(i, Value) else i for i in index]
-        known = code.remembered.get(key)
-        if known is None:
-            known = code.remember(key, self.element(code, index))
-        return known  # type: ignore[no-any-return]
+        return remembered(self, code, index)
+
+
+def remembered(formula: Any, code: Code, index: Sequence[Index]) -> Value:
+    """Return `formula.element(code, index)`, which `code` computes once."""
+    key = formula, *[i.name if isinstance(i, Value) else i for i in index]
+    known = code.remembered.get(key)
+    return code.remember(key, formula.element(code, index)) if known is None else known  # type: ignore[no-any-return]
 
 
 def plain_array(value: Any) -> Any:

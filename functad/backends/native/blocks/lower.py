@@ -1,4 +1,4 @@
-"""Lowering of block loops: one branch for each kind of block, with loops whose bounds come from the table.
+"""Lowering of block loops: one branch for each kind of block. A table holds the bounds of the loops in a branch.
 
 Numbers are computed at once. Arrays are views of memory, or formulas that the loop of a write, a reduction or a product
 computes. A formula is stored if it is read twice, or if a write is about to change an array that it reads.
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from functad.backends.native.arrays import Array
+from functad.backends.native.arrays import Array, remembered
 from functad.backends.native.arrays import Memory as Placed
 from functad.backends.native.blocks.table import BLOCKS, BlockLoop, Cell, Memory, Number, Operand, Operation
 from functad.backends.native.control.loops import steps
@@ -73,11 +73,7 @@ class Item:
 
     def at(self, code: Code, index: Sequence[Index]) -> Value:
         """Return an element."""
-        key = self, *[i.name if isinstance(i, Value) else i for i in index]
-        known = code.remembered.get(key)
-        if known is None:
-            known = code.remember(key, self.element(code, index))
-        return known  # type: ignore[no-any-return]
+        return remembered(self, code, index)
 
 
 def _number(value: Value) -> Item:
