@@ -172,7 +172,7 @@ class Way(NamedTuple):
     """A trace as a way through the graph, without the iterations of loops.
 
     Attributes:
-        trace: the trace, whose list the list with loops replaces.
+        trace: the trace. The list with loops replaces its list.
         start: the edge to the first node.
         steps: the nodes and the values of their guards.
         unrolled: the inputs of the trace.

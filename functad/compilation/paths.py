@@ -117,7 +117,11 @@ class Path:
         return committed(trace, outs, held, self.program.backend), None
 
     def for_examples(self, leaves: Sequence[Any]) -> tuple[Any, int | None]:
-        """Return the result for a batch and `None`; or `None` and the number of an example whose guards do not hold."""
+        """Return the result for a batch, and the number of the first example with a guard that fails.
+
+        Returns:
+            The result and `None` if the guards hold for all examples; otherwise `None` and the number.
+        """
         trace = self.trace
         held = [resolve(cell.read()) for cell in trace.cells]
         outs = self._outs_of([*leaves, *held])
@@ -266,9 +270,10 @@ class Paths(Kept):
         return self.fresh(leaves)
 
     def _for_examples(self, leaves: Sequence[Any]) -> Any:
-        """Return the results for leaves of which some are batched: of one path with loops that holds for all examples.
+        """Return the results for leaves that are partly batched, by one path that holds for all examples.
 
-        If there is none, the function is traced for some of the examples. Otherwise the function itself runs.
+        Without such a path, the function is traced for some of the examples, which may give one. Otherwise the function itself
+        runs.
         """
         every = [leaf if has_values(leaf) else all_examples(leaf) for leaf in leaves]
         batched = [not has_values(leaf) for leaf in leaves]

@@ -6,8 +6,8 @@ itself: the equations between both guards are one iteration of a loop, whose car
 
 The state has the place in the source, the local variables that later code may read, and all that can be reached from them,
 from closures and from global variables of the same module. Tensors are compared by their specs; everything else by its value.
-An object that cannot be compared, such as an iterator or a random generator, leaves a guard without a state. So do places
-that are no test of a branch, and `for` loops whose iterator is not known.
+A guard has no state in three cases: an object cannot be compared, such as an iterator or a random generator; the guarded value
+is not the test of a branch; or the iterator of an enclosing `for` loop is unknown.
 
 Two kinds of integers may differ between equal states. They are `Counter`s, which the loop carries:
 

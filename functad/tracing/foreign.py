@@ -195,11 +195,11 @@ def derivative_of(error: BaseException) -> str:
 
 
 @contextmanager
-def lacking(what: Callable[[BaseException], str], kind: type) -> Iterator[None]:
+def lacking(operation: Callable[[BaseException], str], kind: type) -> Iterator[None]:
     """Return a context in which a function that a library lacks raises `UnsupportedError`, and no array is converted.
 
     Args:
-        what: returns the description of the failed operation for an error: "np.sort of a Tensor and arrays".
+        operation: maps the error to a noun phrase for the failed operation, such as "np.sort of a Tensor and arrays".
         kind: the array type of the library.
     """
     try:
@@ -209,24 +209,24 @@ def lacking(what: Callable[[BaseException], str], kind: type) -> Iterator[None]:
     except (AttributeError, FutureWarning, NotImplementedError, TypeError) as error:
         if isinstance(error, UnsupportedError) or (type(error) is TypeError and not any(text in str(error) for text in _LACKS)):
             raise
-        raise lacked(what(error), kind, error) from error
+        raise lacked(operation(error), kind, error) from error
     except ValueError as error:
         if not _is_of_dask(kind) or "chunk" not in str(error):
             raise
-        raise lacked(what(error), kind, error) from error
+        raise lacked(operation(error), kind, error) from error
 
 
-def lacked(what: str, kind: type, error: BaseException) -> UnsupportedError:
+def lacked(operation: str, kind: type, error: BaseException) -> UnsupportedError:
     """Return the error for an operation that a library lacks.
 
     Args:
-        what: the description of the operation.
+        operation: a noun phrase for the operation, such as "an index of a Tensor".
         kind: the array type of the library.
         error: the error that the library raised.
     """
     reason = " ".join(str(error).split(". ")[0].split()).rstrip(".")
-    whole = f"{what} of {kind.__module__}.{kind.__qualname__}, at {here()}"
-    return UnsupportedError(f"{whole}: that library lacks what it needs ({reason}). {fix_for(kind)}")
+    whole = f"{operation} of {kind.__module__}.{kind.__qualname__}, at {here()}"
+    return UnsupportedError(f"{whole}: this library does not support it ({reason}). {fix_for(kind)}")
 
 
 def fix_for(kind: type) -> str:

@@ -571,7 +571,7 @@ def _jacobi_eigenvalues(a: Any) -> Any:
 
 @_program(_positive(6))
 def _american_put(p: Any) -> Any:
-    """Value an option with early exercise in a lattice whose depth depends on the maturity."""
+    """Compute the value of an option with early exercise. The depth of the lattice depends on the maturity."""
     steps = int(np.ceil(p[0])) + 1
     up = 1.05 + 0.02 * p[1]
     values = np.maximum(1.0 - p[2] / 3.0 * up ** np.arange(steps, -steps - 1, -2), 0.0)

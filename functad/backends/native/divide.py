@@ -25,7 +25,7 @@ class Divided:
         module: the module of the native functions.
         steps: the steps of all lists of the program. New steps are appended.
         checked: the slots of results that native functions check for NaN.
-        overwritten: maps slots of results to the inputs in whose memory they are written.
+        overwritten: maps slots of results to inputs. A result is written into the memory of its input.
 
     Attributes:
         order: the native functions and the equations for NumPy, in the order in which they run.

@@ -56,7 +56,7 @@ class Cut:
         checked: the positions of the results to check for NaN.
 
     Attributes:
-        places: maps the slots of results to the donated inputs in whose memory they are written.
+        places: maps the slots of results to donated inputs. A result is written into the memory of its input.
         second: the equations of the second program, by the slots of their results.
     """
 

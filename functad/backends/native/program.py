@@ -54,7 +54,7 @@ class LlvmProgram:
         machine: the target of the compilation. Default: this processor.
         again: recomputes the results if one of the checked results contains NaN.
         checked: the positions of the results to check.
-        overwritten: maps positions of results to positions of the arguments in whose memory they are written.
+        overwritten: maps positions of results to positions of arguments. A result is written into the memory of its argument.
 
     Attributes:
         source: the Python code that calls the native functions, with a comment that describes each of them.

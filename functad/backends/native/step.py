@@ -132,7 +132,7 @@ class Step:
             given: the slots that are available before the step.
             wanted: the slots that are needed after the step.
             checked: the slots of results to check for NaN. The native function returns whether it found one.
-            overwritten: maps slots of results to the inputs in whose memory they are written.
+            overwritten: maps slots of results to inputs. A result is written into the memory of its input.
         """
         code = Code(fused=self.module.machine.fused)
         self.code = code

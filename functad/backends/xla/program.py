@@ -35,7 +35,7 @@ class XlaProgram:
             for it.
         checked: positions of the results that depend on derivatives.
         within: computes the results inside another JAX program in one pass, because truth values are abstract there.
-        donated: positions of the inputs whose memory XLA may use for results. A program with `again` keeps them.
+        donated: positions of inputs. XLA may use their memory for results. A program with `again` donates nothing.
 
     Attributes:
         expressions: the list.
