@@ -653,6 +653,8 @@ def test_functions_of_integers(backend: str) -> None:
         lambda x: sum(x * k for k in range(int(np.round(x[1])))),
         lambda x: int(np.ceil(x[0] * 1e30)) * 1.0,
         lambda x: int(np.trunc(x[0] if x[0] > 0 else x[0] * np.nan)),
+        lambda x: x * int(np.sign(x[0])),
+        lambda x: x[int(x[1] // 2)],
     ]
     for number, f in enumerate(functions):
         compiled = functad.jit(f, backend=backend)

@@ -298,7 +298,8 @@ LACKING = {
 @pytest.mark.parametrize("name", LACKING)
 def test_options_that_dask_lacks_raise_with_their_place(name):
     f, called = LACKING[name]
-    told = rf"^{re.escape(called)}.* of dask\.array\.core\.Array, at {__file__}:{f.__code__.co_firstlineno}: this library does not support it"
+    place = f"{__file__}:{f.__code__.co_firstlineno}"
+    told = rf"^{re.escape(called)}.* of dask\.array\.core\.Array, at {place}: this library does not support it"
     with pytest.raises(UnsupportedError, match=rf"{told}.*Compile it: functad\.jit\(functad\.grad\(f\)\)"):
         functad.grad(f)(chunked(X))
     same(functad.jit(functad.grad(f))(chunked(X)), functad.grad(f)(X))  # the cure
@@ -316,7 +317,7 @@ def test_rules_that_need_what_dask_lacks_raise_and_convert_nothing():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(
-            UnsupportedError, match=r"^the derivative of np\.linalg\.svd of dask\.array\.core\.Array, at .*this library does not support it"
+            UnsupportedError, match=r"^the derivative of np\.linalg\.svd of dask\.array\.core\.Array, at .*does not support it"
         ):
             functad.grad(lambda A: np.sum(np.linalg.svd(A, full_matrices=False)[1] ** 3))(rows)
     assert not reads
